@@ -1,4 +1,4 @@
-"""Writes docs/reference/checks.md from the docstrings of the checks, so that the page stays up to date.
+"""Generate docs/reference/checks.md from the docstrings of the checks, so that the page stays up to date.
 
 python tools/build_check_docs.py
 """
@@ -13,9 +13,9 @@ from gpuwise.diagnose.registry import CODES
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "checks.md"
 HEAD = """# What `gpuwise why` looks for
 
-`tools/build_check_docs.py` writes this page from the checks themselves, and a test keeps it up to date. Shares refer to a mean
-steady step and count overlapping intervals once. A gain is a speed-up factor: the upper end assumes that nothing else slows
-the step down, and the lower end keeps the next limit in place.
+`tools/build_check_docs.py` generates this page from the checks, and a test keeps it up to date. Shares are fractions of the mean
+steady step, and overlapping intervals count once. A gain is a speed-up factor. Its upper end assumes that nothing else slows
+the step down, and its lower end assumes that the next bottleneck remains.
 
 | check | problem |
 |---|---|
@@ -23,7 +23,7 @@ the step down, and the lower end keeps the next limit in place.
 
 
 def page() -> str:
-    """The page as it should be now."""
+    """Return the current content of the page."""
     rows = [f"| [`{code}`](#{code}) | {_title(code)} |" for code in sorted(CODES)]
     return HEAD + "\n".join(rows) + "\n" + "".join(f"\n{_part(code)}\n" for code in sorted(CODES))
 
@@ -37,7 +37,7 @@ def _title(code: str) -> str:
 
 
 def _part(code: str) -> str:
-    """Headings one level down; the code alone is the heading, so that links to it stay short and outlive its title."""
+    """Return one section. Its heading is only the code, so that links stay short and still work if the title changes."""
     rest = _docstring(code).partition("\n")[2].strip().replace("## ", "### ")
     return f"## {code}\n{_title(code)}.\n\n{rest}"
 

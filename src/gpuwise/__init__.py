@@ -5,8 +5,8 @@
     >>> answer.results[0].bound
     'memory'
 
-Each question is a function with the names of the command line's options; its answer prints as text, shows itself in a notebook,
-and gives the command's JSON with `to_dict()`.
+Each command is also a function that takes the same option names. Its result prints as text, displays in a notebook, and returns
+the same JSON as the command with `to_dict()`.
 """
 
 from importlib import import_module
@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Nothing heavy is imported before it is asked for."""
+    """Import each question only when it is first used."""
     if name == "watch":
         return import_module("gpuwise.questions.watch.face").watch
     if name in QUESTIONS:

@@ -83,7 +83,7 @@ def test_the_page_can_be_walked_with_the_tab_key(page: Page) -> None:
     for _ in range(18):
         body.send_keys("\ue004")
         seen.append(page.run("const node = document.activeElement; return node.name || node.id || node.textContent"))
-    assert seen[0] == "Skip to the answer"
+    assert seen[0] == "Skip to the results"
     assert {"nav-choose", "model", "task", "budget", "have", "hours", "kwh"} <= set(seen)
 
 

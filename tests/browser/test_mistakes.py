@@ -88,7 +88,7 @@ def test_an_old_answer_does_not_stay_under_an_error(page: Page) -> None:
 def test_a_machine_without_a_card_shows_no_checks(page: Page) -> None:
     page.open(view="build", parts="RTX 3090")
     assert "Watts" in page.text
-    page.driver.find_element("css selector", "[aria-label='One RTX 3090 less']").send_keys(ENTER)
+    page.driver.find_element("css selector", "[aria-label='One fewer RTX 3090']").send_keys(ENTER)
     page.until("return document.querySelector('[role=alert]')?.innerText.includes('no card')")
     assert "Watts" not in page.text
     assert page.run("return document.querySelector('input[name=lanes]').checkVisibility()")
@@ -105,9 +105,9 @@ def test_owning_without_a_price_is_unknown_and_not_never(page: Page, server: Ser
 def test_the_focus_stays_where_a_card_was_added(page: Page) -> None:
     focus = "return document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.textContent"
     page.open(view="build", parts="RTX 3090")
-    page.driver.find_element("css selector", "[aria-label='One RTX 3090 more']").send_keys(ENTER)
+    page.driver.find_element("css selector", "[aria-label='One more RTX 3090']").send_keys(ENTER)
     page.until("return document.querySelector('.chip').innerText.startsWith('2x') && !document.querySelector('.waiting')")
-    assert page.run(focus) == "One RTX 3090 more"
+    assert page.run(focus) == "One more RTX 3090"
     pressed = page.driver.find_element("css selector", "[aria-label='Cards to add'] button")
     label = pressed.text
     pressed.send_keys(ENTER)
@@ -165,7 +165,7 @@ def test_an_unnamed_gpu_of_a_trace_is_unknown_until_it_is_named(page: Page, tmp_
     page.open(view="why")
     page.driver.find_element("id", "files").send_keys(str(trace))
     page.until("return document.querySelector('.facts')")
-    assert "none: the CPU" not in page.text
+    assert "none (the work ran on the CPU)" not in page.text
     assert "unknown" in page.run("return document.querySelector('.facts').innerText")
     page.driver.find_element("id", "traced").send_keys("RTX 3090" + ENTER)
     page.until("return document.querySelector('.facts').innerText.includes('RTX 3090')")

@@ -136,7 +136,7 @@ def test_more_machines_are_planned_as_the_api_says(page: Page, server: Server) -
 
 def test_a_machine_is_built_with_keys_and_by_dragging(page: Page, server: Server) -> None:
     page.open(view="build", parts="RTX 5090", psu="850")
-    page.run("document.querySelector('[aria-label=\"One RTX 5090 more\"]').click()")
+    page.run("document.querySelector('[aria-label=\"One more RTX 5090\"]').click()")
     page.wait(2)
     answer = server.ask("build", gpu=["2x RTX 5090"], psu="850").json
     marks = page.run("return [...document.querySelectorAll('td .mark')].map((mark) => mark.textContent)")
@@ -267,7 +267,7 @@ def test_a_number_can_be_opened_with_the_keyboard(page: Page) -> None:
     page.run("document.querySelector('.facts button.num').focus()")
     page.run("document.activeElement.click()")
     opened = page.run("return document.querySelector('dialog[open]')?.innerText")
-    assert "the longest lane sets the pace" in opened
+    assert "the longest lane determines the step time" in opened
     assert "Assumptions" in opened
     assert "Data from 20" in opened
     page.driver.find_element("tag name", "body").send_keys("\ue00c")

@@ -29,7 +29,7 @@ def test_tokens_come_first_for_a_language_model(page: Page, server: Server, widt
     page.size(width)
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090", weights="q4_k_m", users="8")
     told = server.ask("predict", model="llama-3-8b", gpu=["RTX 4090"], weights="q4_k_m", users=8).json["results"][0]["generation"]
-    assert f"writes {told['tokens_per_s']:.0f} tokens per second" in page.verdict
+    assert f"generates {told['tokens_per_s']:.0f} tokens per second" in page.verdict
     assert page.run("return document.querySelector('.facts dt').textContent") == "tokens per second"
     assert page.run(f"return {FOLD}.open")
     assert page.run("return document.documentElement.scrollWidth") <= width

@@ -60,7 +60,7 @@ def test_reasons_compare_arithmetic_where_it_limits() -> None:
         ({"mode": "train"}, "cannot be combined"),
         ({"users": 0}, "invalid --users 0"),
         ({"weights": "q9"}, "q9"),
-        ({"model": "resnet50"}, "no language model called 'resnet50'"),
+        ({"model": "resnet50"}, "unknown language model 'resnet50'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(more: dict[str, Any], said: str) -> None:

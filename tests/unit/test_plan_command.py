@@ -227,7 +227,7 @@ def test_dask_without_dask_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
     except ImportError:
         with pytest.raises(GpuwiseError, match="distributed") as refusal, executor_on("dask://localhost:8786"):
             pass
-        assert refusal.value.hint == 'pip install "gpuwise[dask]"'
+        assert refusal.value.hint == 'run `pip install "gpuwise[dask]"`'
     else:
         monkeypatch.setattr(executors, "_LONGEST_WAIT_S", 1)
         with pytest.raises(BadValue, match="no Dask scheduler"), executor_on("dask://localhost:1"):

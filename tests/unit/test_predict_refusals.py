@@ -88,7 +88,7 @@ def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
         ("resnet5O", "RTX 3090", "unknown model 'resnet5O'", "did you mean `resnet50`?"),
         ("resnet50", "3090xyz", "unknown GPU '3090xyz'", "did you mean `RTX 3090` or `RTX 3090 Ti`?"),
         (str(Path(__file__).parent), "RTX 3090", "is a folder, not a model", "config.json"),
-        ("README.md", "RTX 3090", "is not a file that gpuwise can read a model from", "`my_model.py:Net`"),
+        ("README.md", "RTX 3090", "is not a model file that gpuwise can read", "`my_model.py:Net`"),
     ],
 )
 def test_a_slip_in_a_name_gets_a_hint_that_helps(model: str, gpu: str, says: str, hint: str, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_gpu_without_a_needed_figure_is_refused() -> None:
     refused = next(name for name, reason in tables.refused_gpus().items() if reason)
     with pytest.raises(UnknownName) as caught:
         results(refused)
-    assert "give its specs" in caught.value.hint
+    assert "pass its specs" in caught.value.hint
 
 
 def test_a_limit_above_the_gpus_own_is_said_to_be_idle() -> None:

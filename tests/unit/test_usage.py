@@ -22,7 +22,7 @@ def test_every_command_refuses_what_it_does_not_know_with_an_example() -> None:
         done = run(command, "--no-such-option")
         assert done.returncode == 2, command
         assert done.stderr.startswith(f"error: gpuwise {command}: no such option: --no-such-option\n"), command
-        assert f"example `{example_of(command)}`" in done.stderr
+        assert f"ry `{example_of(command)}`" in done.stderr
         assert "╭" not in done.stderr
 
 
@@ -73,9 +73,9 @@ def test_one_command_alone_answers_as_it_does_among_all() -> None:
 
 
 def test_a_long_complaint_is_wrapped_but_a_command_in_it_is_not() -> None:
-    lines = run("compare", "RTX 3090", "--gpu", "RTX 4090").stderr.splitlines()
+    lines = run("sweep", "models.txt", "--precision", "fp16").stderr.splitlines()
     assert max(map(len, lines)) <= 100
-    assert '    `gpuwise compare "RTX 3090" "RTX 4070 Ti"`' in lines
+    assert "    `gpuwise sweep models.txt --gpus curated --batches 1..64 --out table.csv`" in lines
 
 
 def test_a_word_without_spaces_longer_than_a_line_is_kept_whole() -> None:

@@ -211,7 +211,7 @@ def _transformer_xl(layers: int, width: int, heads: int, head: int, inner: int, 
         inputs=inputs,
         forward=forward,
         seq=seq,
-        notes=("the shares of rare words in adaptive embeddings and softmax are assumed: 1/32, 1/32 and 1/64 of all",),
+        notes=("the shares of rare words in adaptive embeddings and softmax are assumed to be 1/32, 1/32 and 1/64",),
     )
 
 

@@ -18,7 +18,7 @@ from zoo.model import Model, plain
 
 __all__ = ["models"]
 
-_LEFT_OUT = "matching of boxes and non-maximum suppression are not included"
+_LEFT_OUT = "box matching and non-maximum suppression are not included"
 
 
 def _ssd() -> Subject:
@@ -130,7 +130,7 @@ def _mask_rcnn() -> Subject:
         second = cross_entropy(kinds, classes) + smooth_l1_loss(corrections, torch.zeros_like(corrections))
         return first + second + binary_cross_entropy_with_logits(drawn[:, 1], masks)
 
-    note = f"{_BOXES} boxes and {_MASKS} masks an image in training, {_TOP:,} and 100 in inference; {_LEFT_OUT}"
+    note = f"{_BOXES} boxes and {_MASKS} masks per image are assumed in training, and {_TOP:,} and 100 in inference; {_LEFT_OUT}"
     return Subject(build=_build_mask_rcnn, inputs=inputs, forward=forward, notes=(note,))
 
 

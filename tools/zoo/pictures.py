@@ -189,7 +189,7 @@ def models() -> list[Model]:
         ),
         Model(
             name="clip_h_text",
-            title="OpenCLIP ViT-H text encoder, of Stable Diffusion 2",
+            title="OpenCLIP ViT-H text encoder (Stable Diffusion 2)",
             family="diffusion",
             source="arXiv:2212.07143; 23 of its 24 layers, as the released Stable Diffusion 2 takes it",
             subject=plain(lambda: _text(_CLIP_H)),

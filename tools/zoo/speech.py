@@ -120,7 +120,10 @@ def _tacotron() -> Subject:
             return polished
         return mse_loss(frames, mels) + mse_loss(polished, mels) + binary_cross_entropy_with_logits(gates, stops)
 
-    note = f"{_FRAMES} mel frames ({_FRAMES * 256 / 22050:.1f} s of speech), {_CHARACTERS} characters; time grows with the frames"
+    note = (
+        f"{_FRAMES} mel frames ({_FRAMES * 256 / 22050:.1f} s of speech) and {_CHARACTERS} characters; time "
+        "grows with the number of frames"
+    )
     return Subject(build=_Tacotron, inputs=inputs, forward=forward, notes=(note,))
 
 
@@ -199,7 +202,7 @@ def _waveglow() -> Subject:
             total = total - scale.sum() - volume
         return total / sound.numel()
 
-    note = f"segments of {_SEGMENT} samples; inference is the same flow forward, with weight norm, not the inverse"
+    note = f"segments have {_SEGMENT:,} samples; inference runs the flow forward with weight norm, not its inverse"
     return Subject(build=_WaveGlow, inputs=inputs, forward=forward, notes=(note,))
 
 

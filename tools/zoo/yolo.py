@@ -201,7 +201,7 @@ def _detector(build: Any, size: int) -> Subject:
         boxes = smooth_l1_loss(matched[..., :4], torch.zeros_like(matched[..., :4]))
         return boxes + binary_cross_entropy_with_logits(rows[..., 4:], torch.zeros_like(rows[..., 4:]))
 
-    notes = (f"{_MATCHES} matches an image are assumed in the loss; non-maximum suppression is not included",)
+    notes = (f"the loss assumes {_MATCHES} matches per image; non-maximum suppression is not included",)
     return Subject(build=build, inputs=inputs, forward=forward, notes=notes)
 
 

@@ -16,6 +16,7 @@ from itertools import combinations
 from gpuwise.box.parts import form_lines, is_card
 from gpuwise.box.power import card_watts, connector_lines, outlet_lines, power_lines
 from gpuwise.box.types import VERDICTS, Board, Box, Cards, CheckLine
+from gpuwise.core.text import either
 from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
@@ -88,7 +89,7 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     found = placed(widths, box.board, box.case_slots)
     if found:
         at = ("position " if count == 1 else "positions ") + ", ".join(str(position) for position in found.positions)
-        text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} at {at} of the {where}"
+        text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} in {at} of the {where}"
         return (_slot_line("pass", total, box.case_slots, text, ""),)
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
     room = f"only {fitting}" if fitting else "none"
@@ -99,10 +100,10 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 def _on_risers(total: int, count: int, box: Box) -> CheckLine:
     if count > box.board.x16:
         text = f"{count} cards on risers need {count} long slots, but the board has {box.board.x16}"
-        return _slot_line("fail", count, box.board.x16, text, _longer(count))
+        return _slot_line("fail", count, box.board.x16, text, f"use {_longer(count)}")
     verdict = "pass" if total <= box.case_slots else "tight"
     text = f"{count} cards on risers take up {_many(total)}, and the case has {box.case_slots}"
-    remedy = "" if verdict == "pass" else "use an open frame, or mount the cards upright in the case"
+    remedy = "" if verdict == "pass" else "use an open frame, or mount the cards vertically in the case"
     return _slot_line(verdict, total, box.case_slots, text, remedy)
 
 
@@ -110,21 +111,26 @@ def _more_room(widths: Sequence[int], box: Box) -> str:
     ways = []
     narrow = [min(width, int(_BLOWER_SLOTS)) for width in widths]
     if narrow != list(widths) and placed(narrow, box.board, box.case_slots):
-        ways.append("use blower cards that are two slots thick")
+        ways.append("two-slot blower cards")
     if placed([1] * len(widths), box.board, box.case_slots):
-        ways.append("use water blocks that are one slot thick")
-    return ", or ".join([*ways, "use risers and an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))])
+        ways.append("one-slot water blocks")
+    last = "risers with an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))
+    return f"use {either([*ways, last])}"
 
 
 def _longer(count: int) -> str:
-    several = "use several machines, because no board has that many long slots"
-    return "use a board with more long slots" if count <= _MOST_LONG_SLOTS else several
+    several = "several machines, because no board has that many long slots"
+    return "a board with more long slots" if count <= _MOST_LONG_SLOTS else several
 
 
 def _cards(widths: Sequence[int]) -> str:
     counts = [(list(widths).count(width), width) for width in sorted(set(widths))]
-    kinds = ((f"{count} card that is" if count == 1 else f"{count} cards that are", width) for count, width in counts)
-    return " and ".join(f"{cards} {_many(width)} thick" for cards, width in kinds)
+    return " and ".join(f"{count} {_words(width)}-slot {'card' if count == 1 else 'cards'}" for count, width in counts)
+
+
+def _words(number: int) -> str:
+    words = ("zero", "one", "two", "three", "four", "five")
+    return words[number] if number < len(words) else str(number)
 
 
 def _many(slots: int) -> str:
@@ -141,7 +147,7 @@ _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": 
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
 _HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
 _MANY = 3  # open-air cards without a gap: one in the middle has hot air on both sides
-_HINT = "a gap would keep them 10 to 30 °C cooler, and they throttle at 80 °C"
+_HINT = "with a gap, they would stay 10 to 30 °C cooler (they throttle at 80 °C)"
 
 
 def cooler_of(gpu: Gpu, box: Box) -> str:
@@ -158,7 +164,7 @@ def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 
 def _passive(cards: Cards, box: Box) -> CheckLine:
     watts = card_watts(cards.gpu, box.power_limit_watts)
-    text = f"{cards.gpu.name} has no fan of its own" + (f", so its {watts:.0f} W need forced air" if watts else "")
+    text = f"the {cards.gpu.name} has no fan" + (f", so its {watts:.0f} W need forced airflow" if watts else "")
     return _air_line("fail", 0, 1, text, "use a server case, or a duct with a strong fan in front of each card")
 
 
@@ -168,17 +174,17 @@ def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Ch
     if kinds == {"water"}:
         watts = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
         return _air_line(
-            "pass", None, None, f"water cooling needs about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator", ""
+            "pass", None, None, f"water cooling needs about {math.ceil(watts / _RADIATOR_WATTS)} x 120 mm of radiator space", ""
         )
     if box.riser:
-        return _air_line("pass", 1, 1, "risers leave air around each card", "")
+        return _air_line("pass", 1, 1, "risers leave space for air around each card", "")
     if count == 1:
-        return _air_line("pass", None, None, "a single card gets all the air in the case", "")
+        return _air_line("pass", None, None, "a single card gets all the airflow in the case", "")
     widths = [thickness(each.gpu, box.cooler) for each in everything for _ in range(each.count)]
     found = placed(widths, box.board, box.case_slots)
     gap = found.gap if found and found.gap is not None else 0
     if gap >= 1:
-        free = f"is {gap} free position" if gap == 1 else f"are {gap} free positions"
+        free = f"is {gap} free slot position" if gap == 1 else f"are {gap} free slot positions"
         return _air_line("pass", gap, 1, f"there {free} between cards", "")
     return _touching(cards, kinds, count, box)
 
@@ -187,13 +193,17 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
     hottest = max(card_watts(each.gpu, box.power_limit_watts) or 0.0 for each in cards)
     if "open-air" not in kinds:
         verdict = "pass" if hottest <= _HOT_BLOWER_WATTS else "tight"
-        text = f"{count} blower cards of up to {hottest:.0f} W blow their air out of the case even without a gap"
+        text = f"{count} blower cards of up to {hottest:.0f} W blow their heat out of the case, even without a gap"
         return _air_line(
-            verdict, 0, 1, text, "" if verdict == "pass" else "set a power limit of 300 W, or leave a free position between cards"
+            verdict,
+            0,
+            1,
+            text,
+            "" if verdict == "pass" else "set a power limit of 300 W, or leave a free slot position between cards",
         )
     verdict = "fail" if count >= _MANY else "tight"
-    text = f"{count} open-air cards have no gap between them: {_HINT}"
-    remedy = "use blower cards, risers or water cooling, leave a free position between cards, or lower the power limit"
+    text = f"{count} open-air cards have no gap between them; {_HINT}"
+    remedy = "use blower cards, risers or water cooling, leave a free slot position between cards, or lower the power limit"
     return _air_line(verdict, 0, 1, text, remedy)
 
 
@@ -286,7 +296,7 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     found = card_links(cards, box)
     if len(found) < count:
         text = (
-            f"the {box.platform.slot_lanes} lanes that {box.platform.name} has for slots reach only {len(found)} of {count} cards"
+            f"{box.platform.name} has {box.platform.slot_lanes} lanes for slots, which reach only {len(found)} of {count} cards"
         )
         remedy = "use a platform with more lanes, or a board with a PCIe switch"
         return (_lane_line("fail", len(found), count, "cards", text, remedy),)
@@ -297,7 +307,9 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     shared = ", shared with others" if narrow.shared > 1 else ""
     widths = _widths([link.lanes for link in found])
     way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
-    text = f"{box.platform.name} runs the cards at {widths}; the narrowest link is {way} ({narrow.bytes_per_s / 1e9:.1f} GB/s)"
+    text = (
+        f"{box.platform.name} runs the cards at {widths}, and the narrowest link is {way} ({narrow.bytes_per_s / 1e9:.1f} GB/s)"
+    )
     remedy = "" if verdict == "pass" else _more_lanes(narrow, box)
     return (_lane_line(verdict, narrow.lanes, enough, "lanes", text, remedy),)
 
@@ -310,7 +322,7 @@ def _widths(lanes: Sequence[int]) -> str:
 
 def _more_lanes(narrow: CardLink, box: Box) -> str:
     if box.riser and _parse_link(box.riser)[1] <= narrow.lanes < _ENOUGH:
-        return "use risers that carry all lanes"
+        return "use risers that support all lanes"
     return "use fewer cards, or a platform with more lanes (X299, Threadripper, EPYC)"
 
 
@@ -346,10 +358,10 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     total, largest = gpu_memory_bytes(cards)
     has = box.ram_bytes or usual_ram_bytes(cards)
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
-    short = f"you have {has / GIB:.0f} GiB" if box.ram_bytes else f"get {has / GIB:.0f} GiB"
-    together = f"as much as all GPUs have together ({total / GIB:.0f} GiB) is recommended"
-    text = f"{short}; {together}; the largest GPU has {largest / GIB:.0f} GiB"
-    remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB; less works if you read the data in pieces"
+    short = f"you have {has / GIB:.0f} GiB of RAM" if box.ram_bytes else f"get {has / GIB:.0f} GiB of RAM"
+    together = f"at least the total GPU memory ({total / GIB:.0f} GiB) is recommended"
+    text = f"{short}; {together}, and the largest GPU has {largest / GIB:.0f} GiB"
+    remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB, or less if you read the data in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
 
 
@@ -357,7 +369,10 @@ def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
     devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
     has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
     verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
-    text = f"{has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}; {wanted} are recommended ({_THREADS_EACH} per GPU)"
+    text = (
+        f"the CPU has {has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}; at least {wanted} are "
+        f"recommended ({_THREADS_EACH} per GPU)"
+    )
     remedy = "" if verdict == "pass" else f"use a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
     return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)
 

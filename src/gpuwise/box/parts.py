@@ -177,10 +177,10 @@ def _find(name: str, known: Mapping[str, _Named], kind: str) -> _Named:
 # ---------------------------------------------------------------- which GPUs can be put into a slot
 
 _WHOLE = {
-    "laptop": "is soldered into laptops",
-    "soc": "is part of a whole computer",
+    "laptop": "is soldered into laptops and not sold as a card",
+    "soc": "is built into a complete computer",
     "embedded": "is part of a module with its own CPU",
-    "tpu": "is only rented, not sold as a card",
+    "tpu": "can only be rented and is not sold as a card",
     "cpu": "is a CPU, not a card",
 }
 
@@ -209,7 +209,7 @@ def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
     real = [each.gpu for each in cards if is_card(each.gpu)]
     if real and all(gpu.display is False for gpu in real):
         text = f"no card has a video output ({', '.join(dict.fromkeys(gpu.name for gpu in real))})"
-        remedy = "use a CPU with graphics, add a small card for the screen, or work without a screen"
+        remedy = "use a CPU with integrated graphics, add a small graphics card, or run the machine without a display"
         lines.append(CheckLine(check="display", verdict="tight", value=0, limit=1, unit="outputs", text=text, remedy=remedy))
     return tuple(lines)
 
@@ -218,5 +218,5 @@ def _not_a_card(each: Cards) -> CheckLine:
     gpu = each.gpu
     what = _WHOLE.get(gpu.segment, "is a module for server boards (SXM, OAM), not a card")
     other = sibling(gpu)
-    remedy = f"consider the most similar card, {other.name}" if other else "buy a machine that contains it"
-    return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"{gpu.name} {what}", remedy=remedy)
+    remedy = f"consider the most similar card, the {other.name}" if other else "buy a machine that contains it"
+    return CheckLine(check="form", verdict="fail", value=0, limit=1, unit="cards", text=f"the {gpu.name} {what}", remedy=remedy)

@@ -101,13 +101,14 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     """Sustained load and power spikes against the supply."""
     unknown = [each.gpu.name for each in cards if card_watts(each.gpu, box.power_limit_watts) is None]
     if unknown:
-        text = f"the power of {', '.join(unknown)} is not published"
-        return (_line("psu", "tight", None, box.psu_watts, text, "set it yourself, for example `--power-limit 250`"),)
+        text = "no power rating is published for " + " and ".join(f"the {name}" for name in unknown)
+        return (_line("psu", "tight", None, box.psu_watts, text, "set one with `--power-limit 250`"),)
     size = smallest_psu(cards, box)
     psu = box.psu_watts or size
     if psu is None:
         text = (
-            f"{load_watts(cards, box):,.0f} W sustained is more than any power supply delivers ({psu_sizes()[-1].watts:,.0f} W)"
+            f"a sustained load of {load_watts(cards, box):,.0f} W is more than any power supply delivers "
+            f"({psu_sizes()[-1].watts:,.0f} W)"
         )
         return (
             _line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "use two power supplies or two machines"),
@@ -119,8 +120,8 @@ def _check_sustained(cards: Sequence[Cards], box: Box, psu: float, size: float |
     load = load_watts(cards, box)
     verdict = _grade(load / psu, *load_shares())
     parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
-    text = f"{load:,.0f} W sustained ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
-    text += f" is {load / psu:.0%} of {psu:,.0f} W" if box.psu_watts else f" needs a power supply of {psu:,.0f} W"
+    text = f"the sustained load of {load:,.0f} W ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
+    text += f" is {load / psu:.0%} of {psu:,.0f} W" if box.psu_watts else f" needs a {psu:,.0f} W power supply"
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)
 
 
@@ -129,14 +130,14 @@ def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float |
     verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
     guaranteed = f"ATX {box.psu_standard} guarantees {bears / psu:.0%}"
-    text = f"100 µs spikes of {peak:,.0f} W are {peak / psu:.0%} of the supply's rating; {guaranteed}"
+    text = f"100 µs spikes of {peak:,.0f} W are {peak / psu:.0%} of the power supply's rating; {guaranteed}"
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
 
 def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float | None) -> CheckLine:
     if line.verdict == "pass":
         return line
-    bigger = f"use an ATX 3 supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "use two supplies"
+    bigger = f"use an ATX 3 power supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "use two power supplies"
     limit = fitting_limit(cards, box) if line.verdict == "fail" else None
     remedy = f"{bigger}, or limit each GPU to {limit:.0f} W" if limit else bigger
     return replace(line, remedy=remedy, power_limit_watts=limit)
@@ -223,13 +224,13 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
     remedy = {
         "pass": "",
         "tight": _remedy_for_plugs(adapters, unknown),
-        "fail": "use a power supply with more plugs (count them); never feed a card above 225 W from two plugs on one cable",
+        "fail": "use a power supply with more plugs; never power a card above 225 W from two plugs on the same cable",
     }[verdict]
     return CheckLine(check="connectors", verdict=verdict, value=needed, limit=has, unit="8-pin", text=text, remedy=remedy)
 
 
 def _remedy_for_plugs(adapters: int, unknown: bool) -> str:
-    look = "check the card itself, because its plugs are not published"
+    look = "check the plugs on the card, because they are not published"
     adapt = f"use adapters for {adapters} of the connections, each with its own cable, or a power supply with native plugs"
     return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
 
@@ -286,7 +287,7 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
         return replace(line, remedy="connect nothing else to this circuit" if verdict == "tight" else "")
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
     circuits = math.ceil(watts / carries)
-    stronger = f"use a stronger circuit, or {circuits} supplies on {circuits} circuits"
+    stronger = f"use a circuit with a higher rating, or {circuits} power supplies on {circuits} circuits"
     remedy = f"{stronger}, or limit each GPU to {limit:.0f} W" if limit else stronger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
@@ -294,18 +295,19 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
 def _room(watts: float, box: Box) -> CheckLine:
     """Heat alone never fails: a window can be opened."""
     heat = (
-        f"it gives off {watts:,.0f} W of heat under load ({watts * _BTU_PER_H:,.0f} BTU/h, {watts * 24 / 1000:.0f} kWh per day)"
+        f"the machine gives off {watts:,.0f} W of heat under load ({watts * _BTU_PER_H:,.0f} BTU/h, "
+        f"{watts * 24 / 1000:.0f} kWh per day)"
     )
     if box.room_m2 is None:
         line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
         if watts <= _HEATER_WATTS:
             return line
-        text = f"{heat}, as much as {watts / _HEATER_WATTS:.1f} electric heaters"
+        text = f"{heat}, as much as {watts / _HEATER_WATTS:.1f} space heaters"
         return replace(
             line,
             verdict="tight",
             text=text,
-            remedy=f"{_describe_cooling(watts)}; `--room 20` shows how warm a room of 20 m² gets",
+            remedy=f"{_describe_cooling(watts)}; `--room 20` shows how much a 20 m² room warms up",
         )
     rise = watts / (_LOSS_WATTS_PER_K_M2 * box.room_m2)
     verdict = "pass" if rise <= _WARM else "tight"

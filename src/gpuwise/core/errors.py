@@ -1,13 +1,13 @@
-"""What can go wrong with a question, and how it is told.
+"""The errors that gpuwise raises, and their text.
 
-    GpuwiseError                the question could not be answered (exit code 2)
-    ├── UnknownName             a name that is in none of our tables
-    ├── BadValue                a value that does not parse, or that physics rules out
-    ├── BadFile                 a file that is missing, cut, or not what it claims to be
+    GpuwiseError                the request could not be answered (exit code 2)
+    ├── UnknownName             a name that is not in any table
+    ├── BadValue                a value that cannot be parsed or is physically impossible
+    ├── BadFile                 a file that is missing, truncated, or not what it claims to be
     └── MissingExtra            an optional dependency that is not installed
 
-Every error says what happened with its values, where we looked or which values are known, and a hint the reader can act on.
-"It does not fit" or "no GPU here" are answers, not errors.
+Every error says what happened and with which values, where gpuwise looked or which values are known, and what the user can do.
+"It does not fit" and "no GPU here" are results, not errors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["BadFile", "BadValue", "GpuwiseError", "MissingExtra", "UnknownName"]
 
 
 class GpuwiseError(Exception):
-    """A question that could not be understood or answered."""
+    """A request that could not be understood or answered."""
 
     def __init__(self, message: str, *, looked_in: str = "", known: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -37,22 +37,22 @@ class GpuwiseError(Exception):
 
 
 class UnknownName(GpuwiseError):
-    """A GPU, architecture, link, node or model name that no table holds."""
+    """A GPU, architecture, link, node or model name that is not in any table."""
 
 
 class BadValue(GpuwiseError):
-    """A value that does not parse, or that physics rules out."""
+    """A value that cannot be parsed or is physically impossible."""
 
 
 class BadFile(GpuwiseError):
-    """A file that is missing, cut, unreadable, or not what it claims to be."""
+    """A file that is missing, truncated, unreadable, or not what it claims to be."""
 
 
 class MissingExtra(GpuwiseError):
-    """An optional dependency that this question needs and that is not installed."""
+    """An optional dependency that is needed but not installed."""
 
     def __init__(self, package: str, *, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the package '{package}', which is not installed",
-            hint=f'pip install "gpuwise[{extra}]"',
+            hint=f'run `pip install "gpuwise[{extra}]"`',
         )

@@ -12,7 +12,7 @@ __all__ = ["check_place", "home", "write_whole"]
 
 
 def home() -> Path:
-    """The user's home; for one without (a bare user id in a container) a place where nothing is and nothing can be put."""
+    """Return the home folder. For a user without one (a bare user ID in a container), return a path that cannot contain files."""
     try:
         return Path.home()
     except RuntimeError:
@@ -20,19 +20,19 @@ def home() -> Path:
 
 
 def check_place(path: Path, example: str) -> None:
-    """Whether a file can be written here, asked before long work, not after it; `example` is a name it could have."""
+    """Check before long work that a file can be written here; `example` is a possible file name for the hint."""
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint=f"give the name of a file in it, such as `{path / example}`")
+        raise BadFile(f"{path} is a folder", hint=f"pass the name of a file in it, such as `{path / example}`")
     if not path.parent.is_dir():
         raise BadFile(
-            f"{path} cannot be written: there is no folder {path.parent}", hint=f"create it first: `mkdir -p {path.parent}`"
+            f"{path} cannot be written: folder {path.parent} does not exist", hint=f"create it first: `mkdir -p {path.parent}`"
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise BadFile(f"{path} cannot be written: {path.parent} is read-only", hint="choose a folder that you can write to")
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write beside the file, then put it in its place."""
+    """Write to a temporary file in the same folder, then move it into place."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         draft.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Text for people: words from outside made harmless, so that a terminal acts on none of them, and names listed in a sentence."""
+"""Helpers for printed text: escape control characters from outside, and list names in a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirection
 
 
 def plain(text: str) -> str:
-    """The text with control characters and lone surrogates written out.
+    """Return the text with control characters and lone surrogates escaped.
 
     >>> plain("a\\x1b[31mb")
     'a\\\\x1b[31mb'
@@ -22,7 +22,7 @@ def plain(text: str) -> str:
 
 
 def either(names: Iterable[str]) -> str:
-    """The names as alternatives in a sentence; of no names, nothing.
+    """Return the names as alternatives in a sentence, or an empty string if there are none.
 
     >>> either(["a"]), either(["a", "b"]), either(["a", "b", "c"])
     ('a', 'a or b', 'a, b or c')

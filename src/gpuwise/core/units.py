@@ -85,21 +85,21 @@ def parse(text: str, kind: str) -> float:
     _check_length(text, example)
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise BadValue(f"'{text}' cannot be read as {noun}", hint=f"write a number with its unit, such as `{example}`")
+        raise BadValue(f"'{text}' cannot be read as {noun}", hint=f"write a number with a unit, such as `{example}`")
     number, unit = match.groups()
     factor = factors.get(_unit_key(unit or ""))
     if factor is None:
         problem = f"'{unit}' is not a unit of {_UNITS_OF.get(kind, kind)}" if unit else f"'{text}' has no unit"
-        raise BadValue(problem, hint=f"write a number with its unit, such as `{example}`")
+        raise BadValue(problem, hint=f"write a number with a unit, such as `{example}`")
     value = float(number) * factor
     if not math.isfinite(value):
-        raise BadValue(f"'{text}' is too large for {noun}", hint=f"for example `{example}`")
+        raise BadValue(f"'{text}' is too large for {noun}", hint=f"try `{example}`")
     return value
 
 
 def _check_length(text: str, example: str) -> None:
     if len(text) > _LONGEST:
-        raise BadValue(f"the value '{text[:40]}…' is too long ({len(text):,} characters)", hint=f"for example `{example}`")
+        raise BadValue(f"the value '{text[:40]}…' is too long ({len(text):,} characters)", hint=f"try `{example}`")
 
 
 def parse_memory(text: str) -> float:

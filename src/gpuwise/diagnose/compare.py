@@ -18,7 +18,7 @@ _HOST = {
     "input_wait": "this depends on the data loader, not on the GPU",
     "allocation": "this depends on the driver, not on the GPU",
     "synchronisation": "this depends on how often the host waits",
-    "host_launch": "this depends on the host, and a faster GPU waits longer",
+    "host_launch": "this depends on the host; a faster GPU waits longer",
     "graph_wait": "this depends on launching CUDA graphs",
     "idle_unexplained": "the traces do not show the cause",
     "communication": "this depends on the link and on the slowest rank",
@@ -113,10 +113,10 @@ def _why(part: str, speed_up: float | None, promised: float | None, basis: str) 
     if promised is None or speed_up is None:
         return ""
     if speed_up > promised / (1.0 - _SAME):
-        return f"better than the {basis} suggests: the first run falls short of its peak, or does different work"
+        return f"more than the {basis} suggests: the first run is further from its peak, or does different work"
     if speed_up >= promised * (1.0 - _SAME):
         return f"as the {basis} suggests"
-    return f"less than the {basis} suggests: the kernels are too short, or something else holds them up"
+    return f"less than the {basis} suggests: the kernels are too short, or something else slows them down"
 
 
 def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -126,20 +126,23 @@ def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]
     if None in batches:
         unknown.append("the batch size (record with record_shapes=True)")
     elif batches[0] != batches[1]:
-        found.append(f"batch {batches[0]} against {batches[1]}")
+        found.append(f"batch {batches[0]} in the first run, {batches[1]} in the second")
     one, two = _precision(before), _precision(after)
     if one != two:
-        found.append(f"{one} against {two}")
+        found.append(f"{one} in the first run, {two} in the second")
     first, second = before.scene.trace, after.scene.trace
     if first.world_size != second.world_size:
-        found.append(f"{first.world_size or 'an unknown number of'} ranks against {second.world_size or 'an unknown number'}")
+        found.append(
+            f"{first.world_size or 'an unknown number of'} ranks in the first run, "
+            f"{second.world_size or 'an unknown number'} in the second"
+        )
     if first.framework and second.framework and first.framework != second.framework:
-        found.append(f"{first.framework} against {second.framework}")
+        found.append(f"{first.framework} in the first run, {second.framework} in the second")
     counts = before.count(before.scene.kernels), after.count(after.scene.kernels)
     if min(counts) > 0 and max(counts) / min(counts) > 1.0 + _SAME:
-        found.append(f"{counts[0]:,.0f} kernels per step against {counts[1]:,.0f}")
+        found.append(f"{counts[0]:,.0f} kernels per step in the first run, {counts[1]:,.0f} in the second")
     if before.gpu is None or after.gpu is None:
-        unknown.append("the expected difference, because a GPU is not in the catalogue (name it with --gpu)")
+        unknown.append("the expected difference, because one GPU is not in the catalogue (name it with --gpu)")
     return tuple(found), tuple(unknown)
 
 

@@ -54,7 +54,7 @@ def _mixed(why: str, views: Sequence[View]) -> BadFile:
     return BadFile(
         f"these {len(views)} files are not ranks of the same run: {why}",
         looked_in=", ".join(view.scene.trace.file for view in views[:4]) + (", …" if len(views) > 4 else ""),
-        hint="give files from the same run; to compare two runs, use `gpuwise why A --compare B`",
+        hint="pass files from the same run; to compare two runs, use `gpuwise why A --compare B`",
     )
 
 

@@ -58,15 +58,15 @@ _OF_GPUS: tuple[Callable[[Vitals], Finding | None], ...] = (
 _OF_STEPS: tuple[Callable[[Vitals], Finding | None], ...] = (input_starved.check_live, single_process_loader.check_live)
 
 _LIVE = {
-    "pcie_degraded": "the link's generation and width",
-    "vram_spill": "memory in use",
+    "pcie_degraded": "the PCIe generation and width",
+    "vram_spill": "GPU memory use",
     "throttled": "clocks, temperature and throttle reasons",
     "power_limited": "the power limit",
     "shared_gpu": "other processes on the GPU",
-    "cpu_starved": "the load of the CPU cores",
+    "cpu_starved": "the CPU load",
 }
-_OF_FLEETS = {  # what is the matter with several GPUs
-    gpu_fault.CODE: "errors, or no longer reporting",
+_OF_FLEETS = {  # titles for several GPUs
+    gpu_fault.CODE: "errors or no longer reporting",
     idle_gpu.CODE: "almost idle",
     throttled.CODE: "throttled",
     vram_spill.CODE: "memory full and spilling to the host",
@@ -80,7 +80,7 @@ CODES = (*(check.__module__.rpartition(".")[2] for check in _CHECKS), *_OTHERS, 
 def run_checks(
     ranks: Sequence[Rank], expected: Expectation | Abstained | None
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is wrong, the largest gain first, and what this trace cannot tell. A slow step is not a cause and comes last."""
+    """Return the findings, largest gain first, and the checks that this trace does not support. A slow step comes last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]
     late = straggler.check_ranks(ranks)
@@ -93,32 +93,32 @@ def run_checks(
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The largest gain first, circumstances behind causes. That a step is slow is neither: told last."""
+    """Sort by gain, with circumstances after causes. A slow step is neither and comes last."""
     late = slower_than_expected.CODE
     return tuple(sorted(findings, key=lambda one: (one.code == late, one.circumstance, -one.gain.middle, -one.share_fraction)))
 
 
 def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is wrong with a watched run, and what could not be seen of it."""
+    """Return the findings of a watched run, and the checks that could not run."""
     answers = [check(vitals) for check in (*_OF_STEPS, *_OF_GPUS, cpu_starved.check_live)]
     blind = []
     if not vitals.gpus:
         names = [check.__module__.rpartition(".")[2] for check in _OF_GPUS]
         blind += [
-            Abstained(code=name, reason=vitals.blind, record_next="watch on a machine where the GPU's driver responds")
+            Abstained(code=name, reason=vitals.blind, record_next="run `gpuwise watch` on a machine with a working GPU driver")
             for name in names
         ]
     if not vitals.step_s:
         names = [check.__module__.rpartition(".")[2] for check in _OF_STEPS]
         blind += [Abstained(code=name, reason="no steps were found", record_next=vitals.without_steps) for name in names]
     if vitals.cores_used_fraction is None:
-        reason = next((fault for fault in vitals.faults if "cores" in fault), "the run was too short")
+        reason = next((fault for fault in vitals.faults if "CPU load" in fault), "the run was too short")
         blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for a few seconds on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
 
 
 def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
-    """What is wrong with which of many GPUs: what is broken first, then what costs most."""
+    """Return the findings for many GPUs: faults first, then the largest losses."""
     named: dict[str, list[Named]] = {code: [] for code in _OF_FLEETS}
     for number, member in enumerate(members):
         answers = [gpu_fault.check_member(member)]

@@ -69,11 +69,11 @@ def timeline(scene: Scene) -> Timeline | None:
         f"{where}: kernels": _work(scene, ~talk & (scene.kernels | scene.on_cpu), begin, end),
         f"{where}: communication": _work(scene, talk, begin, end),
         f"{where}: copies": _calls(scene, scene.work.where(scene.work.kind == Kind.MEMCPY), "copy", begin, end),
-        "host: loads data": [
+        "host: loading data": [
             _Piece(int(first), int(last), "loading", "loader") for first, last in zip(loading.start, loading.end, strict=True)
         ],
-        "host: waits": _calls(scene, scene.sync, "waiting", begin, end),
-        "host: launches": _calls(scene, scene.launches, "launching", begin, end),
+        "host: waiting": _calls(scene, scene.sync, "waiting", begin, end),
+        "host: launching": _calls(scene, scene.launches, "launching", begin, end),
     }
     lanes = [Lane(name=name, spans=_drawn(_joined(found, begin, end), begin, end)) for name, found in pieces.items() if found]
     count = sum(len(found) for found in pieces.values())

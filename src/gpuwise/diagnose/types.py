@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings with a bounded gain, and which checks could not run."""
+"""The result of a diagnosis: findings with a bounded gain, and the checks that could not run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ __all__ = ["Abstained", "Finding", "Gain"]
 
 _MINOR = 1.05
 _MAJOR = 1.2
-_LEAST_LEFT = 0.05  # of a step, whatever is mended
+_LEAST_LEFT = 0.05  # of a step, whatever is fixed
 _ROUNDING = 1.005
-_REPORTED = ("gpu_fault",)  # by the driver: sure, however much is lost by it
-_WIDE = 3.0  # high over low: a gain known no better is not told with high confidence
-_ALL_GONE = (
-    "the upper end assumes that all of this time is saved and nothing else takes its place; the lower end assumes a modest fix"
-)
+_REPORTED = ("gpu_fault",)  # reported by the driver, so certain regardless of the loss
+_WIDE = 3.0  # high divided by low; a wider range is not reported with high confidence
+_ALL_GONE = "the upper end assumes that all of this time is saved; the lower end assumes a modest improvement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """How many times as fast a step would be: `high` if nothing else held it up, `low` with the next limit in place.
+    """How many times as fast a step would be: `high` if nothing else slows it down, `low` if the next bottleneck remains.
 
-    A fix gives back at most what its cause costs. `beyond` says, in one clause, why one may give more.
+    A fix saves at most the time that its cause takes. `beyond` explains in one clause why it may save more.
     """
 
     low: float
@@ -31,16 +29,16 @@ class Gain:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it is known so roughly that the answer has to say so."""
+        """Whether the range is so wide that the output must explain it."""
         return self.high > _WIDE * self.low
 
     @property
     def middle(self) -> float:
-        """What findings are ranked by: the middle of the range, on a scale of ratios."""
+        """The geometric mean of the range, by which findings are ranked."""
         return math.sqrt(self.low * self.high)
 
     def bounded(self, share: float) -> Gain:
-        """The gain of a cause that takes this share of the step: not above 1 / (1 - share), unless there is a reason for it."""
+        """Limit the gain of a cause with this share of the step to 1 / (1 - share), unless `beyond` gives a reason for more."""
         most = 1.0 / max(1.0 - share, _LEAST_LEFT)
         if self.high <= most * _ROUNDING:
             return replace(self, beyond="")
@@ -49,9 +47,9 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause of lost time. `seconds_per_step` is what it costs now, not what fixing it saves; `share_fraction` is that of the
-    mean step, and bounds the gain. A `circumstance` comes from the environment, not the program, and is listed after
-    the program's own causes."""
+    """One cause of lost time. `seconds_per_step` is the time that it takes now, not the time that a fix saves.
+    `share_fraction` is its share of the mean step and bounds the gain. A `circumstance` comes from the environment and is
+    listed after the causes in the program."""
 
     code: str
     title: str
@@ -71,14 +69,14 @@ class Finding:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The evidence; where the gain is wide, what its ends mean, and where it is larger than the share allows, why."""
+        """The evidence, with an explanation if the gain is wide or exceeds the share."""
         wide = (_ALL_GONE,) if self.gain.is_wide else ()
         beyond = (f"the gain can exceed the share: {self.gain.beyond}",) if self.gain.beyond else ()
         return (*self.evidence, *wide, *beyond)
 
     @property
     def severity(self) -> str:
-        """`minor` where even the upper end is below 5%, `major` where the middle of the range is above 20%."""
+        """`minor` if even the upper end is below 5%, and `major` if the middle of the range is above 20%."""
         if self.gain.high < _MINOR:
             return "minor"
         return "major" if self.gain.middle >= _MAJOR else "moderate"
@@ -86,7 +84,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abstained:
-    """A check that this trace cannot carry, why, and what to record to have it answered."""
+    """A check that this trace does not support, with the reason and what to record instead."""
 
     code: str
     reason: str

@@ -1,4 +1,4 @@
-"""What a live check is given: a watched run in figures. Checks of traces see more of a step, these see the machine around it."""
+"""The input of a live check: the measured values of a watched run and of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["GpuVitals", "Vitals"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuVitals:
-    """One GPU over a run; None where its driver does not tell. Figures "at load" are of samples in which it was busy.
+    """One GPU over a run; None for values that its driver does not report. Values "at load" are from samples while it was busy.
 
     `reasons` are the shares of samples at load in which the driver gave each reason for not raising the clock.
     """

@@ -176,7 +176,7 @@ def _step_s(cells: Mapping[str, str], samples: float) -> float:
 def _check_precision(gpu: Gpu, precision: str) -> None:
     """Refuse what `predict` refuses too."""
     if precision not in supported(gpu):
-        raise _Unusable(f"{gpu.name} has no {precision}")
+        raise _Unusable(f"the {gpu.name} has no {precision}")
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
@@ -217,12 +217,12 @@ def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> 
             try:
                 found[request] = zoo.load(request.model, _plain(request))
             except GpuwiseError:
-                found[request] = f"the zoo has no such workload of {request.model}"
+                found[request] = f"the zoo has no such workload for {request.model}"
         else:
             missing.append(request)
     for number, (request, answer) in enumerate(capture_many(missing)):
         progress(f"capturing {number + 1} of {len(missing)}: {request.model}")
-        found[request] = answer if isinstance(answer, Workload) else f"no workload of {request.model.partition(':')[0]} models"
+        found[request] = answer if isinstance(answer, Workload) else f"no workload for {request.model.partition(':')[0]} models"
     return found
 
 

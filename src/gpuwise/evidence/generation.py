@@ -129,15 +129,15 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     """The row as passes of an engine."""
     unit, mode, note = cells["unit"], cells["mode"], cells.get("note", "")
     if mode not in ("decode", "prefill"):
-        raise Unusable(f"unknown mode of generating text: {mode}")
+        raise Unusable(f"unknown generation mode: {mode}")
     if unit not in ("tokens_per_s", "ms_per_step", "GiB"):
-        raise Unusable(f"an unknown unit: {unit}")
+        raise Unusable(f"unknown unit: {unit}")
     engine, version = _engine(cells["stack"])
     if unit == "GiB" and engine.reserves_fraction:
-        raise Unusable(f"{engine.title} takes most of a GPU's memory, whatever it needs")
+        raise Unusable(f"{engine.title} reserves most of the GPU memory regardless of need")
     name = _format(cells, engine)
     if mode == "prefill" and "GEMV" in cells["stack"]:
-        raise Unusable("a prompt read with kernels that are made for decoding")
+        raise Unusable("a prompt processed with kernels made for decoding")
     try:
         shape = find_shape(cells["model"])
     except GpuwiseError as fault:
@@ -177,7 +177,7 @@ def _check_size(shape: LanguageShape, name: str, note: str) -> None:
     if said:
         expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
         if not 1 / _SAME_SIZE < float(said[1]) / expected < _SAME_SIZE:
-            raise Unusable(f"weights of {said[1]} GiB, which {shape.name} in {name} has not")
+            raise Unusable(f"weights of {said[1]} GiB, which do not match {shape.name} in {name}")
 
 
 def _engine(text: str) -> tuple[Engine, str]:
@@ -186,7 +186,7 @@ def _engine(text: str) -> tuple[Engine, str]:
             if not name:
                 break
             return engines()[name], version
-    raise Unusable(f"an engine that gpuwise does not know: {text}")
+    raise Unusable(f"unknown engine: {text}")
 
 
 def _format(cells: Mapping[str, str], engine: Engine) -> str:
@@ -204,7 +204,7 @@ def _format(cells: Mapping[str, str], engine: Engine) -> str:
             name = {"int4": "q4_k_m", "int8": "q8_0"}[name]
         if name:
             return name
-    raise Unusable(f"an unknown weight format: {cells['quantisation']}")
+    raise Unusable(f"unknown weight format: {cells['quantisation']}")
 
 
 def _whole(text: str, what: str) -> int:

@@ -74,13 +74,16 @@ def unlike(cells: Mapping[str, str], gpu: Gpu, request: Request) -> str:
         return ""
     build = _BUILD.search(cells["stack"])
     if build and gpu.vendor != "NVIDIA":
-        return f"a build of PyTorch for {'CPUs' if build[1] == 'cpu' else 'CUDA'} on a card of {gpu.vendor}: translated kernels"
+        return (
+            f"a {'CPU' if build[1] == 'cpu' else 'CUDA'} build of PyTorch on a card from {gpu.vendor}, which "
+            "runs translated kernels"
+        )
     if _IN_SLICES.search(cells["stack"]):
         return "attention in slices, which gpuwise does not predict"
     if _OTHER_DECODER.search(cells["stack"]):
-        return "another decoder than the model's own"
+        return "a decoder other than the model's own"
     if _weight_bytes(pipeline, request) > _MOST_WEIGHTS * gpu.usable_memory_bytes:
-        return "weights that do not fit into memory at once, so that programs move them to and fro"
+        return "weights that do not fit in memory at once, so programs swap them in and out"
     return ""
 
 

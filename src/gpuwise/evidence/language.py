@@ -80,7 +80,7 @@ def _pattern(name: str, compiled: bool) -> Workload:
 def _sizes(model: LanguageModel) -> dict[str, int]:
     if model.hidden % model.heads and not model.head_dim:
         raise BadValue(
-            f"a width of {model.hidden} cannot be divided into {model.heads} equal heads", hint="give the width of a head"
+            f"a width of {model.hidden} cannot be divided into {model.heads} equal heads", hint="set the width of a head"
         )
     head = model.head_dim or model.hidden // model.heads
     kv_heads, inner = model.kv_heads or model.heads, model.inner or 4 * model.hidden

@@ -156,12 +156,12 @@ def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> 
             try:
                 found[request] = zoo.load(request.model, request)
             except GpuwiseError:
-                found[request] = f"the zoo has no such workload of {request.model}"
+                found[request] = f"the zoo has no such workload for {request.model}"
     distinct = [request for request in dict.fromkeys(requests) if request not in found]
     for number, (request, answer) in enumerate(capture_many(distinct, timeout_s=180.0)):
         progress(f"capturing {number + 1} of {len(distinct)}: {request.model}")
         kind = request.model.partition(":")[0]
-        found[request] = answer if isinstance(answer, Workload) else f"no workload of {kind} models"
+        found[request] = answer if isinstance(answer, Workload) else f"no workload for {kind} models"
     return found
 
 

@@ -65,7 +65,7 @@ def counted_bytes(cells: Mapping[str, str]) -> float | str:
     model, shape = _model(cells["model"])
     weights = _WEIGHTS.get(cells["precision"])
     if shape is None:
-        return "a language model whose shape is unknown"
+        return "a language model of unknown shape"
     if weights is None:
         return f"unknown precision {cells['precision']}"
     if cells["task"] == "generate":

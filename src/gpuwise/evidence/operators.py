@@ -187,12 +187,12 @@ def _fp32_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
 
 def _gemm_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
     dtype = str(cells["dtype"])
-    return (str(cells["gpu"]), dtype) if dtype in _SERVED else f"no model of {dtype} products"
+    return (str(cells["gpu"]), dtype) if dtype in _SERVED else f"no model for {dtype} products"
 
 
 def _attention_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
     types = {str(cells.get("attn_dtype")), str(cells.get("kv_dtype"))} - {"bf16", "fp8"}
-    return f"no model of attention in {types.pop()}" if types else (str(cells["gpu"]), str(cells["phase"]))
+    return f"no model for attention in {types.pop()}" if types else (str(cells["gpu"]), str(cells["phase"]))
 
 
 def _deepbench_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:

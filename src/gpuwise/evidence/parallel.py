@@ -196,11 +196,11 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
         raise _Unusable("no step time or batch")
     shared = ranks["tp"] * ranks["pp"] * ranks["cp"]
     if ranks["gpu_count"] % shared:
-        raise _Unusable("the GPUs do not divide into its plan")
+        raise _Unusable("the number of GPUs does not match the plan")
     data = ranks["gpu_count"] // shared
     dtype = next((found for start, found in _PRECISIONS.items() if cells["precision"].lower().startswith(start)), None)
     if dtype is None:
-        raise _Unusable(f"no {cells['precision']} products are modelled")
+        raise _Unusable(f"{cells['precision']} products are not modelled")
     fit = fit_of(cells["source"])
     mesh = Mesh(
         data=data,
@@ -255,7 +255,7 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
     if not (1 <= hidden <= _WIDEST and 1 <= layers <= _DEEPEST and heads >= 1 and seq >= 1):
         raise _Unusable("sizes that no model has")
     if hidden % heads:
-        raise _Unusable("heads do not divide the width")
+        raise _Unusable("the width is not divisible by the number of heads")
     vocabulary = _VOCABULARY.get(cells["source"], _USUAL_VOCABULARY)
     return LanguageModel(
         hidden=hidden,

@@ -28,19 +28,19 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 def read_table(path: Path) -> Table:
     """The table of this file."""
-    hint = "docs/reference/evidence.md lists the columns of each table"
+    hint = "see docs/reference/evidence.md for the columns of each table"
     if path.is_dir():
-        raise BadFile(f"{path} is a folder", hint="give a .csv or .parquet file")
+        raise BadFile(f"{path} is a folder", hint="pass a .csv or .parquet file")
     try:
         columns, odd = (_parquet(path), {}) if path.suffix == ".parquet" else _csv(path)
     except FileNotFoundError:
-        raise BadFile(f"file {path} not found", hint="give a .csv or .parquet file of measurements") from None
+        raise BadFile(f"file {path} not found", hint="pass a .csv or .parquet file with measurements") from None
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise BadFile(f"{path} cannot be read: {fault}", hint=hint) from None
     for kind, needed in KINDS.items():
         if needed <= columns.keys():
             if not columns["gpu"]:
-                raise BadFile(f"{path} has a header but no rows", hint="each measurement is a row below the header")
+                raise BadFile(f"{path} has a header but no rows", hint="add one row per measurement below the header")
             return Table(kind=kind, columns=columns, odd=odd)
     known = ", ".join(KINDS)
     raise BadFile(
@@ -52,7 +52,7 @@ def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     if not rows or not rows[0]:
-        raise BadFile(f"{path} is empty", hint="the first line must contain the column names")
+        raise BadFile(f"{path} is empty", hint="put the column names in the first line")
     head, body = rows[0], [row for row in rows[1:] if row]  # lines that are empty are no rows
     odd = {number: f"{len(row)} fields, not {len(head)}" for number, row in enumerate(body) if len(row) != len(head)}
     if len(odd) == len(body) > 0:

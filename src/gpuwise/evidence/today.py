@@ -125,7 +125,7 @@ def _text_row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
 def _check_doubts(cells: Mapping[str, str]) -> None:
     said = f"{cells['stack']} {cells.get('note', '')}"
     if "DO NOT USE" in said or "suspect" in said:
-        raise _Unusable("its own note doubts it")
+        raise _Unusable("its own note questions it")
 
 
 def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
@@ -143,12 +143,12 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
         raise _Unusable(f"weights in {cells['quantisation']} are not predicted")
     engine = _ENGINES.search(cells["stack"])
     if engine:
-        raise _Unusable(f"{engine[0].strip('_')} is software that gpuwise does not predict")
+        raise _Unusable(f"{engine[0].strip('_')} is not predicted by gpuwise")
     if cells["mode"] == "train" and not tuned and _OTHERWISE.search(said):
-        raise _Unusable("adapters, accumulated gradients or recomputation, which a row does not describe fully")
+        raise _Unusable("adapters, accumulated gradients or recomputation, which the row does not fully describe")
     gpu = _gpu(cells)
     if precision not in supported(gpu):
-        raise _Unusable(f"{gpu.name} has no {precision}")
+        raise _Unusable(f"the {gpu.name} has no {precision}")
     return TodayQuestion(
         question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"], tuned=tuned
     )
@@ -246,7 +246,7 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     sizes = _sizes(cells, workload, count)
     if row.tuned:
         if row.tuned.method != "full" and not linear_modules(workload):
-            raise _Unusable("adapters go on the linear layers of repeated blocks, and the model has none")
+            raise _Unusable("adapters attach to linear layers of repeated blocks, and the model has none")
         workload = _tuned_workload(workload, row.tuned)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
@@ -290,7 +290,7 @@ def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
     if unit == "tokens_per_s":
         each = 1.0 if cells["mode"] == "decode" else seq
         if each is None or cells["mode"] == "infer":
-            raise _Unusable("tokens of whole answers, which a row does not describe fully")
+            raise _Unusable("tokens of whole outputs, which the row does not fully describe")
         return _Sizes(batch=batch, seq=seq, counted=batch * count * each)
     return _Sizes(batch=batch, seq=seq, counted=batch * count)
 

@@ -56,7 +56,7 @@ def memory_residual(question: Question, value_gib: float) -> Residual:
 def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: str, value: float) -> Residual:
     """The best of the square products that such a benchmark tries."""
     if "square matmul" not in cells["model"]:
-        raise BadValue(f"unknown product: {cells['model']}", hint="`square matmul 1024..10240, best` is one")
+        raise BadValue(f"unknown product: {cells['model']}", hint="try `square matmul 1024..10240, best`")
     seconds, flops = _best(gpu, precision)
     width = as_known(range_of(known_generation=knows(gpu), known_stack=True, bound="compute", procedure=""), gpu)
     return Residual(

@@ -102,7 +102,7 @@ def tuned_row(cells: Mapping[str, str]) -> Tuned | str | None:
         return None
     method, rest = found[1].lower().replace("-", ""), found[2]
     if rest or cells["gpu_count"] not in ("", "1"):
-        return "several GPUs, or more than adapters, in a way that the row does not describe fully"
+        return "several GPUs, or more than adapters, in a way that the row does not fully describe"
     packed = cells["quantisation"].partition(" ")[0].lower()
     if packed and packed not in _file().packed:
         return f"adapters on weights in {cells['quantisation']} are not predicted"

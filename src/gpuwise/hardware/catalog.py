@@ -321,7 +321,9 @@ class Catalog:
     def find(self, name: str) -> Match:
         """The GPU meant by a name, an alias, a driver string or custom specs; or a CPU, where no GPU is meant."""
         if len(name) > _LONGEST:
-            raise UnknownName(f"the GPU name '{name[:40]}…' is too long ({len(name):,} characters)", hint="see `gpuwise gpus`")
+            raise UnknownName(
+                f"the GPU name '{name[:40]}…' is too long ({len(name):,} characters)", hint="list all GPUs with `gpuwise gpus`"
+            )
         if "=" in name:
             return Match(gpu=specs.gpu_from_text(name))
         match = (
@@ -367,21 +369,21 @@ class Catalog:
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())
         if reason:
-            hint = f"the entry for this GPU is not usable ({reason}); give its specs instead: {specs.EXAMPLE}"
+            hint = f"the catalogue entry for this GPU is not usable ({reason}); pass its specs instead: {specs.EXAMPLE}"
         elif name.strip().lower() in VENDORS:
-            hint = f"this is a vendor; list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
+            hint = f"this is a vendor name; list its GPUs with `gpuwise gpus --vendor {name.strip()}`"
         elif (several := _SEVERAL.fullmatch(name.strip())) and self._index.loose(several[2]):
             count, one = several.groups()
-            apart = f'give the number separately: `--gpu "{one}" --gpus {count}`'
-            hint = f'{apart}; only questions about a number of GPUs accept "{count}x {one}"'
+            apart = f'pass the number separately: `--gpu "{one}" --gpus {count}`'
+            hint = f'{apart}; only commands that take a number of GPUs accept "{count}x {one}"'
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
             meant = either(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
-            hint = f"did you mean {meant}? Otherwise give its specs: {specs.EXAMPLE}"
+            hint = f"did you mean {meant}? Otherwise, pass its specs: {specs.EXAMPLE}"
         elif near:
-            hint = "did you mean " + either(f"`{other}`" for other in near) + "? `gpuwise gpus` lists all GPUs"
+            hint = "did you mean " + either(f"`{other}`" for other in near) + "? List all GPUs with `gpuwise gpus`"
         else:
-            hint = f"list all GPUs with `gpuwise gpus`, or give the specs of your GPU: {specs.EXAMPLE}"
+            hint = f"list all GPUs with `gpuwise gpus`, or pass the specs of your GPU: {specs.EXAMPLE}"
         return UnknownName(f"unknown GPU '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)
 
 

@@ -64,8 +64,8 @@ def find_host(name: str) -> Host:
             if any(re.fullmatch(pattern, model) for pattern in host.models):
                 return host
         classes = ", ".join(f"`{host}`" for host in hosts())
-        hint = f"give a CPU such as `i7-8700K`, `Ryzen 5 5600` or `Xeon Gold 6248`, or a class: {classes}"
-        raise UnknownName(f"unknown CPU '{name}'", looked_in=f"{len(hosts())} classes of CPUs", hint=hint)
+        hint = f"use a CPU name such as `i7-8700K`, `Ryzen 5 5600` or `Xeon Gold 6248`, or a CPU class: {classes}"
+        raise UnknownName(f"unknown CPU '{name}'", looked_in=f"{len(hosts())} CPU classes", hint=hint)
     return _find(name, hosts, "host")
 
 
@@ -87,14 +87,14 @@ def _spelled(known: Callable[[], Mapping[str, Any]]) -> dict[str, str]:
 
 def _find(name: str, known: Callable[[], Mapping[str, _Named]], kind: str) -> _Named:
     if len(name) > _LONGEST:
-        raise UnknownName(f"a {kind} name of {len(name):,} characters is too long", hint=f"for example `{next(iter(known()))}`")
+        raise UnknownName(f"the {kind} name is too long ({len(name):,} characters)", hint=f"try `{next(iter(known()))}`")
     names = _spelled(known)
     found = names.get(_key(name))
     if found is not None:
         return known()[found]
     near = [names[key] for key in difflib.get_close_matches(_key(name), names, n=4, cutoff=0.5)]
     meant = either(f"`{other}`" for other in dict.fromkeys(near))
-    hint = f"did you mean {meant}?" if meant else f"for example `{next(iter(known()))}`"
+    hint = f"did you mean {meant}?" if meant else f"try `{next(iter(known()))}`"
     raise UnknownName(f"unknown {kind} '{name}'", looked_in=f"{len(known())} {kind}s and their aliases", hint=hint)
 
 

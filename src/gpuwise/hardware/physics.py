@@ -140,7 +140,9 @@ def _within(field: str, low: float, high: float, unit: str) -> Callable[[Gpu, da
 
 
 def _show(value: float, unit: str) -> str:
-    return f"${value:,.0f}" if unit == "$" else format_si(value, unit)
+    if unit in ("$", ""):
+        return f"{unit}{value:,.0f}"
+    return format_si(value, unit)
 
 
 def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -160,7 +162,7 @@ def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
     if bool(gpu.slow_memory_bytes) != bool(gpu.slow_memory_bytes_per_s):
         yield Fault(field="slow_memory_bytes_per_s", message="must be given together with the size of the slow memory")
     elif gpu.slow_memory_bytes_per_s and gpu.slow_memory_bytes_per_s > 0.5 * gpu.memory_bytes_per_s:
-        yield Fault(field="slow_memory_bytes_per_s", message="is too close to the bandwidth of the rest")
+        yield Fault(field="slow_memory_bytes_per_s", message="is too close to the bandwidth of the remaining memory")
 
 
 def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
@@ -236,7 +238,7 @@ def _date(gpu: Gpu, today: date) -> Iterator[Fault]:
 
 
 _LIMITS: tuple[Callable[[Gpu, date], Iterator[Fault]], ...] = (
-    _within("sm_count", 1, 2048, "units"),
+    _within("sm_count", 1, 2048, ""),
     _within("boost_clock_hz", 0.1e9, 4e9, "Hz"),
     _within("base_clock_hz", 0.1e9, 4e9, "Hz"),
     _within("memory_bytes", 0.06 * GIB, 1024 * GIB, "B"),

@@ -41,7 +41,7 @@ def _count(text: str) -> int:
 
 def _accumulate(text: str) -> bool:
     if text not in ("half", "full"):
-        raise BadValue(f"accumulate must be half or full, not '{text}'", hint="use half for GeForce cards, full for others")
+        raise BadValue(f"accumulate must be half or full, not '{text}'", hint="use half for GeForce cards and full for others")
     return text == "half"
 
 
@@ -86,9 +86,9 @@ def gpu_from_text(text: str) -> Gpu:
         key, equals, value = part.partition("=")
         key = key.strip().lower()
         if not equals or not value.strip():
-            raise BadValue(f"'{part.strip()}' in the custom GPU does not have the form key=value", hint=f"for example {EXAMPLE}")
+            raise BadValue(f"'{part.strip()}' in the custom GPU does not have the form key=value", hint=f"try {EXAMPLE}")
         if key in values:
-            raise BadValue(f"'{key}' appears twice in the custom GPU", hint=f"for example {EXAMPLE}")
+            raise BadValue(f"'{key}' appears twice in the custom GPU", hint=f"try {EXAMPLE}")
         values[key] = value.strip()
     return gpu_from_spec(values, source=_TYPED)
 
@@ -99,19 +99,17 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
     if unknown:
         near = difflib.get_close_matches(unknown[0], KEYS, n=1, cutoff=0.3)
         hint = f"did you mean `{near[0]}`? " if near else ""
-        raise BadValue(
-            f"'{unknown[0]}' is not a valid key for a custom GPU", known=", ".join(KEYS), hint=f"{hint}Example: {EXAMPLE}"
-        )
+        raise BadValue(f"'{unknown[0]}' is not a valid key for a custom GPU", known=", ".join(KEYS), hint=f"{hint}Try {EXAMPLE}")
     missing = [key for key in _REQUIRED if key not in values]
     if missing:
-        raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"for example {EXAMPLE}")
+        raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"try {EXAMPLE}")
     fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items()}
     gpu = _complete(fields, source)
     found = physics.faults(gpu)
     if found:
         raise BadValue(
-            f"'{gpu.name}' cannot exist: " + "; ".join(str(fault) for fault in found),
-            hint="check the units (GB/s, not Gbit/s) and the figures (for one device, with dense peaks)",
+            f"the specs of '{gpu.name}' are impossible: " + "; ".join(str(fault) for fault in found),
+            hint="check the units (GB/s, not Gbit/s) and the values (for one device, with dense peaks)",
         )
     return gpu
 
@@ -159,9 +157,9 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
     for number, row in enumerate(rows, start=1):
         try:
             if "name" not in row:
-                raise BadValue("it has no name", hint='add `name = "…"`')
+                raise BadValue("the name is missing", hint='add `name = "…"`')
             if str(row["name"]).lower() in (gpu.name.lower() for gpu in gpus):
-                raise BadValue("its name appears twice", hint="give each GPU its own name")
+                raise BadValue("the name appears twice", hint="give each GPU its own name")
             gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
         except GpuwiseError as fault:
             label = f" ({row['name']})" if "name" in row else ""
@@ -172,7 +170,7 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
 
 
 def _catalog_rows(path: Path) -> list[Mapping[str, Any]]:
-    hint = "a catalogue contains [[gpu]] tables with the keys " + ", ".join(KEYS)
+    hint = "write [[gpu]] tables with the keys " + ", ".join(KEYS)
     try:
         table = tables.parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -95,7 +95,9 @@ COLUMNS: Mapping[str, Column] = {
     "base_mhz": Column("base_clock_hz", _times(_MEGA), "base clock"),
     "boost_mhz": Column("boost_clock_hz", _times(_MEGA), "boost clock"),
     "matrix_mhz": Column(
-        "matrix_clock_hz", _times(_MEGA), "clock of the matrix engine, if its maker rates it at a clock other than boost"
+        "matrix_clock_hz",
+        _times(_MEGA),
+        "clock of the matrix engine, if the vendor rates it at a clock other than the boost clock",
     ),
     "memory_gib": Column("memory_bytes", _times(GIB), "nominal size"),
     "usable_mib": Column("usable_memory_bytes", _times(MIB), "memory that the driver makes available, if it is known to differ"),
@@ -119,15 +121,17 @@ COLUMNS: Mapping[str, Column] = {
     "slots": Column("slots", float, "slots that the reference design occupies"),
     "cooler": Column("cooler", str, "open, blower, passive, liquid, laptop or module"),
     "connectors": Column("power_connectors", str, "power plugs of the reference design"),
-    "launched": Column("launched_on", date.fromisoformat, "date of availability, or else of announcement"),
+    "launched": Column("launched_on", date.fromisoformat, "date of availability, or of announcement if that is unknown"),
     "price_usd": Column("launch_usd", float, "launch price"),
     "ecc": Column("ecc", _flag, "yes or no"),
     "display": Column("display", _flag, "yes or no"),
     "devices": Column("devices_per_board", int, "GPUs on the board; the row describes one of them"),
     "half_accumulate": Column("half_accumulate", _flag, "yes if matrix rates that accumulate in fp32 are halved"),
     "rates": Column("rate_exceptions", _peaks(1.0), "exceptions to the architecture's rates, such as `vector.fp64=16`"),
-    "published_tflops": Column("published_flops_per_s", _peaks(_TERA), "dense peaks published by its maker, for the whole board"),
-    "note": Column("note", str, "anything a reader should know"),
+    "published_tflops": Column(
+        "published_flops_per_s", _peaks(_TERA), "dense peaks published by the vendor, for the whole board"
+    ),
+    "note": Column("note", str, "remarks for readers"),
 }
 # Columns that are no field by themselves: the architecture, and where single figures come from.
 OTHER_COLUMNS = {

@@ -1,4 +1,4 @@
-"""Watching from inside the frameworks people use: a loop of torch, and callbacks for Lightning, Hugging Face and Keras.
+"""Watch training from inside a framework: a PyTorch loop, and callbacks for Lightning, Hugging Face and Keras.
 
-Each `callback()` makes an object of the framework's own callback class; the framework is imported by the call, not before.
+Each `callback()` returns an instance of the framework's own callback class. The framework is imported only by that call.
 """

@@ -1,4 +1,4 @@
-"""What a watched training tells the loggers that the user has set up already; none is set up, or imported, for it."""
+"""Send values from a watched training run to loggers that the user has already set up. No logger is imported or set up here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["figures", "pace_figures", "tell_wandb", "tell_writer"]
 
 
 def figures(answer: WatchAnswer | None) -> dict[str, float]:
-    """A few numbers by name."""
+    """Return a few values by name."""
     if answer is None or answer.pace is None:
         return {}
     busy = answer.busy_fraction
@@ -20,12 +20,12 @@ def figures(answer: WatchAnswer | None) -> dict[str, float]:
 
 
 def pace_figures(pace: Pace | None) -> dict[str, float]:
-    """Those that are known while it runs."""
+    """Return the values that are known while training runs."""
     return {} if pace is None else {"gpuwise/step_s": pace.median_s, "gpuwise/input_wait_fraction": pace.wait_fraction}
 
 
 def tell_wandb(answer: WatchAnswer | None) -> None:
-    """To the run of Weights & Biases that is open, if one is."""
+    """Send the values to the open Weights & Biases run, if there is one."""
     wandb: Any = sys.modules.get("wandb")
     run = getattr(wandb, "run", None)
     if run is not None:
@@ -33,7 +33,7 @@ def tell_wandb(answer: WatchAnswer | None) -> None:
 
 
 def tell_writer(writer: Any, answer: WatchAnswer | None) -> None:
-    """To a `SummaryWriter` of TensorBoard, or what has its `add_scalar`, if one was given."""
+    """Send the values to a TensorBoard `SummaryWriter`, or any object with `add_scalar`, if one was given."""
     if writer is not None and answer is not None and answer.pace is not None:
         for name, value in figures(answer).items():
             writer.add_scalar(name, value, answer.pace.count)

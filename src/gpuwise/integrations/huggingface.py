@@ -1,4 +1,4 @@
-"""The Trainer of Hugging Face, watched: `gpuwise.integrations.huggingface.attach(trainer)`, or as one of its `callbacks`."""
+"""Watch a Hugging Face Trainer: call `gpuwise.integrations.huggingface.attach(trainer)`, or pass `callback()` in `callbacks`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST = "train_runtime"  # a figure of the Trainer's last log, before its own lo
 
 
 def attach(trainer: Any, *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
-    """Add the callback to a `transformers.Trainer`, and log a few figures through it to whatever it reports to."""
+    """Add the callback to a `transformers.Trainer`, and log a few values to the services that the trainer reports to."""
     added = callback(model=model, precision=precision, profile=profile, quiet=quiet)
     added.trainer = trainer
     trainer.add_callback(added)
@@ -23,15 +23,15 @@ def attach(trainer: Any, *, model: str = "", precision: str = "", profile: bool 
 
 
 def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
-    """A `transformers.TrainerCallback`. Its `answer` is there after the training. It cannot log: a callback does not know its
-    trainer, see `attach`."""
+    """Return a `transformers.TrainerCallback`. Its `answer` is available after training. The callback alone cannot log values,
+    because it does not know its trainer; use `attach` for that."""
     try:
         from transformers import TrainerCallback
     except ImportError:
-        raise MissingExtra("transformers", extra="hf", needed_for="the callback for the Hugging Face Trainer") from None
+        raise MissingExtra("transformers", extra="hf", needed_for="the Hugging Face Trainer callback") from None
 
     class GpuwiseCallback(TrainerCallback):
-        """Marks the end of each step, and the moment the next one has its batch."""
+        """Marks the end of each step, and the time at which the next step has its batch."""
 
         def __init__(self) -> None:
             self.trainer: Any = None

@@ -1,4 +1,4 @@
-"""Keras, watched, on any backend: `model.fit(..., callbacks=[gpuwise.integrations.keras.callback()])`."""
+"""Watch Keras training on any backend: `model.fit(..., callbacks=[gpuwise.integrations.keras.callback()])`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ __all__ = ["callback"]
 
 
 def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False, log: bool = False) -> Any:
-    """A `keras.callbacks.Callback`. Its `answer` is there after `fit`. The profiler's window needs the torch backend.
+    """Return a `keras.callbacks.Callback`. Its `answer` is available after `fit`. Profiling needs the torch backend.
 
-    `log` puts step time and wait into the logs of each epoch: callbacks behind this one in the list (TensorBoard,
-    WandbMetricsLogger, CSVLogger) and `History` write them. A callback of Keras cannot see whether there are such.
+    `log` adds the step time and input wait to the logs of each epoch, where `History` and later callbacks in the list
+    (TensorBoard, WandbMetricsLogger, CSVLogger) record them.
+    This is off by default, because a Keras callback cannot see other callbacks.
     """
     try:
         import keras
     except ImportError:
-        raise MissingExtra("keras", extra="keras", needed_for="the callback for Keras") from None
+        raise MissingExtra("keras", extra="keras", needed_for="the Keras callback") from None
 
     class GpuwiseCallback(keras.callbacks.Callback):
-        """What lies between two batches is fetching the next one."""
+        """Counts the time between two batches as fetching the next batch."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Lightning, watched: `Trainer(callbacks=[gpuwise.integrations.lightning.callback()])`."""
+"""Watch Lightning training: `Trainer(callbacks=[gpuwise.integrations.lightning.callback()])`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["callback"]
 
 
 def callback(*, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
-    """A `lightning.Callback`. Its `answer` is there after the training; figures go to the loggers of the trainer."""
+    """Return a `lightning.Callback`. Its `answer` is available after training. A few values go to the trainer's loggers."""
     try:
         from lightning.pytorch import Callback
     except ImportError:
         try:
             from pytorch_lightning import Callback
         except ImportError:
-            raise MissingExtra("lightning", extra="lightning", needed_for="the callback for Lightning") from None
+            raise MissingExtra("lightning", extra="lightning", needed_for="the Lightning callback") from None
 
     class GpuwiseCallback(Callback):
-        """Marks the end of each batch, and the moment the next one is there."""
+        """Marks the end of each batch, and the time at which the next batch is ready."""
 
         def __init__(self) -> None:
             self.watch = watch(model=model, precision=precision, profile=profile, quiet=quiet)

@@ -1,4 +1,4 @@
-"""A training loop of PyTorch, watched: `for batch in gpuwise.integrations.torch.loop(loader): ...`."""
+"""Watch a PyTorch training loop: `for batch in gpuwise.integrations.torch.loop(loader): ...`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def loop(
     quiet: bool = False,
     writer: Any = None,
 ) -> Watch:
-    """The batches of `loader`, each wait timed; every optimizer of torch ends a step. The verdict is printed at the end.
+    """Iterate over the batches of `loader` and time each wait. Every torch optimizer step ends a step. The verdict is printed at
+    the end.
 
-    A few figures go to `writer`, a `SummaryWriter` that you have, and to a run of Weights & Biases that is open. `record()` of
-    what is returned lets the profiler record the next steps.
+    A few values are sent to `writer`, which can be your own `SummaryWriter`, and to an open Weights & Biases run. Call `record()`
+    on the returned object to profile the next steps.
     """
 
     def tell(answer: WatchAnswer) -> None:

@@ -72,4 +72,4 @@ def _fence(text: str) -> str:
 
 
 def _made(today: date) -> str:
-    return f"gpuwise {__version__}, {today.isoformat()}. The answer includes ranges, assumptions and the dates of the data."
+    return f"gpuwise {__version__}, {today.isoformat()}. This report includes ranges, assumptions and data dates."

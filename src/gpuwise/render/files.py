@@ -23,11 +23,11 @@ def check_figure(path: Path) -> None:
         raise BadValue(
             f"{path} does not have a supported figure file extension",
             known=", ".join(ENDINGS),
-            hint=f"for example `--figure {path.stem or 'figure'}.svg`",
+            hint=f"try `--figure {path.stem or 'figure'}.svg`",
         )
     check_place(path, "figure.svg")
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
-        raise MissingExtra("resvg-py", extra="figures", needed_for="a .png figure (.svg and .html work without it)")
+        raise MissingExtra("resvg-py", extra="figures", needed_for="a .png figure (unlike .svg or .html)")
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Answers where they are looked at without a command line: their text, HTML for Jupyter, Plotly's figure of their chart."""
+"""Show results without the command line: as text, as HTML for Jupyter, or as a Plotly figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def text_of(answer: Shown) -> str:
 def figure_of(answer: Shown, **options: Any) -> Figure:
     """The one description of an answer's chart, for every way to draw it."""
     if not answer.FIGURE:
-        raise BadValue(f"there is no chart for a {type(answer).__name__}", hint="`print(answer)` shows it as text")
+        raise BadValue(f"no chart is available for {type(answer).__name__}", hint="use `print(answer)` to show it as text")
     found: Figure = _named(answer.FIGURE)(answer, **options)
     return found
 

@@ -25,7 +25,7 @@ Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
-_HINT = "give a Chrome trace, such as one written by torch.profiler's export_chrome_trace"
+_HINT = "pass a Chrome trace, such as one written by torch.profiler's export_chrome_trace"
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
@@ -92,7 +92,7 @@ class EventStream:
                 raise ends_early(self._name, where, "it contains no event", f"its first {len(head):,} bytes")
             if not piece or len(head) > _LARGEST_EVENT_BYTES:
                 raise BadFile(
-                    f"'{self._name}' contains no traceEvents",
+                    f"'{self._name}' contains no traceEvents list",
                     looked_in=f"{'its first' if piece else 'all of its'} {len(head):,} bytes, as JSON",
                     hint=_HINT,
                 )
@@ -183,8 +183,8 @@ class EventStream:
     def _refuse_endless(self, rest: bytes) -> None:
         if len(rest) > _LARGEST_EVENT_BYTES:
             raise BadFile(
-                f"'{self._name}' has an event without an end within {len(rest) / 1e6:.0f} MB",
-                hint="the file is damaged, or it is not a profiler trace",
+                f"'{self._name}' contains an event that does not end within {len(rest) / 1e6:.0f} MB",
+                hint="check that the file is an undamaged profiler trace",
             )
 
     def _close(self) -> None:

@@ -40,7 +40,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         else:
             raise Cut(f"wire type {wire}")
         if size > end - at or number == 0:
-            raise Cut("a field reaches beyond its message", missing_bytes=size - (end - at))
+            raise Cut("a field extends beyond its message", missing_bytes=size - (end - at))
         yield number, message[at : at + size]
         at += size
 
@@ -56,7 +56,7 @@ def _varint(message: memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 128:
             return result, at
         shift += 7
-    raise Cut("a number reaches beyond its message")
+    raise Cut("a number extends beyond its message")
 
 
 def as_text(value: Value) -> str:

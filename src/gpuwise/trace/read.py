@@ -16,7 +16,7 @@ __all__ = ["find_files", "read_trace"]
 _HEAD_BYTES = 1 << 16
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz")
 _MOST_FILES = 4096
-_HINT = "give a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an sqlite export from Nsight Systems"
+_HINT = "pass a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an sqlite export from Nsight Systems"
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
@@ -36,15 +36,15 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
         elif path.exists():
             found[path] = None
         elif not glob.has_magic(text):
-            hint = "check the path; torch.profiler's `export_chrome_trace` writes such a file"
-            raise BadFile(f"there is no file '{text}'", looked_in=str(path.parent), hint=hint)
+            hint = "check the path; torch.profiler writes traces with `export_chrome_trace`"
+            raise BadFile(f"file '{text}' not found", looked_in=str(path.parent), hint=hint)
         else:
             matches = sorted(Path(match) for match in glob.glob(text, recursive=True) if not os.path.isdir(match))  # noqa: PTH112, PTH207
             if not matches:
                 raise BadFile(f"no file matches '{text}'", hint="check the pattern, and put it in quotes if the shell expands it")
             found.update(dict.fromkeys(matches))
     if len(found) > most:
-        raise BadFile(f"the pattern matches {len(found):,} files, more than {most:,}", hint="use a narrower pattern")
+        raise BadFile(f"the pattern matches {len(found):,} files, but the limit is {most:,}", hint="use a narrower pattern")
     return tuple(found)
 
 
@@ -62,9 +62,9 @@ def _in_folder(folder: Path) -> list[Path]:
 def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
     """One file, whatever profiler wrote it."""
     if not path.exists():
-        raise BadFile(f"there is no file '{path}'", looked_in=str(path.parent), hint="check the path")
+        raise BadFile(f"file '{path}' not found", looked_in=str(path.parent), hint="check the path")
     if not path.is_file():
-        raise BadFile(f"'{path}' is not a file", hint=_HINT)
+        raise BadFile(f"'{path}' is not a regular file", hint=_HINT)
     with ByteSource(path) as source:
         if source.size_bytes == 0:
             raise BadFile(f"'{path.name}' is empty", hint="check whether the profiler was stopped before it wrote the file")
@@ -83,7 +83,7 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
     if looks_like_xplane(head):
         return read_xplane(path, progress)
     if cut:
-        raise ends_early(path.name, cut, "it contains no part of a trace", f"the {len(head):,} bytes that could be decompressed")
+        raise ends_early(path.name, cut, "it contains no trace data", f"the {len(head):,} bytes that could be decompressed")
     raise BadFile(
         f"'{path.name}' is not a profiler trace",
         looked_in=f"its first {len(head):,} bytes",

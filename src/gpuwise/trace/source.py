@@ -99,9 +99,9 @@ class ByteSource:
     def _guard(self) -> None:
         if self._gzip and self.given_bytes > max(_SWELL_BYTES, _SWELL_RATIO * self.size_bytes):
             raise BadFile(
-                f"'{self._path}' decompresses to more than {_SWELL_RATIO} times its size, which no trace does",
+                f"'{self._path}' decompresses to more than {_SWELL_RATIO} times its size, far more than any real trace",
                 looked_in=f"the first {self.given_bytes / 1e9:.1f} GB of its content",
-                hint="decompress it and check that it is a profiler trace",
+                hint="decompress the file and check that it is a profiler trace",
             )
 
 

@@ -37,7 +37,7 @@ def workload(
     """
     for name, value in (("batch", request.batch), ("seq", request.seq), ("image", request.image)):
         if value is not None and not 1 <= value < 2**31:
-            raise BadValue(f"--{name} must be at least 1 and below 2^31, not {value}", hint=f"for example `--{name} 32`")
+            raise BadValue(f"--{name} must be at least 1 and below 2^31, not {value}", hint=f"try `--{name} 32`")
     _refuse_what_nobody_uses(request, asked)
     found = _stored(request)
     if found is None:
@@ -78,7 +78,7 @@ def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
         given = " ".join(request.arguments)
         raise BadValue(
             f"{model} takes no arguments, but '{given:.60}' was given",
-            hint="only a training script takes arguments: `gpuwise capture train.py -- ARGUMENTS`",
+            hint="pass arguments only to a training script: `gpuwise capture train.py -- ARGUMENTS`",
         )
     if is_script(model):
         for name in sorted(set(asked) - set(_TOLD_BY_SCRIPTS)):
@@ -90,7 +90,7 @@ def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
         if request.phase and prefix != "hf":
             raise BadValue(
                 f"{model} has no phase '{request.phase}'",
-                hint="leave out --phase: only hf: models that generate text have phases",
+                hint="leave out --phase, because only hf: models that generate text have phases",
             )
         if request.inputs and prefix in PREFIXES:
             raise BadValue(f"{model} creates its own inputs", hint="leave out --input")
@@ -160,10 +160,10 @@ def _not_a_model(path: Path) -> GpuwiseError:
     """What is said of a folder, or of a file that holds no model."""
     if path.is_dir():
         config = path / "config.json"
-        hint = f"use `{config}`" if config.exists() else "give a file in it, such as `my_model.py:Net` or a model's config.json"
+        hint = f"use `{config}`" if config.exists() else "pass a file in it, such as `my_model.py:Net` or a model's config.json"
         return BadValue(f"{path} is a folder, not a model", hint=hint)
-    known = "`my_model.py:Net`, a model's config.json, or a workload file that `gpuwise capture -o FILE.json.gz` wrote"
-    return BadValue(f"{path} is not a file that gpuwise can read a model from", hint=f"give {known}")
+    known = "`my_model.py:Net`, a model's config.json, or a workload file written by `gpuwise capture -o FILE.json.gz`"
+    return BadValue(f"{path} is not a model file that gpuwise can read", hint=f"pass {known}")
 
 
 def unknown(model: str) -> GpuwiseError:
@@ -173,9 +173,9 @@ def unknown(model: str) -> GpuwiseError:
     typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)
     meant = "did you mean " + either(f"`{name}`" for name in near) + "? " if near else ""
-    other = "Otherwise" if near else "list the built-in models with `gpuwise models`, or"
+    other = "Otherwise," if near else "list the built-in models with `gpuwise models`, or"
     return UnknownName(
         f"unknown model '{model}'",
-        looked_in=f"the {len(zoo.names())} built-in models; models from timm, torchvision, hf and keras need a prefix",
+        looked_in=f"the {len(zoo.names())} built-in models (models from timm, torchvision, hf and keras need a prefix)",
         hint=f"{meant}{other} use a prefix or a file, such as `timm:{model}`, `hf:{model}` or `my_model.py:Net`",
     )

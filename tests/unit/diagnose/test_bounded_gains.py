@@ -145,7 +145,7 @@ def test_a_slow_step_says_that_its_range_is_of_the_prediction() -> None:
     assert isinstance(found, Finding)
     assert found.share_fraction == pytest.approx(0.5)
     assert found.gain.high == pytest.approx(2.5)
-    assert "prediction" in found.gain.beyond
+    assert "predicted" in found.gain.beyond
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ Problem = Callable[[Run, float], None]
 def sees(code: str) -> str:
     """What the page of a check says that it sees."""
     text = importlib.import_module(f"gpuwise.diagnose.checks.{code}").__doc__ or ""
-    return " ".join(text.partition("## What it sees")[2].partition("## ")[0].split())
+    return " ".join(text.partition("## What it detects")[2].partition("## ")[0].split())
 
 
 # ---------------------------------------------------------------- traces
@@ -139,7 +139,7 @@ MISALIGNED = "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"
 # code, the share its page states, how the page says it, what is wrong in the run, the GPU.
 OF_TRACES: list[tuple[str, float, str, Problem, dict[str, Any]]] = [
     ("input_starved", 0.05, "at least 5% of the step", loading, GPU),
-    ("single_process_loader", 0.05, "if the input also slows the step down", loading_alone, GPU),
+    ("single_process_loader", 0.05, "if data loading also slows the step down", loading_alone, GPU),
     ("exposed_h2d", 0.03, "at least 3% of the step", copying, GPU),
     ("pageable_copies", 0.05, "at least 5% of the step", copying_pageable, GPU),
     ("launch_bound", 0.15, "at least 15% of the step", launching_late, GPU),

@@ -135,7 +135,7 @@ def test_what_is_run_on_every_trace_asks_for_a_view_alone(code: str) -> None:
 def test_each_check_explains_itself_under_fixed_headings(code: str) -> None:
     text = (FOLDER / f"{code}.py").read_text(encoding="utf-8")
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    assert headings == ["What it sees", "Why it costs time", "What to do", "How sure"]
+    assert headings == ["What it detects", "Why it costs time", "What to do", "Confidence"]
 
 
 def ranks(folder: Path, late: int, world: int = 4, steps: int = 4) -> list[str]:
@@ -169,7 +169,7 @@ def test_of_several_files_one_that_cannot_be_read_is_skipped_and_named(tmp_path:
     answer = gpuwise.why([str(tmp_path)])
     assert answer.missing == (1,)
     assert any("rank1.json" in note for note in answer.notes)
-    with pytest.raises(BadFile, match="there is no file"):
+    with pytest.raises(BadFile, match=r"file '.*typo.json' not found"):
         gpuwise.why([paths[0], str(tmp_path / "typo.json")])
 
 
@@ -227,7 +227,7 @@ def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed_up", "says"), [(0.4, "better than the rate suggests"), (0.1, "as the rate suggests"), (0.05, "less than the rate")]
+    ("speed_up", "says"), [(0.4, "more than the rate suggests"), (0.1, "as the rate suggests"), (0.05, "less than the rate")]
 )
 def test_a_part_is_held_against_its_promise_from_both_sides(speed_up: float, says: str) -> None:
     assert compare._why("matmul", speed_up, 0.1, "rate").startswith(says)

@@ -88,7 +88,7 @@ def test_a_gpu_run_whose_gpu_part_is_lost_is_not_taken_for_a_cpu_run(tmp_path: P
             "neither kernels nor ops",
         ),
         (gzip.compress(b"not a trace", mtime=0), [], "not a profiler trace"),
-        (None, [], "no file"),
+        (None, [], "not found"),
         (b'{"traceEvents": []}', ["--format", "pdf"], "unknown format 'pdf'"),
     ],
 )

@@ -48,7 +48,7 @@ def test_the_optimizer_that_is_not_stated_is_momentum() -> None:
     ("row", "reason"),
     [
         (changed(LORA, gpu="A100 40GB", gpu_count="2"), "sharded over several GPUs"),
-        (changed(LORA, model="no-such-model"), "whose shape is unknown"),
+        (changed(LORA, model="no-such-model"), "of unknown shape"),
         (changed(LORA, method="prefix"), "unknown method prefix"),
         (changed(LORA, precision="int3"), "unknown precision int3"),
         (changed(LORA, memory_mib=""), "no memory"),

@@ -180,7 +180,7 @@ def test_a_memory_size_that_the_card_has_not_is_an_error_and_never_another_card(
     with pytest.raises(UnknownName) as caught:
         load_catalog().find(spelling)
     assert all(each in caught.value.hint for each in meant)
-    assert "give its specs" in caught.value.hint
+    assert "pass its specs" in caught.value.hint
 
 
 def test_there_are_twenty_wrong_ones() -> None:

@@ -141,7 +141,7 @@ def test_a_place_that_needs_an_extra_says_how_to_install_it(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(MissingExtra) as told:
         list_urls("s3://bucket/*.json")
-    assert told.value.hint == 'pip install "gpuwise[s3]"'
+    assert told.value.hint == 'run `pip install "gpuwise[s3]"`'
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(MissingExtra, match="fsspec"):
         list_urls("s3://bucket/*.json")

@@ -305,4 +305,4 @@ def test_refresh_without_a_network_leaves_all_as_it_was(monkeypatch: pytest.Monk
 
 def test_refresh_without_the_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gpuhunt", None)
-    assert refused("prices", "refresh").hint == 'pip install "gpuwise[prices]"'
+    assert refused("prices", "refresh").hint == 'run `pip install "gpuwise[prices]"`'

@@ -93,7 +93,7 @@ def test_a_model_that_trains_has_no_tokens() -> None:
         ({"samples": 10.0}, "is for generating text, but --samples is for training"),
         ({"users": 0}, "invalid --users 0"),
         ({"users": 100_001}, "invalid --users 100,001"),
-        ({"model": "resnet50"}, "no language model called 'resnet50'"),
+        ({"model": "resnet50"}, "unknown language model 'resnet50'"),
     ],
 )
 def test_what_has_no_tokens_is_refused(more: dict[str, Any], said: str) -> None:

@@ -220,7 +220,7 @@ def test_a_png_is_a_png_or_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
         patch.setattr("gpuwise.render.files.find_spec", lambda name: None)
         with pytest.raises(MissingExtra, match="resvg-py") as caught:
             save(bars(1), path)
-        assert caught.value.hint == 'pip install "gpuwise[figures]"'
+        assert caught.value.hint == 'run `pip install "gpuwise[figures]"`'
         assert not path.exists()
     pytest.importorskip("resvg_py")
     save(bars(1), path)

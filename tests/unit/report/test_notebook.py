@@ -141,7 +141,7 @@ def test_a_drawing_takes_the_ink_of_the_notebook(answers: dict[str, Any]) -> Non
 
 
 def test_an_answer_without_a_chart_says_which_have_one(answers: dict[str, Any]) -> None:
-    with pytest.raises(BadValue, match="no chart for a MattersAnswer"):
+    with pytest.raises(BadValue, match="no chart is available for MattersAnswer"):
         answers["MattersAnswer"].figure()
 
 
@@ -187,7 +187,7 @@ def test_a_missing_plotly_says_how_to_get_it(answers: dict[str, Any], monkeypatc
     monkeypatch.setattr("gpuwise.render.plotly.find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as told:
         answers["PredictAnswer"].figure()
-    assert told.value.hint == 'pip install "gpuwise[notebook]"'
+    assert told.value.hint == 'run `pip install "gpuwise[notebook]"`'
 
 
 def test_plotly_is_loaded_for_figures_only() -> None:

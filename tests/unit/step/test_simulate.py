@@ -127,7 +127,7 @@ def test_stacks_are_found_by_name(text: str, name: str) -> None:
 def test_an_unmeasured_version_is_read_as_the_nearest_of_its_era(text: str, name: str) -> None:
     stack, remark = find_stack(text)
     assert stack.name == name
-    assert f"{name} is the nearest version that was" in remark
+    assert f"the nearest measured version, {name}, is used" in remark
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.13", "1.20", "2.0", "2.1", "2.2", "2.20", "9.0"])

@@ -260,7 +260,7 @@ def test_a_file_without_end_of_an_event_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(chunks, "_CHUNK_BYTES", 1000)
     monkeypatch.setattr(chunks, "_LARGEST_EVENT_BYTES", 10_000)
     (tmp_path / "a.json").write_bytes(b'{"traceEvents": [' + b'{"name": "' + b"x" * 50_000)
-    with pytest.raises(BadFile, match="an event without an end"):
+    with pytest.raises(BadFile, match="an event that does not end"):
         read_trace(tmp_path / "a.json")
 
 

@@ -150,7 +150,7 @@ def test_without_time_for_every_kind_that_is_told_too(monkeypatch: pytest.Monkey
     pytest.importorskip("torch")
     profile = Slow(monkeypatch, {"chain.step": 1, "copy": 1, "pool.forward": 1}).measured(2.0)
     assert [entry.kind for entry in profile.rows] == ["chain.step"]
-    assert any(entry.startswith("all kinds not listed") for entry in profile.missing)
+    assert any(entry.startswith("all unlisted kinds") for entry in profile.missing)
 
 
 def test_with_time_enough_every_case_is_measured_twice_and_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ def test_a_larger_batch_is_never_faster(resnet: Workload, one: int, other: int) 
 def test_a_profile_that_lacks_work_is_refused(resnet: Workload) -> None:
     profile = made()
     poor = msgspec.structs.replace(profile, rows=tuple(entry for entry in profile.rows if not entry.kind.startswith("conv")))
-    with pytest.raises(BadFile, match="does not cover this work"):
+    with pytest.raises(BadFile, match="does not cover this model"):
         price(resnet, poor)
 
 

@@ -59,8 +59,8 @@ def complaint(address: str, **limits: float) -> GpuwiseError:
         (200, b"\x00\xff\xfe garbage", "is not JSON from Prometheus"),
         (200, b"[1, 2]", "is not JSON from Prometheus"),
         (200, b'{"status": "success", "data": {"names": 3}}', "is not in the Prometheus format"),
-        (200, b'{"status": "error", "error": "out of \\u001b[31mmemory"}', "says: out of  [31mmemory"),
-        (401, b"", "refused the request (HTTP 401): it needs a login"),
+        (200, b'{"status": "error", "error": "out of \\u001b[31mmemory"}', "reports an error: out of  [31mmemory"),
+        (401, b"", "refused the request (HTTP 401): it requires a login"),
         (403, b"", "refused the request (HTTP 403)"),
         (404, b"", "it has no /api/v1"),
         (422, b'{"status": "error", "error": "query processing would load too many samples"}', "would load too many samples"),
@@ -84,7 +84,7 @@ def test_garbage_among_the_values_is_not_believed() -> None:
 
 def test_nobody_there_is_said() -> None:
     assert "no response from" in complaint(f"http://127.0.0.1:{free_port()}").message
-    assert "the host name of" in complaint("http://no-such-host.invalid:9090").message
+    assert "the host name in" in complaint("http://no-such-host.invalid:9090").message
 
 
 def test_a_login_is_sent_and_stays_with_the_server_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_a_low_clock_is_told_without_the_drivers_reasons_unless_it_is_the_power_
     answer = judged(told(labels, slow))
     assert codes(answer) == ["throttled"]
     assert answer.findings[0].finding.confidence == "low"
-    assert "300 of 700 W drawn, so the power cap is not the reason" in answer.findings[0].finding.evidence[0]
+    assert "300 of 700 W are drawn, so the power cap is not the reason" in answer.findings[0].finding.evidence[0]
     assert codes(judged(told(labels, capped))) == []
 
 
@@ -187,7 +187,7 @@ def test_an_error_that_is_new_weighs_more_than_one_that_stands(values: dict[str,
 def test_a_gpu_that_falls_silent_is_named_and_nothing_else_is_said_of_it() -> None:
     (found,) = judged(gpu("a", 0), gpu("a", 1, {"DCGM_FI_DEV_GPU_UTIL": 0}, end=31)).findings
     assert found.finding.code == "gpu_fault"
-    assert found.finding.evidence == ("it has not reported for 5 min",)
+    assert found.finding.evidence == ("no reports for 5 min",)
 
 
 def test_peers_of_other_jobs_and_products_are_no_measure() -> None:
@@ -270,9 +270,9 @@ def test_a_server_that_had_metrics_once_is_told_from_one_that_has_none() -> None
         def samples(self, names: Sequence[str], window: Window) -> Samples:
             return Samples(labels=(), series=np.array([], dtype=int), at_s=np.array([]), values=np.array([]))
 
-    with pytest.raises(GpuwiseError, match=r"for this time \(it had some before\)"):
+    with pytest.raises(GpuwiseError, match=r"for this time window \(it had some earlier\)"):
         read_fleet(Past(old), WINDOW)
-    with pytest.raises(GpuwiseError, match=r"for this time\n"):
+    with pytest.raises(GpuwiseError, match=r"for this time window\n"):
         read_fleet(Past([]), WINDOW)
 
 

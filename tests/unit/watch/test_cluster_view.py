@@ -105,7 +105,9 @@ def test_text_and_report_say_the_same(address: str, tmp_path: Path) -> None:
     assert result.output.startswith("12 GPUs, busy ")
     assert "1 with errors or no longer reporting" in " ".join(result.output.split("\n\n")[0].split())
     for shown in (result.output, page.read_text(encoding="utf-8")):
-        assert "alpha GPU 5 (H100 SXM 80GB): reasons under load: thermal (hardware) 100%" in " ".join(shown.split())
+        assert "alpha GPU 5 (H100 SXM 80GB): reasons for throttling under load: thermal (hardware) 100%" in " ".join(
+            shown.split()
+        )
 
 
 def test_a_clock_of_ours_that_is_wrong_does_not_matter(address: str, tmp_path: Path) -> None:

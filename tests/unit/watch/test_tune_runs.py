@@ -119,7 +119,7 @@ def test_the_device_is_seen_and_one_that_is_not_there_refused(facts: DeviceFacts
     assert facts.device == "cpu"
     assert facts.memory_bytes > 0
     assert "amp-bf16" in facts.precisions
-    with pytest.raises(GpuwiseError, match="torch finds no cuda:7 on this machine"):
+    with pytest.raises(GpuwiseError, match="torch does not find cuda:7 on this machine"):
         facts_of("cuda:7")
 
 
@@ -177,13 +177,13 @@ def test_a_script_is_run_for_some_steps_and_its_settings_are_changed_from_outsid
 
 def test_a_script_that_fails_or_takes_no_setting_is_told(here: Path) -> None:
     failing = run_script(Script(path=Path("train.py"), arguments=("--fail",), flags={}), BASELINE, seconds=1.0, timeout_s=100)
-    assert failing.fault == "it exited with code 1; its last output: no such data"
+    assert failing.fault == "the script exited with code 1; its last output: no such data"
     Path("idle.py").write_text("import time; time.sleep(600)")
     idle = run_script(Script(path=Path("idle.py"), flags={}), BASELINE, seconds=1.0, timeout_s=3)
     assert (idle.kind, idle.fault) == ("timeout", "no steady steps within 3 s")
     Path("short.py").write_text("print('done')")
     short = run_script(Script(path=Path("short.py"), flags={}), (Change("workers", "2"),), seconds=1.0, timeout_s=60)
-    assert short.fault == "the script creates nothing that these settings apply to: workers"
+    assert short.fault == "these settings apply to nothing in the script: workers"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

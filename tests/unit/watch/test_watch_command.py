@@ -171,7 +171,7 @@ def test_only_a_second_interrupt_kills_a_program_that_saves(kind: signal.Signals
     process.send_signal(kind)
     _, told = process.communicate(timeout=60)
     assert (process.returncode, (tmp_path / "up.saved").exists()) == (ends, saved)
-    assert told.count("waiting for the program to end; ") == 1
+    assert told.count("waiting for the program to end (") == 1
     assert ("Ctrl-C again kills it" in told) == saved
 
 

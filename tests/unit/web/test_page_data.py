@@ -62,7 +62,7 @@ def _timeline(run: Run, folder: Path) -> dict[str, dict[str, float]]:
 
 def test_a_step_is_drawn_with_what_ran_in_it(tmp_path: Path) -> None:
     found = _timeline(training(Run(), kernels=20, kernel_us=500.0, load_us=8000.0, reduce_us=900.0), tmp_path)
-    assert found["host: loads data"]["loading"] == pytest.approx(8e-3, rel=0.01)
+    assert found["host: loading data"]["loading"] == pytest.approx(8e-3, rel=0.01)
     assert found["GPU: communication"]["communication"] == pytest.approx(9e-4, rel=0.01)
     assert found["GPU: kernels"]["matmul"] == pytest.approx(15 * 5e-4, rel=0.05)
     assert "communication" not in found["GPU: kernels"], ALL_REDUCE

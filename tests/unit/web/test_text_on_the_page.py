@@ -35,7 +35,7 @@ def test_a_curve_is_answered_with_all_its_points() -> None:
 def test_questions_about_steps_still_take_included_models_only() -> None:
     status, told = asked("fit", model="Qwen/Qwen3-14B", gpu=["RTX 4090"])
     assert status == 400
-    assert "no included model" in told["error"]
+    assert "unknown model" in told["error"]
 
 
 @pytest.mark.parametrize("question", ["predict", "compare", "cost"])
@@ -54,7 +54,7 @@ def test_a_file_is_never_read_for_a_request(question: str, tmp_path: Path) -> No
         cards = {"names": ["RTX 3090", "RTX 4090"]} if question == "compare" else {"gpu": ["RTX 4090"]}
         status, told = asked(question, model=[name] if question == "compare" else name, **cards)
         assert status == 400, name
-        assert "no included model" in told["error"], name
+        assert "unknown model" in told["error"], name
 
 
 def test_every_name_of_the_tables_is_known_without_a_file() -> None:

@@ -133,7 +133,7 @@ def test_no_request_names_a_file_or_code(server: Server, model: str) -> None:
     ):
         refused = server.ask(question, **options)
         assert refused.status == 400, question
-        assert refused.json["error"].startswith("there is no included model")
+        assert refused.json["error"].startswith("unknown model")
 
 
 def test_options_that_name_files_are_not_known(server: Server) -> None:

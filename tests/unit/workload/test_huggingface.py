@@ -129,7 +129,7 @@ def test_the_local_cache_comes_before_the_table(tmp_path: Path) -> None:
     (snapshot / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 3}), encoding="utf-8")
     found = huggingface_configs.find_config("hf:gpt2")
     assert found.config["n_layer"] == 3
-    assert found.notes == ("hyperparameters are taken from the local Hugging Face cache",)
+    assert found.notes == ("hyperparameters come from the local Hugging Face cache",)
 
 
 # ---------------------------------------------------------------- training
@@ -242,7 +242,7 @@ def test_a_sliding_window_bounds_the_cache(tmp_path: Path) -> None:
     long = capture(path, mode="infer", phase="decode", seq=600)
     assert {sizes(short, op, 1, 200)[4] for op in of_kind(short, "attention")} == {200}
     assert {sizes(long, op, 1, 600)[4] for op in of_kind(long, "attention")} == {256}
-    assert "the model has a sliding window of 256 tokens: the capture is valid for sequences above that length" in long.notes
+    assert "the model has a sliding window of 256 tokens, so the capture is valid for sequences above that length" in long.notes
 
 
 # ---------------------------------------------------------------- mixtures of experts
@@ -299,7 +299,7 @@ def test_what_is_no_id_is_refused(name: str) -> None:
         ('{"model_type": 3}', 'has no "model_type"'),
         ('{"model_type": "bert", "architectures": 5}', '"architectures": 5, which is not a list of names'),
         ('{"model_type": "bert", "hidden_size": "wide"}', "is not a valid 'bert' configuration"),
-        ('{"model_type": "bert", "pad": "' + "x" * 5_000_000 + '"}', "no model configuration is that large"),
+        ('{"model_type": "bert", "pad": "' + "x" * 5_000_000 + '"}', "too large for a model configuration"),
     ],
 )
 def test_a_file_that_is_no_model_is_told_so(tmp_path: Path, content: str, says: str) -> None:

@@ -311,7 +311,7 @@ def test_inputs_without_a_batch(file: Path) -> None:
 
 def test_data_dependent_control_flow_names_the_line(file: Path) -> None:
     line = MODELS.splitlines().index("        if x.sum() > 0:") + 1
-    assert f"depends on the values of a tensor at models.py line {line}" in failure(GpuwiseError, f"{file}:Branching")
+    assert f"depends on tensor values at models.py line {line}" in failure(GpuwiseError, f"{file}:Branching")
 
 
 def test_a_function_that_returns_no_model(file: Path) -> None:

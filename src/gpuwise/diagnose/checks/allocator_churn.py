@@ -1,19 +1,19 @@
-"""Memory is allocated from the driver inside steps.
+"""Steps allocate memory from the driver.
 
-## What it sees
+## What it detects
 This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half
 a percent of the time.
 
 ## Why it costs time
 These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool, so steady steps should not
-need them. If they appear, the pool is off, nearly full, or fragmented by changing sizes.
+need them. If they do, the pool is turned off, nearly full, or fragmented by changing sizes.
 
 ## What to do
-Turn the pool on: do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `empty_cache()` in the loop. Pad sequences
+Keep the pool on. Do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `empty_cache()` in the loop. Pad sequences
 to a few lengths, set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, or use a smaller batch if memory is full.
 
-## How sure
-Confidence is high for the calls and their time. The lower end of the gain assumes that half of them remain.
+## Confidence
+Confidence is high for the calls and their time. The lower end of the gain assumes that half of the calls remain.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ def check(view: View) -> Finding | None:
         gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
         confidence="high",
         evidence=(
-            f"{len(calls) / steps:,.0f} calls {view.per}, {view.facts.allocation_fraction:.1%} of the time",
-            f"the device waits for them {idle_s / view.step_s:.1%} of the time",
+            f"{len(calls) / steps:,.0f} calls {view.per} take {view.facts.allocation_fraction:.1%} of the time",
+            f"the GPU is idle because of them {idle_s / view.step_s:.1%} of the time",
         ),
-        remedy="keep the caching allocator filled: do not call empty_cache() in the loop, use few distinct sizes, and set "
-        "expandable_segments",
-        verify="there should be no cudaMalloc or cudaFree after the first steps",
+        remedy="do not call empty_cache() in the loop, use few distinct tensor sizes, and set expandable_segments",
+        verify="there should be no cudaMalloc or cudaFree calls after the first few steps",
     )

@@ -1,21 +1,21 @@
-"""Element-wise work fills the step.
+"""Element-wise kernels take much of the step.
 
-## What it sees
-This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, run at the speed of
-memory and take at least 30% of the step.
+## What it detects
+This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, are limited by memory
+bandwidth and take at least 30% of the step.
 
 ## Why it costs time
-Each such kernel reads and writes whole tensors and computes next to nothing. A faster chip does not help, but fewer
-trips to memory do.
+Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
+fewer memory accesses do.
 
 ## What to do
-`torch.compile` fuses chains of such kernels into one. Use `channels_last` for convolutional networks, optimizers with
+`torch.compile` fuses chains of these kernels into one. Use `channels_last` for convolutional networks, optimizers with
 `fused=True`, fused norms and flash attention. 16-bit activations halve the bytes.
 
-## How sure
+## Confidence
 Confidence is medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is
-memory-bound. The upper end of the gain assumes that fusion leaves 30% of the time, the lower end that it leaves
-85% (torch.compile gives 1.1 to 1.6 on most eager models).
+memory-bound. The upper end of the gain assumes that fusion leaves 30% of this time, and the lower end assumes that it
+leaves 85% (`torch.compile` makes most eager models 1.1 to 1.6 times as fast).
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
         confidence="medium",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels longer than 10 µs",
-            f"{already:.0%} of that is already compiled",
+            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels that "
+            "are longer than 10 µs",
+            f"{already:.0%} of that time is in kernels that are already compiled",
         ),
         remedy="use torch.compile, fused norms and attention, or 16-bit activations",
         verify=f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",

@@ -1,20 +1,21 @@
-"""The host has too few cores for what runs on it.
+"""The host has too few free CPU cores.
 
-## What it sees
-This check looks for a main thread that was ready to run but had no core for at least 5% of the time (Linux counts
-this), on cores that are at least 90% in use, or for more loader workers than cores. If other programs cause most of the
-load, the finding is a circumstance and ranks behind the causes.
+## What it detects
+This check looks for a main thread that was ready to run but had no core for at least 5% of the time (as counted by
+Linux) while the cores were at least 90% in use. It also reports more loader workers than cores. If other programs cause
+most of the load, the finding is listed after the causes in your program.
 
 ## Why it costs time
-Workers, the training process and other programs take turns on the cores. A late launch leaves the GPU idle.
+Workers, the training process and other programs take turns on the cores. If a kernel is launched late, the GPU is idle
+in the meantime.
 
 ## What to do
-Use no more workers than cores, call `torch.set_num_threads(1)` in workers, end other programs, or use a machine with
+Use no more workers than cores, call `torch.set_num_threads(1)` in workers, stop other programs, or use a machine with
 more cores per GPU.
 
-## How sure
+## Confidence
 Confidence is medium: the delay is measured, but its effect is not. The upper end of the gain is a step without the
-delay. The lower end is a third of that, because other limits remain (assumed).
+delay. The lower end is assumed to be a third of that, because other limits remain.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def check_live(vitals: Vitals) -> Finding | None:
         return None
     own = vitals.own_cores_fraction
     foreign = not crowded and own is not None and own < _OWN * busy
-    whose = "" if own is None else f", {own / max(busy, 1e-9):.0%} of that by this run"
-    workers = f"{vitals.workers} loader workers on {vitals.core_count} cores" if crowded else ""
+    whose = "" if own is None else f" ({own / max(busy, 1e-9):.0%} of that by this run)"
+    workers = f"{vitals.workers} loader workers share {vitals.core_count} cores" if crowded else ""
     return Finding(
         code=CODE,
         title=_title(crowded=crowded and delayed < _DELAYED, foreign=foreign),
@@ -53,16 +54,19 @@ def check_live(vitals: Vitals) -> Finding | None:
         evidence=tuple(
             filter(
                 None,
-                (f"{busy:.0%} of the cores are in use{whose}; threads wait for a free core {delayed:.0%} of the time", workers),
+                (
+                    f"{busy:.0%} of the cores are in use{whose}, and threads wait for a free core {delayed:.0%} of the time",
+                    workers,
+                ),
             )
         ),
-        remedy="use no more workers than cores, end other programs, or add cores for each GPU",
-        verify="watch again: the wait for a free core should fall below 5%",
+        remedy="use no more workers than cores, stop other programs, or use a machine with more cores per GPU",
+        verify="watch again: threads should wait for a free core less than 5% of the time",
         circumstance=foreign,
     )
 
 
 def _title(*, crowded: bool, foreign: bool) -> str:
     if crowded:
-        return "there are more loader workers than cores"
-    return "other programs occupy the cores" if foreign else "training waits for a free core"
+        return "there are more loader workers than CPU cores"
+    return "other programs occupy the CPU cores" if foreign else "training waits for a free CPU core"

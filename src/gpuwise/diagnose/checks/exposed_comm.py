@@ -1,22 +1,22 @@
 """Communication is not hidden behind compute.
 
-## What it sees
+## What it detects
 This check looks for NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10% of
 the step.
 
 ## Why it costs time
-Gradients could travel while the rest of the backward pass computes. Communication that is not hidden makes the step
+Gradients could be exchanged while the rest of the backward pass runs. Communication that is not hidden makes the step
 longer on every rank.
 
 ## What to do
 Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
-accumulating, 16-bit gradients or a faster link. Look at `straggler` first, because a rank may spend its time inside
-a collective waiting for the slowest rank.
+accumulating, 16-bit gradients or a faster link. Check `straggler` first, because a rank may spend most of a collective
+waiting for the slowest rank.
 
-## How sure
-Confidence is high for the time. The upper end of the gain hides all of it. The lower end is a replay with three
-quarters of it left, in which the host may be the next limit. One rank alone does not show how much of a collective is
-waiting for other ranks.
+## Confidence
+Confidence is high for the time. The upper end of the gain assumes that all of this time is hidden. The lower end is a
+replay that keeps three quarters of it, and in which the host may become the next bottleneck. A single rank does not
+show how much of a collective is spent waiting for other ranks.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
         gain=view.gain(lost_s) if view.scene.on_cpu else view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
         confidence="high",
         evidence=(
-            f"{view.count(chosen):,.0f} collectives {view.per}; nothing else runs during {share:.1%} of the time",
-            f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication is hidden",
+            f"{view.count(chosen):,.0f} collectives {view.per}, and nothing else runs {share:.1%} of the time",
+            f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication time is hidden",
         ),
-        remedy="check for a slow rank first; then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate",
+        remedy="check for a slow rank first, then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate",
         verify="in the profile, collectives should overlap with backward kernels",
     )

@@ -1,10 +1,10 @@
 """Copies to the device are not hidden behind compute.
 
-## What it sees
+## What it detects
 This check looks for host-to-device copies during which no kernel runs, for at least 3% of the step.
 
 ## Why it costs time
-The link to the GPU is ten to fifty times slower than its memory. The step waits for a copy that could have been made
+The link to the GPU is ten to fifty times slower than GPU memory. The step waits for a copy that could have been made
 during the previous step.
 
 ## What to do
@@ -12,9 +12,8 @@ Use pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the n
 8-bit images and convert them to floats on the GPU. If weights are copied in each step (offloading), keep them on the
 device if they fit.
 
-## How sure
-Confidence is high for the time lost. Whether all of it can be hidden depends on what else the step has to do in that
-time.
+## Confidence
+Confidence is high for the time lost. Whether all of it can be hidden depends on the other work in the step.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _THRESHOLD = 0.03
 _SURE = 0.1
 _MOST = 0.5
 _COPY_LESS = (
-    "copy less, because the memory is already pinned and the copies fill the link: keep weights on the device, or send "
+    "copy less data, because the memory is already pinned and the link is saturated: keep weights on the GPU, or send "
     "smaller types"
 )
 
@@ -62,9 +61,9 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=view.shrink(copies, 0.5)),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
-            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; they run alone {share:.1%} of the time"
+            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; nothing else runs {share:.1%} of the time"
             + ("; the memory is pinned" if pinned else ""),
         ),
         remedy=_remedy(pinned, share),
-        verify="in the profile, copies should overlap with kernels of the previous step",
+        verify="in the profile, copies should overlap with the kernels of the previous step",
     )

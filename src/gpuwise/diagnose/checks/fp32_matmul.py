@@ -1,21 +1,22 @@
 """Matrix work runs in fp32 while the matrix units are idle.
 
-## What it sees
+## What it detects
 This check looks for matmul, convolution and attention kernels that do not use matrix units (`sgemm`, `scudnn`, `ffma`,
 `<float>`) and take at least 10% of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
 Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
-halve the traffic.
+halve the memory traffic.
 
 ## What to do
-Use `torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` before Ampere. In Keras, call
-`mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, one line turns on TF32 (see `tf32_off`).
+Use `torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` on GPUs older than Ampere. In
+Keras, call `mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, one line turns on TF32 (see
+`tf32_off`).
 
-## How sure
-Confidence is high if the kernel names show which unit they use. The gain is what the kernel models of `gpuwise predict`
-say for the shapes in the trace, or for square products if it has none. The lower end is a replay with half of that
-gain, in which launches and loading still take their time.
+## Confidence
+Confidence is high if the kernel names show which unit they use. The gain is computed with the kernel models of
+`gpuwise predict` for the shapes in the trace, or for square products if the trace has no shapes. The lower end is a
+replay with half of that gain, in which launches and data loading take as long as before.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ def check(view: View) -> Finding | Abstained | None:
     saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
     return Finding(
         code=CODE,
-        title=f"matrix work runs in fp32 although {view.gpu.name} has matrix units",
+        title=f"matrix work runs in fp32, although the {view.gpu.name} has matrix units",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
         confidence="high",
         evidence=(
-            f"{lost_s / kernel_s:.1%} of kernel time is matmul, convolution or attention in fp32",
+            f"{lost_s / kernel_s:.1%} of kernel time is spent in fp32 matmul, convolution or attention kernels",
             f"in {half}, these kernels are predicted to be {low:.1f} to {high:.1f} times as fast",
         ),
         remedy=f"use torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"

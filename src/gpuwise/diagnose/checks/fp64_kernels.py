@@ -1,24 +1,26 @@
 """Kernels compute in double precision.
 
-## What it sees
+## What it detects
 This check looks for kernels longer than 10 µs whose names show that they compute only in fp64 (`dgemm`, `d884`, `f64`,
-`<double>`), if they take 3% of the step or more. Names that also mention a shorter type are left out, because fused optimizers
-take their learning rate as a double.
+`<double>`), if they take 3% of the step or more. Kernels whose names also mention a shorter type are ignored, because
+fused optimizers take their learning rate as a double.
 
 ## Why it costs time
-A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards compute fp64 at
-1/32 or 1/64 of their fp32 rate, so products take far longer still. This is rarely intended: NumPy arrays are fp64 by default, and
-one double among the inputs makes everything after it double.
+A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards compute
+fp64 at 1/32 or 1/64 of their fp32 rate, so matrix products take much longer. This is rarely intended. NumPy arrays are
+fp64 by default, and a single fp64 input makes all later results fp64 too.
 
 ## What to do
-Use `torch.from_numpy(array).float()`, or create arrays as `np.float32`. Do not call `torch.set_default_dtype(torch.float64)`. In
-Keras, call `keras.config.set_floatx("float32")`. If part of the computation needs doubles, use them only there.
+Use `torch.from_numpy(array).float()`, or create arrays as `np.float32`. Do not call
+`torch.set_default_dtype(torch.float64)`. In Keras, call `keras.config.set_floatx("float32")`. If part of the
+computation needs fp64, use it only there.
 
-## How sure
-Confidence is high for the time, because the names show the type. For products, the upper end of the gain is what the kernel
-models of `gpuwise predict` say for fp32 (for square products if the trace has no shapes); everything else speeds up by the ratio
-of the GPU's fp32 and fp64 rates. The lower end assumes half of that gain for products and half the time for everything else,
-which moves half the bytes. Shorter kernels are not counted, because they take a few microseconds in any type.
+## Confidence
+Confidence is high for the time, because the names show the type. For matrix products, the upper end of the gain is
+computed with the kernel models of `gpuwise predict` for fp32 (for square products if the trace has no shapes). All
+other kernels are assumed to speed up by the ratio of the GPU's fp32 and fp64 rates. The lower end assumes half of that
+gain for matrix products and half the time for other kernels, which move half the bytes. Kernels of 10 µs or less are
+ignored, because they take a few microseconds in any type.
 """
 
 from __future__ import annotations
@@ -75,10 +77,11 @@ def check(view: View) -> Finding | None:
         gain=view.gain(saved_s, likely=_faster(view, products, of_products[0], chosen & ~products, of_others[0])),
         confidence="high",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is in {view.count(chosen):,.0f} kernels {view.per} that compute in fp64",
+            f"{lost_s / view.step_s:.1%} of the step is spent in {view.count(chosen):,.0f} kernels {view.per} "
+            "that compute in fp64",
             _rates(view.gpu),
         ),
-        remedy="find where doubles come in (NumPy arrays are fp64 by default) and make them float32",
+        remedy="find where fp64 values come in (NumPy arrays are fp64 by default), and convert them to float32",
         verify="no kernel name should contain double, dgemm or f64",
     )
 
@@ -101,8 +104,8 @@ def _rate_ratio(gpu: Gpu) -> float | None:
 def _rates(gpu: Gpu | None) -> str:
     ratio = _rate_ratio(gpu) if gpu else None
     if gpu is None or ratio is None:
-        return "the fp64 speed of this GPU is unknown; naming it with --gpu would narrow the range"
-    return f"{gpu.name} computes fp64 at 1/{ratio:.0f} of its fp32 rate, and a double has twice the bytes"
+        return "the fp64 rate of this GPU is unknown; name the GPU with --gpu to narrow the range"
+    return f"the {gpu.name} computes fp64 at 1/{ratio:.0f} of its fp32 rate, and a double has twice the bytes"
 
 
 def _faster(view: View, products: Mask, by: float, others: Mask, others_by: float) -> Change | None:

@@ -1,10 +1,10 @@
 """The host waits for the GPU, and then the GPU waits for the host.
 
-## What it sees
+## What it detects
 This check looks for synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that
 are followed by a gap on the device, if these gaps take at least 2% of the step. Without a GPU, it looks for values that
-are read out of tensors one by one, including what Python does between the reads and the creation of an object for each
-value.
+are read out of tensors one by one, including the time that Python spends between the reads and on creating an object
+for each value.
 
 ## Why it costs time
 While the host waits, it launches nothing. When it returns, the queue is empty, and the device is idle until the next
@@ -14,9 +14,9 @@ launch arrives.
 Keep losses on the device and read them every hundred steps. Avoid `.item()`, `.cpu()`, `print(tensor)` and `if tensor:`
 in the loop, and use `non_blocking=True` for copies.
 
-## How sure
+## Confidence
 Confidence is high for the gaps. The upper end of the gain is the step without them. The lower end is a replay in which
-the host does not wait but still does everything else.
+the host does not wait but still does all its other work.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNBIND = "aten::unbind"
 _ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", _UNBIND)
 _CLOSE_NS = 100_000
 _MANY = 10
-_AHEAD = "a host that does not wait runs ahead, which also closes later gaps"
+_AHEAD = "a host that does not wait can run ahead, which also closes later gaps"
 
 
 def check(view: View) -> Finding | None:
@@ -66,8 +66,8 @@ def check(view: View) -> Finding | None:
             f"{len(calls) / steps:,.1f} synchronising calls {view.per} ({', '.join(names)}), {held_s * 1e3:,.2f} ms in total",
             f"they are followed by gaps of {lost_s * 1e3:,.2f} ms per step",
         ),
-        remedy="keep values on the device: call .item() or .cpu() every hundred steps, not every step",
-        verify="the calls should be gone from the steady steps",
+        remedy="keep values on the GPU, and call .item() or .cpu() every hundred steps instead of every step",
+        verify="these calls should no longer appear in steady steps",
     )
 
 
@@ -110,5 +110,5 @@ def _on_cpu(view: View) -> Finding | None:
         confidence="medium",
         evidence=(f"{count:,.0f} calls to .item() {view.per}, which take {lost_s * 1e3:,.2f} ms with the gaps between them",),
         remedy="compute on whole tensors and read one value, or use .tolist()",
-        verify="there should be a handful of .item() calls per step at most",
+        verify="there should be only a handful of .item() calls per step",
     )

@@ -1,19 +1,19 @@
-"""A GPU does next to nothing.
+"""A GPU is almost idle.
 
-## What it sees
-Across many GPUs (`gpuwise watch --prometheus`), this check looks for those that were busy for less than 5% of the
-window. If a process holds memory on the GPU, the GPU is waiting; otherwise nobody uses it.
+## What it detects
+Across many GPUs (`gpuwise watch --prometheus`), this check looks for GPUs that were busy for less than 5% of the
+window. If a process occupies memory on the GPU, the GPU is reserved but idle. Otherwise, it is unused.
 
 ## Why it costs time
-Somebody pays for the GPU and it does no work. If a process holds it, nobody else can use it.
+An idle GPU costs money but does no work. While a process occupies its memory, other jobs may not be able to use it.
 
 ## What to do
-If memory is held, find the process with `nvidia-smi` on the host: a notebook that was left open, or a job that hangs or
-waits for its data. If nothing is held, give the GPU to a waiting job or return it.
+If memory is occupied, find the process with `nvidia-smi` on the host. It may be a notebook that was left open, or a job
+that hangs or waits for data. If no memory is occupied, give the GPU to a waiting job or release it.
 
-## How sure
-Confidence is high for the measurement. Nobody knows whether there was work to do, so the range of the gain starts at
-1.0 (no gain).
+## Confidence
+Confidence is high for the measurement. The metrics do not show whether there was work to do, so the range of the gain
+starts at 1.0 (no gain).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def check_member(member: Member) -> Finding | None:
         return None
     held = (member.memory_used_bytes or 0.0) >= _HELD_BYTES
     power = "" if gpu.power_watts is None else f", {gpu.power_watts:.0f} W"
-    memory = "memory unknown" if member.memory_used_bytes is None else f"{member.memory_used_bytes / 1e9:.1f} GB occupied"
+    memory = "memory use unknown" if member.memory_used_bytes is None else f"{member.memory_used_bytes / 1e9:.1f} GB occupied"
     return Finding(
         code=CODE,
-        title=f"{gpu.name} is almost idle" + (" but its memory is occupied" if held else ""),
+        title=f"{gpu.name} is almost idle" + (", but its memory is occupied" if held else ""),
         seconds_per_step=0.0,
         share_fraction=1.0 - gpu.busy_fraction,
         gain=Gain(low=1.0, high=min(1.0 / max(gpu.busy_fraction, 1e-9), _MOST)),
         confidence="high",
         evidence=(f"busy {gpu.busy_fraction:.1%}{power}, {memory}",),
-        remedy="if memory is occupied, find the process that holds it; otherwise, give the GPU to a waiting job or release it",
-        verify="the GPU should be busy or no longer listed",
+        remedy="if memory is occupied, find the process that uses it; otherwise, give the GPU to a waiting job or release it",
+        verify="the GPU should be busy, or should no longer be listed",
     )

@@ -1,23 +1,23 @@
 """The GPU waits for input.
 
-## What it sees
+## What it detects
 This check looks for time in which nothing runs on the device while the main thread is inside the loader
-(`DataLoader.__next__` in PyTorch, `IteratorGetNext` in tf.data), if it takes at least 5% of the step. The check looks
-at all steady steps together, because loaders stall in bursts that a median step does not show.
+(`DataLoader.__next__` in PyTorch, `IteratorGetNext` in tf.data), if it takes at least 5% of the step. The check
+considers all steady steps together, because loaders stall in bursts that a median step does not show.
 
 ## Why it costs time
 The step cannot begin before its batch has arrived. Without workers, the main process reads and augments the batch
-between the steps.
+between steps.
 
 ## What to do
 Set `num_workers` to about the number of cores, `persistent_workers=True`, `prefetch_factor=4` and `pin_memory=True`. If
-that is not enough, make each sample cheaper: use smaller files, decode them once, augment on the GPU.
+that is not enough, make each sample cheaper: use smaller files, decode them once, or augment on the GPU.
 
-## How sure
+## Confidence
 Confidence is high, because both sides are measured. The upper end of the gain is a replay without any loading. The
-lower end keeps three fifths of it, because workers need cores and a slow disk stays slow (assumed). In a watched run,
-the wait for each batch is timed without a profiler. The upper end is then the fastest step without waiting, but never
-shorter than its CPU time divided by the number of cores.
+lower end assumes that three fifths of the loading time remain, because workers need cores and a slow disk stays slow.
+In a watched run, the wait for each batch is timed without a profiler. The upper end is then the fastest step without
+the wait, but never less than its CPU time divided by the number of cores.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(view: View) -> Finding | None:
         confidence="high" if share >= _SURE else "medium",
         evidence=(
             f"the main thread spends {loading:.1%} of the time in the loader",
-            f"the device waits for it {share:.1%} of the time",
+            f"the GPU waits for it {share:.1%} of the time",
         ),
         remedy=_REMEDY,
         verify="profile again: the loader's share of the step should fall below 5%",
@@ -66,7 +66,7 @@ def check_live(vitals: Vitals) -> Finding | None:
     if share < THRESHOLD:
         return None
     computing = vitals.wait_cpu_s / vitals.wait_s
-    how = "loads and computes the batch itself" if computing > _COMPUTES else "is idle, so the batch comes from somewhere else"
+    how = "prepares the batch itself" if computing > _COMPUTES else "is idle, so another process prepares the batch"
     return Finding(
         code=CODE,
         title="the GPU waits for the input pipeline" if not vitals.on_cpu else "the step waits for the input pipeline",
@@ -91,5 +91,5 @@ def live_gain(vitals: Vitals, kept: float) -> Gain:
     low = step / max(step - (1.0 - kept) * vitals.wait_s, 0.05 * step)
     high = max(step / least, 1.0)
     work = step - vitals.wait_s
-    best = f"without the wait, a step takes {work * 1e3:,.1f} ms, and {least * 1e3:,.1f} ms at best"
+    best = f"without the wait, a step would take {work * 1e3:,.1f} ms, and {least * 1e3:,.1f} ms at best"
     return Gain(low=min(low, high), high=max(low, high), beyond=best)

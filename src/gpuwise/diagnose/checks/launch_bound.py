@@ -1,21 +1,21 @@
 """The GPU waits for the host to launch kernels.
 
-## What it sees
-This check looks for idle time in which the host had not launched the next kernel yet (the queue was empty), or which
-lies before and inside CUDA graphs, if it takes at least 15% of the step and kernels last a few microseconds.
+## What it detects
+This check looks for idle time in which the host had not yet launched the next kernel (the queue was empty), or which
+occurs before or inside CUDA graphs, if it takes at least 15% of the step and kernels last a few microseconds.
 
 ## Why it costs time
-Eager PyTorch needs 5 to 60 µs of host time for each op. Shorter kernels finish before the next one arrives. A faster
-GPU then changes nothing, because it only waits longer.
+Eager PyTorch needs 5 to 60 µs of host time for each op. Kernels shorter than that finish before the next one is
+launched. A faster GPU does not help, because it only waits longer.
 
 ## What to do
 Use `torch.compile(model, mode="reduce-overhead")` or CUDA graphs, a larger batch, `foreach` or `fused` optimizers, and
 fewer small ops. A faster CPU core shortens the wait in proportion to its speed.
 
-## How sure
+## Confidence
 Confidence is high if launches and kernels are matched. It is low if the idle time surrounds CUDA graphs, because
-profilers do not always record what is in them. The lower end of the gain assumes that a quarter of the host's time
-disappears, the upper end that all of it does. Profilers themselves slow the host down.
+profilers do not always record what runs inside them. The lower end of the gain assumes that a quarter of the host time
+is saved, and the upper end assumes that all of it is saved. Profiling itself also slows the host down.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _THRESHOLD = 0.15
 _SHORT_S = 10e-6
 _LIKELY = 0.75
 _SMALL_NS = 50_000
-_FOR_GRAPHS = "record once without CUDA graphs to see what runs in them; then use fewer, larger graphs or a larger batch"
+_FOR_GRAPHS = "record once without CUDA graphs to see what runs inside them, then use fewer but larger graphs or a larger batch"
 
 
 def check(view: View) -> Finding | None:
@@ -43,21 +43,22 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s:
         return None
     evidence = [
-        f"{view.count(view.scene.kernels):,.0f} kernels {view.per} with a median of {median * 1e6:.1f} µs",
-        f"during {waiting / view.step_s:.1%} of the time, the queue is empty because the host has not launched the next kernel",
+        f"{view.count(view.scene.kernels):,.0f} kernels {view.per} with a median time of {median * 1e6:.1f} µs",
+        f"{waiting / view.step_s:.1%} of the time, the queue is empty because the host has not launched the next kernel",
     ]
     if view.scene.on_cpu:
         return _on_cpu(lost_s, view, median)
     gain = view.gain(lost_s, likely=Change(host=_LIKELY), best=Change(host=0.0))
     if graphs > waiting:
         evidence.append(
-            f"{graphs / view.step_s:.1%} of that is before or inside CUDA graphs: launches are slow, or kernels were not recorded"
+            f"{graphs / view.step_s:.1%} of the time, the GPU is idle before or inside CUDA graphs (slow "
+            "launches, or kernels not recorded)"
         )
         gain = Gain(low=1.0, high=view.step_s / max(view.step_s - lost_s, 0.05 * view.step_s))
     around_graphs = graphs > waiting
     return Finding(
         code=CODE,
-        title="the GPU idles around CUDA graphs" if around_graphs else "the GPU waits for the host to launch kernels",
+        title="the GPU is idle around CUDA graphs" if around_graphs else "the GPU waits for the host to launch kernels",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=gain,
@@ -96,12 +97,12 @@ def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
         title="much of the step is overhead between small ops",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
-        gain=view.gain(lost_s + small_s, beyond="fewer and larger tensors also shorten the small ops themselves"),
+        gain=view.gain(lost_s + small_s, beyond="fewer but larger tensors also shorten the small ops themselves"),
         confidence="medium",
         evidence=(
-            f"{view.count(view.scene.kernels):,.0f} ops {view.per} with a median of {median * 1e6:.1f} µs",
-            f"during {lost_s / view.step_s:.1%} of the time, no op computes: Python, autograd and dispatch run",
+            f"{view.count(view.scene.kernels):,.0f} ops {view.per} with a median time of {median * 1e6:.1f} µs",
+            f"{lost_s / view.step_s:.1%} of the time is spent in Python, autograd and dispatch rather than in ops",
         ),
         remedy="use torch.compile, a larger batch, or larger tensors instead of loops over small ones",
-        verify="the share of time in ops should rise",
+        verify="ops should take a larger share of the time",
     )

@@ -1,19 +1,19 @@
 """Tensors are converted between NCHW and NHWC.
 
-## What it sees
-This check looks for kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3% of
-the step.
+## What it detects
+This check looks for kernels that only change the layout (`nchwToNhwc`, `batched_transpose`) and take at least 3% of the
+step.
 
 ## Why it costs time
-Matrix units need NHWC. A model in NCHW is converted back and forth around each convolution, and each conversion is a
-full trip through memory.
+Matrix units need NHWC. A model in NCHW is converted back and forth around each convolution, and each conversion reads
+and writes the whole tensor.
 
 ## What to do
-Use `model.to(memory_format=torch.channels_last)` and the same for the input. Replace ops that fall back to NCHW.
+Call `.to(memory_format=torch.channels_last)` on both the model and its input. Replace ops that fall back to NCHW.
 
-## How sure
-Confidence is high for the time. The upper end of the gain removes all of it. The lower end removes half, because some
-ops do not support the layout.
+## Confidence
+Confidence is high for the time. The upper end of the gain assumes that all of it is saved. The lower end assumes half,
+because some ops do not support the layout.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def check(view: View) -> Finding | None:
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=view.shrink(chosen, 0.5)),
         confidence="high",
-        evidence=(f"{view.count(chosen):,.0f} layout conversions {view.per}, {share_of_kernels:.1%} of kernel time",),
+        evidence=(f"{view.count(chosen):,.0f} layout conversions {view.per} take {share_of_kernels:.1%} of kernel time",),
         remedy="use channels_last for both the model and its input",
-        verify="the conversion kernels should be gone",
+        verify="the conversion kernels should no longer appear",
     )
 
 

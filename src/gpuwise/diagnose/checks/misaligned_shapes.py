@@ -1,19 +1,19 @@
-"""Sizes do not fit the matrix units.
+"""Matrix sizes are not aligned to the matrix units.
 
-## What it sees
+## What it detects
 This check looks for matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple
 of 8 (16 for 8-bit types), if they take at least 5% of the step.
 
 ## Why it costs time
-Matrix units load operands in pieces of 16 bytes. Odd sizes force narrow loads, or prevent the use of the matrix units
+Matrix units load operands in 16-byte pieces. Unaligned sizes force narrow loads, or prevent the use of the matrix units
 altogether.
 
 ## What to do
 Pad the vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, or better of 64.
 
-## How sure
-Confidence is high if the kernel's name says `align1`, and medium if only the shapes show it. The gain is what the
-kernel models say for padded sizes. Without shapes, gpuwise uses the fitted cost of unaligned kernels.
+## Confidence
+Confidence is high if the kernel name contains `align1`, and medium if only the shapes show the problem. The gain is
+computed with the kernel models for padded sizes. Without shapes, gpuwise uses the fitted cost of unaligned kernels.
 """
 
 from __future__ import annotations
@@ -60,6 +60,6 @@ def check(view: View) -> Finding | None:
         evidence=(
             f"{lost_s / view.kernel_s:.1%} of kernel time is spent in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
         ),
-        remedy="pad vocabulary, hidden sizes and batch to a multiple of 8, or better 64",
+        remedy="pad the vocabulary, hidden sizes and batch to multiples of 8, or preferably 64",
         verify="kernel names should contain align8 or align4",
     )

@@ -1,20 +1,20 @@
 """Kernels were built for an older architecture.
 
-## What it sees
-This check looks for matrix kernels whose name shows an older generation than the device (`cutlass_75…`, `volta_…` on
-an Ampere card, `sm80_xmma…` on Hopper) and that take at least 20% of matrix time.
+## What it detects
+This check looks for matrix kernels whose name shows an older generation than the device (`cutlass_75…`, `volta_…` on an
+Ampere card, `sm80_xmma…` on Hopper) and that take at least 20% of matrix time.
 
 ## Why it costs time
-They lack what the newer generation introduced: asynchronous copies, larger tiles, wgmma. On Hopper, an Ampere kernel
-reaches about half the speed of a native one.
+They lack newer features such as asynchronous copies, larger tiles and wgmma. On Hopper, an Ampere kernel reaches about
+half the speed of a native one.
 
 ## What to do
 Use a newer framework that was built with a newer CUDA toolkit, and rebuild libraries such as flash-attn for the card.
 
-## How sure
-Confidence is medium. Libraries keep older kernels on purpose where they are as good, especially for small sizes and
-fp32. The range of the gain therefore starts at 1.0 (no gain). The upper end takes native kernels to be 1.5 times
-as fast (assumed).
+## Confidence
+Confidence is medium. Libraries keep older kernels on purpose where they are just as fast, especially for small sizes
+and fp32. The range of the gain therefore starts at 1.0 (no gain). The upper end assumes that native kernels are 1.5
+times as fast.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def check(view: View) -> Finding | None:
         share_fraction=lost_s / view.step_s,
         gain=Gain(low=1.0, high=view.gain(saved).high),
         confidence="medium",
-        evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels for an older generation",),
-        remedy="install a framework built with a newer CUDA toolkit, and rebuild extensions for this card",
+        evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels built for an older generation",),
+        remedy="install a framework built with a newer CUDA toolkit, and rebuild extensions for this GPU",
         verify=f"kernel names should contain sm{native} or a newer number",
     )

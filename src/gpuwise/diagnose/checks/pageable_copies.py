@@ -1,8 +1,8 @@
-"""Copies come from pageable memory.
+"""Copies use pageable memory.
 
-## What it sees
-This check looks for host-to-device copies marked `Pageable` that take at least 5% of the step, and their bandwidth
-compared with that of a pinned copy.
+## What it detects
+This check looks for host-to-device copies marked `Pageable` that take at least 5% of the step, and compares their
+bandwidth with that of pinned copies.
 
 ## Why it costs time
 The driver first copies pageable memory into its own pinned buffer. This runs at about half the speed of the link, and
@@ -11,9 +11,10 @@ the host waits for it.
 ## What to do
 Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.
 
-## How sure
+## Confidence
 Confidence is high if the trace says that the memory is pageable; ROCm traces do not record it. The lower end of the
-gain assumes that pinned copies reach 12 GB/s (PCIe 3.0 x16), the upper end that they are hidden behind compute.
+gain assumes that pinned copies reach 12 GB/s (PCIe 3.0 x16), and the upper end assumes that they are hidden behind
+compute.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def check(view: View) -> Finding | Abstained | None:
         return Abstained(
             code=CODE,
             reason="the trace does not distinguish pageable from pinned copies",
-            record_next="check pin_memory in the loader",
+            record_next="check the pin_memory setting of the data loader",
         )
     copies = to_device & scene.named("pageable ->")
     lost_s = view.work_s(copies)

@@ -1,19 +1,19 @@
-"""The GPU's link is narrower or slower than the card supports.
+"""The PCIe link is narrower or slower than the card supports.
 
-## What it sees
-This check looks for a PCIe generation or number of lanes below the card's maximum while the GPU works. An idle card
+## What it detects
+This check looks for a PCIe generation or number of lanes below the card's maximum while the GPU is busy. An idle card
 slows its link down to save power, so only samples under load count.
 
 ## Why it costs time
-Copies to the GPU, and gradients between cards, take proportionally longer on a slower link.
+Copying data to the GPU and exchanging gradients between cards take proportionally longer on a slower link.
 
 ## What to do
 Try another slot (many boards have one with all lanes), reseat the card, remove any riser, and check whether the board
 shares lanes with M.2 drives.
 
-## How sure
-It is certain that the link is degraded. Its cost is computed from the traffic that was seen: if there is hardly any,
-nothing is lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind work.
+## Confidence
+It is certain that the link is degraded. The cost is computed from the observed traffic: with hardly any traffic, little
+time is lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind compute.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def check_live(vitals: Vitals) -> Finding | None:
     traffic = (
         ""
         if gpu.traffic_bytes_per_s is None
-        else f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s of traffic, {passing:.0%} of what the link can carry"
+        else f"{gpu.traffic_bytes_per_s / 1e9:.2f} GB/s of traffic, {passing:.0%} of the link capacity"
     )
     return Finding(
         code=CODE,
-        title=f"the PCIe link of {gpu.name} is slower than the card supports",
+        title=f"the PCIe link of the {gpu.name} is slower than the card supports",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / max(1.0 - lost, 0.05)),
@@ -56,8 +56,8 @@ def check_live(vitals: Vitals) -> Finding | None:
         evidence=tuple(
             filter(None, (f"PCIe {now[0]}.0 x{now[1]} under load, but the card supports {most[0]}.0 x{most[1]}", traffic))
         ),
-        remedy="reseat the card, try another slot, or remove the riser; check which M.2 drives share its lanes",
-        verify=f"watch again: the link should be x{most[1]} under load",
+        remedy="reseat the card, try another slot, or remove the riser; check whether M.2 drives share its lanes",
+        verify=f"watch again: the link should run at x{most[1]} under load",
     )
 
 

@@ -1,20 +1,20 @@
 """The power limit is below the default.
 
-## What it sees
-This check looks for a power limit enforced by the driver that is at least 2% below the card's default. This is for
-information only, since the limit may be intentional.
+## What it detects
+This check looks for a power limit enforced by the driver that is at least 2% below the card's default. This finding is
+for information only, because the limit may be intentional.
 
 ## Why it costs time
 Under full load, the clock is lowered until the power stays within the limit.
 
 ## What to do
-`nvidia-smi -pl` resets it, if you have permission. Often the limit is worth keeping, because it saves more energy than
-it costs time.
+Reset the limit with `nvidia-smi -pl` if you have permission. Often the limit is worth keeping, because it reduces power
+more than speed.
 
-## How sure
+## Confidence
 Confidence is high for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80% of its
-power was about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that waits does not reach
-its limit.
+power was about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that is often idle does
+not reach its limit.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def check_live(vitals: Vitals) -> Finding | None:
     drawn = "" if gpu.power_watts is None else f"{gpu.power_watts:.0f} W drawn under load"
     return Finding(
         code=CODE,
-        title=f"{gpu.name} is limited to {gpu.power_limit_watts:.0f} of {gpu.power_default_watts:.0f} W",
+        title=f"the {gpu.name} is limited to {gpu.power_limit_watts:.0f} of {gpu.power_default_watts:.0f} W",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / (1.0 - lost)),
         confidence="low",
         evidence=tuple(filter(None, (f"the limit is {ratio:.0%} of the default", drawn))),
-        remedy="keep it if it is intended, because it saves more energy than it costs time",
-        verify="`gpuwise predict --power-limit` shows what it costs your model",
+        remedy="keep the limit if it is intended, because it reduces power more than speed",
+        verify="`gpuwise predict --power-limit` shows how much it slows your model down",
     )

@@ -1,18 +1,18 @@
 """Other processes use the same GPU.
 
-## What it sees
+## What it detects
 This check looks for processes outside the watched run that keep at least 5% of the GPU busy, or hold at least 1 GB of
 its memory.
 
 ## Why it costs time
-Kernels from two processes take turns. The memory that other processes hold is not available for a larger batch.
+Kernels from two processes take turns. Memory used by other processes is not available for a larger batch.
 
 ## What to do
-End the other processes, wait for them, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
+Stop the other processes, wait for them to finish, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
 
-## How sure
-Confidence is high for what the driver lists. In a container, the driver may report the host's process numbers; the
-check then says nothing.
+## Confidence
+Confidence is high for the processes that the driver lists. In a container, the driver may list the host's process IDs.
+In that case, the check reports nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ def check_live(vitals: Vitals) -> Finding | None:
     count = gpu.other_processes or 1
     return Finding(
         code=CODE,
-        title=f"{gpu.name} is shared with {count} other process{'es' if count > 1 else ''}",
+        title=f"the {gpu.name} is shared with {count} other process{'es' if count > 1 else ''}",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0, high=1.0 / (1.0 - lost)),
         confidence="high" if lost >= _BUSY else "medium",
         evidence=(
-            f"they keep it busy {gpu.other_busy_fraction:.0%} of the time and occupy {gpu.other_memory_bytes / 1e9:.1f} GB",
+            f"the other processes keep it busy {gpu.other_busy_fraction:.0%} of the time and occupy "
+            f"{gpu.other_memory_bytes / 1e9:.1f} GB",
         ),
-        remedy="end them, or choose another GPU with CUDA_VISIBLE_DEVICES",
+        remedy="stop the other processes, or choose another GPU with CUDA_VISIBLE_DEVICES",
         verify="`nvidia-smi` should list only your process",
     )

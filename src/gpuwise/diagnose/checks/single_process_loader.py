@@ -1,18 +1,18 @@
 """The loader has no workers.
 
-## What it sees
-This check looks for `_SingleProcessDataLoaderIter` in the names of the loader's marks, if the input also slows the step
-down. In a watched run, it looks for a `num_workers` of 0, or a Keras `PyDataset` with one thread.
+## What it detects
+This check looks for `_SingleProcessDataLoaderIter` in the names of the loader's profiler ranges, if data loading also
+slows the step down. In a watched run, it looks for a `num_workers` of 0, or a Keras `PyDataset` with one thread.
 
 ## Why it costs time
 With `num_workers=0`, the training process itself reads and augments each batch, one sample after another, while the GPU
-waits.
+is idle.
 
 ## What to do
 Use `DataLoader(..., num_workers=4)` or more, up to the number of cores. On Windows and macOS, guard the script with
 `if __name__ == "__main__":`.
 
-## How sure
+## Confidence
 It is certain that there are no workers. The gain is the same as in `input_starved`, limited by the number of cores,
 which a trace does not record.
 """

@@ -1,20 +1,20 @@
-"""The step takes longer than it should on this GPU.
+"""The step takes longer than predicted for this GPU.
 
-## What it sees
-This check looks for a mean step that is longer than `gpuwise predict` says for the model named with `--model`, on the
-GPU in the trace, at the batch and precision found in the trace.
+## What it detects
+This check compares the mean step time with the prediction of `gpuwise predict` for the model named with `--model`,
+using the GPU, batch and precision found in the trace.
 
 ## Why it costs time
-The cause is something that no other check explains: a slower clock, another process, an old driver, or a model that is
-not the one you named.
+The cause is not covered by the other checks. It may be a lower clock, another process, an old driver, or a model other
+than the one you named.
 
 ## What to do
 First make sure that batch, precision, framework, input pipeline and power mode are the same. Then use `gpuwise watch`
-to look at clocks, temperature and other processes.
+to check clocks, temperature and other processes.
 
-## How sure
-The finding is as certain as the prediction. The check reports a step only if it is above the upper end of the predicted
-range.
+## Confidence
+The finding is as certain as the prediction. The check reports a step only if it takes longer than the upper end of the
+predicted range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpuwise.diagnose.view import View
 __all__ = ["CODE", "Expectation", "check_expected", "judge_step"]
 
 CODE = "slower_than_expected"
-_RANGE = "the gain is relative to the short end of the prediction, the share to its middle"
+_RANGE = "the gain is relative to the shortest predicted time, and the share is relative to the middle of the range"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
     if expected is None:
         return Abstained(
             code=CODE,
-            reason="the expected step time depends on the model",
+            reason="the model is unknown, so the expected step time is unknown too",
             record_next="name it with --model, such as --model resnet50",
         )
     if step <= expected.high_s:
@@ -63,7 +63,7 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
     lost = step - expected.step_s
     return Finding(
         code=CODE,
-        title=f"the step takes longer than {expected.model} should on {expected.gpu}",
+        title=f"the step takes longer than predicted for {expected.model} on the {expected.gpu}",
         seconds_per_step=lost,
         share_fraction=lost / step,
         gain=Gain(low=step / expected.high_s, high=step / expected.low_s, beyond=_RANGE),
@@ -71,8 +71,8 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
         evidence=(
             f"the mean step takes {step * 1e3:,.1f} ms, but {expected.step_s * 1e3:,.1f} ms was predicted",
             f"the prediction ranges from {expected.low_s * 1e3:,.1f} to {expected.high_s * 1e3:,.1f} ms",
-            f"predicted for {expected.setting}",
+            f"the prediction assumes {expected.setting}",
         ),
-        remedy="fix the other findings first; then check clocks, temperature and other processes with `gpuwise watch`",
+        remedy="fix the other findings first, then check clocks, temperature and other processes with `gpuwise watch`",
         verify="the step time should fall within the predicted range",
     )

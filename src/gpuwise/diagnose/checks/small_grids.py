@@ -1,20 +1,20 @@
 """Kernels are too small to fill the GPU.
 
-## What it sees
+## What it detects
 This check looks for kernels with fewer blocks than the GPU has multiprocessors, if they take at least half of the
 kernel time.
 
 ## Why it costs time
-A block runs on one multiprocessor. With fewer blocks than multiprocessors, part of the chip is idle in every kernel,
-and on a larger chip even more of it is idle.
+A block runs on one multiprocessor. With fewer blocks than multiprocessors, part of the chip is idle during every
+kernel. On a larger chip, an even larger part is idle.
 
 ## What to do
 Use a larger batch, until the time per sample stops falling. If the batch is fixed, run several models or several
 streams on one GPU.
 
-## How sure
-Confidence is high for the grids, which the trace records. The upper end of the gain assumes full use of the
-multiprocessors (a gain per sample, at a larger batch); the lower end is 1.0 (no gain).
+## Confidence
+Confidence is high for the grid sizes, which the trace records. The upper end of the gain assumes full use of the
+multiprocessors, which is a gain per sample at a larger batch. The lower end is 1.0 (no gain).
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def check(view: View) -> Finding | Abstained | None:
         share_fraction=lost_s / view.step_s,
         gain=Gain(low=1.0, high=max(1.0, view.gain(lost_s * (1.0 - 1.0 / best)).high)),
         confidence="medium",
-        evidence=(f"{share:.0%} of kernel time is in kernels with too few blocks ({filled:.2f} per multiprocessor on average)",),
+        evidence=(
+            f"{share:.0%} of kernel time is spent in kernels with too few blocks ({filled:.2f} per multiprocessor on average)",
+        ),
         remedy="use a larger batch; a larger GPU would not help",
         verify="double the batch: the step should take much less than twice as long",
     )

@@ -1,18 +1,18 @@
-"""The step is as short as its launches allow, so a faster GPU would not help.
+"""Kernel launches determine the step time, so a faster GPU would not help.
 
-## What it sees
-This check looks for a device that computes for at most 40% of the step and waits for launches for at least 30% of it,
-with a median kernel below 10 µs.
+## What it detects
+This check looks for a GPU that computes for at most 40% of the step and waits for launches for at least 30% of it, with
+a median kernel time below 10 µs.
 
 ## Why it costs time
-The step lasts as long as the host needs to issue it. Kernels this short already take the minimum of a few microseconds,
-so a GPU that is twice as fast runs the step in the same time.
+The step takes as long as the host needs to launch its kernels. Kernels this short are already at the minimum of a few
+microseconds, so a GPU that is twice as fast runs the step in the same time.
 
 ## What to do
-Use a larger batch, `torch.compile(mode="reduce-overhead")`, CUDA graphs, or several models at once. Or keep the GPU you
-have.
+Use a larger batch, `torch.compile(mode="reduce-overhead")` or CUDA graphs, or run several models at once. There is no
+need for a faster GPU.
 
-## How sure
+## Confidence
 Confidence is high if launches and kernels are matched in the trace.
 """
 
@@ -48,9 +48,9 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=Change(host=0.85), best=Change(host=0.1)),
         confidence="high",
         evidence=(
-            f"the GPU computes {compute:.0%} of the time, with a median kernel of {median * 1e6:.1f} µs",
-            f"it waits for launches {waiting:.0%} of the time{more}",
+            f"the GPU computes {compute:.0%} of the time, with a median kernel time of {median * 1e6:.1f} µs",
+            f"the GPU waits for launches {waiting:.0%} of the time{more}",
         ),
-        remedy="use a larger batch, torch.compile or CUDA graphs, not a faster GPU",
+        remedy="use a larger batch, torch.compile or CUDA graphs instead of a faster GPU",
         verify="double the batch: the step should take hardly any longer",
     )

@@ -1,26 +1,26 @@
 """One rank keeps the others waiting.
 
-## What it sees
+## What it detects
 This check looks for collectives that take much longer on some ranks than on others. A collective ends at the same time
 on all ranks, so the rank that spends the least time in it arrived last and the others waited for it. The check reports
 a rank if the wait takes at least 5% of the step and the same rank is late in most steps. Across many GPUs
-(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its peers,
-or that is busy for at least 10% less time. A GPU that waits for its host looks like that, while its peers look busy
-because they wait for it.
+(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its peers, or
+that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its peers look busy because
+they wait for it inside collectives.
 
 ## Why it costs time
 Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
 all of them down.
 
 ## What to do
-Look at what the late rank does before its collectives: its loader, its clock and temperature, its share of the data
-(sequence lengths, embedding tables).
+Check what the late rank does before its collectives. Also check its data loader, clock, temperature and share of the
+data (sequence lengths, embedding tables).
 
-## How sure
-Confidence is high or medium, depending on the share, and low with fewer than three steps. The gain assumes that the
-late rank arrives when the median rank does; the lower end is half of that. Across many GPUs, the confidence is medium
-if labels name the job that they share, and low if peers are guessed from host and product. Work that waits for memory
-does not follow the clock, so the lower end is a third of what the clock suggests (assumed).
+## Confidence
+Confidence is high or medium, depending on the share, and low with fewer than three steps. The upper end of the gain
+assumes that the late rank arrives together with the median rank. The lower end is half of that. Across many GPUs,
+confidence is medium if labels name the shared job, and low if the peers are inferred from host and product.
+Memory-bound work does not scale with the clock, so the lower end is assumed to be a third of what the clock suggests.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
             return None
         return Abstained(
             code=CODE,
-            reason=f"only one rank of {world} was given",
-            record_next="give the traces of all ranks: `gpuwise why trace_folder/`",
+            reason=f"only one of {world} ranks was given",
+            record_next="pass the traces of all ranks: `gpuwise why trace_folder/`",
         )
     late = late_rank(ranks)
     if late is None:
@@ -75,16 +75,16 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
     others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, late.waits_s, strict=True))
     return Finding(
         code=CODE,
-        title=f"{name} is the last to reach the collectives, and the others wait for it",
+        title=f"{name} is the last to reach the collectives, and the other ranks wait for it",
         seconds_per_step=late.lost_s,
         share_fraction=share,
         gain=Gain(low=step / max(step - 0.5 * late.lost_s, 0.05 * step), high=step / max(step - late.lost_s, 0.05 * step)),
         confidence="low" if late.step_count < 3 else "high" if share >= _SURE else "medium",
         evidence=(
             f"time in collectives, in ms per step: {others}",
-            f"it is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
+            f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
         ),
-        remedy=f"check what {name} does before its collectives: its data loader, clock and share of the data",
+        remedy=f"check what {name} does before its collectives, and check its data loader, clock and share of the data",
         verify="the time in collectives should be similar on all ranks",
     )
 
@@ -118,9 +118,9 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
         member = members[number]
         lines = [f"one of {len(numbers)} busy GPUs ({member.peers})"]
         if by_clock < _SLOW_CLOCK:
-            lines.append(f"clock {by_clock * clock / 1e6:,.0f} MHz under load, against a median of {clock / 1e6:,.0f} MHz")
+            lines.append(f"clock {by_clock * clock / 1e6:,.0f} MHz under load, compared with a median of {clock / 1e6:,.0f} MHz")
         if by_work < _LESS_BUSY:
-            lines.append(f"busy {by_work * work:.0%} of the time, against a median of {work:.0%}")
+            lines.append(f"busy {by_work * work:.0%} of the time, compared with a median of {work:.0%}")
         told.append(Named(number=number, finding=_slow_one(member, ratio, lines), holds=0 if place else len(numbers)))
     return told
 
@@ -128,13 +128,14 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
 def _slow_one(member: Member, ratio: float, lines: Sequence[str]) -> Finding:
     return Finding(
         code=CODE,
-        title=f"{member.vitals.name} is slower than its peers, which wait for it if they share a job",
+        title=f"{member.vitals.name} is slower than its peers, which must wait for it if they run the same job",
         seconds_per_step=0.0,
         share_fraction=1.0 - ratio,
         gain=Gain(low=1.0 + _FOLLOWS * (1.0 / ratio - 1.0), high=1.0 / ratio),
         confidence="low" if member.assumed else "medium",
         evidence=tuple(lines),
-        remedy="if its clock is lower, check its heat, power and clock settings; if it is less busy, check its host, data loader "
+        remedy="if its clock is lower, check its temperature, power and clock settings; if it is less busy, "
+        "check its host, data loader "
         "and share of the data",
-        verify="clock and load should be similar on all GPUs of the job",
+        verify="clock and load should be similar on all GPUs in the job",
     )

@@ -1,6 +1,6 @@
 """TF32 is off on a GPU that supports it.
 
-## What it sees
+## What it detects
 This check looks for true fp32 matrix kernels that take at least 5% of kernel time on Ampere or newer.
 
 ## Why it costs time
@@ -11,9 +11,9 @@ products. PyTorch leaves it off for matmuls.
 Call `torch.set_float32_matmul_precision("high")`. For convolutions, keep `torch.backends.cudnn.allow_tf32 = True` (the
 default).
 
-## How sure
-Confidence is high if the kernel names show which unit they use. The gain is what the kernel models say for TF32,
-bounded as in `fp32_matmul`.
+## Confidence
+Confidence is high if the kernel names show which unit they use. The gain is computed with the kernel models for TF32,
+with the same bounds as in `fp32_matmul`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def check(view: View) -> Finding | None:
     saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
     return Finding(
         code=CODE,
-        title=f"TF32 is off on {gpu.name}",
+        title=f"TF32 is off on the {gpu.name}",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
         confidence="high",
-        evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is matrix work in true fp32",),
+        evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is spent on matrix work in true fp32",),
         remedy='torch.set_float32_matmul_precision("high")',
         verify="kernel names should contain tf32, s1688 or s16816",
     )

@@ -1,22 +1,22 @@
-"""The GPU slows itself down.
+"""The GPU is throttled.
 
-## What it sees
+## What it detects
 This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock,
-if they are at least 5% of all samples under load. If the driver does not report reasons, it looks for a clock under load
-below 90% of the boost clock while the card draws less than 95% of the power limit, which rules out the power cap.
+if they are at least 5% of all samples under load. If the driver does not report reasons, it looks for a clock under
+load below 90% of the boost clock while the card draws less than 95% of the power limit, which rules out the power cap.
 
 ## Why it costs time
-Everything that computes runs at the lower clock. The power cap, which every card reaches under full load, does not
-count here.
+All compute work runs at the lower clock. The power cap does not count here, because every card reaches it under full
+load.
 
 ## What to do
-Clean filters and fans, leave more space between cards, set a fan curve, lower the room temperature. A power brake comes
-from the supply or the board, so check cables and connectors.
+Clean filters and fans, leave more space between cards, set a fan curve, or lower the room temperature. A power brake is
+triggered by the power supply or the board, so check cables and connectors.
 
-## How sure
+## Confidence
 Confidence is high if the driver names the reason. It is low if only the clock is known, because somebody may have
-lowered it on purpose. The upper end of the gain is the ratio of the boost clock to the clock that was seen. The lower
-end is a third of that, because work that waits for memory does not follow the clock (assumed).
+lowered it on purpose. The upper end of the gain is the ratio of the boost clock to the observed clock. The lower end is
+assumed to be a third of that gain, because memory-bound work does not scale with the clock.
 """
 
 from __future__ import annotations
@@ -44,24 +44,29 @@ def check_live(vitals: Vitals) -> Finding | None:
     ratio = max((gpu.boost_hz or 0.0) / gpu.clock_hz, 1.0) if gpu.clock_hz else 1.0
     lost = 1.0 - 1.0 / ratio
     names = [f"{name} {of:.0%}" for name, of in (gpu.reasons or {}).items() if name in _BAD and of > 0]
-    reasons = f"reasons under load: {', '.join(names)}" if names else "the driver gives no reasons"
+    reasons = f"reasons for throttling under load: {', '.join(names)}" if names else "the driver reports no reason"
     drawn = (
-        f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W drawn, so the power cap is not the reason"
+        f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W are drawn, so the power cap is not the reason"
         if not names
         else ""
     )
     heat = f", up to {gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else ""
-    clock = f"clock {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz under load" if gpu.clock_hz else ""
+    clock = (
+        f"the clock is {(gpu.clock_hz or 0) / 1e6:,.0f} of {(gpu.boost_hz or 0) / 1e6:,.0f} MHz under load"
+        if gpu.clock_hz
+        else ""
+    )
     return Finding(
         code=CODE,
-        title=f"{gpu.name} is throttled",
+        title=f"the {gpu.name} is throttled",
         seconds_per_step=lost * vitals.step_s,
         share_fraction=lost,
         gain=Gain(low=1.0 + _FOLLOWS * (ratio - 1.0), high=ratio),
         confidence="low" if not names else "high" if share >= 0.2 else "medium",
         evidence=tuple(filter(None, (f"{reasons}{heat}", clock, drawn))),
-        remedy="improve the cooling (fans, filters, space between cards); for a power brake, check the cables and the supply",
-        verify="watch again: the reasons should be gone and the clock should be near its boost clock",
+        remedy="improve the cooling (fans, filters, space between cards); for a power brake, check the cables "
+        "and the power supply",
+        verify="watch again: the throttling should be gone, and the clock should be near the boost clock",
     )
 
 

@@ -1,20 +1,20 @@
 """The optimizer updates one parameter at a time.
 
-## What it sees
+## What it detects
 This check looks for many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels, if the
 optimizer takes at least 3% of the step.
 
 ## Why it costs time
-A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That adds up to
-thousands of launches of a few microseconds each.
+A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That adds up to thousands
+of launches of a few microseconds each.
 
 ## What to do
 Use `optim.AdamW(..., fused=True)`, or `foreach=True`, which has been the default since PyTorch 2.0 unless it is turned
 off.
 
-## How sure
-Confidence is high, because the calls are counted inside the optimizer's own mark. The upper end of the gain assumes
-that 95% of the time goes away, the lower end that 30% of that saving is reached.
+## Confidence
+Confidence is high, because the calls are counted inside the optimizer's own profiler range. The upper end of the gain
+assumes that 95% of the time is saved. The lower end assumes 30% of that saving.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def check(view: View) -> Finding | None:
         confidence="high",
         evidence=(
             f"{launches:,.0f} separate kernels per step inside {', '.join(sorted(filter(None, names))) or 'the optimizer'}",
-            f"{lost_s * 1e3:,.2f} ms per step of device time and waiting for launches",
+            f"{lost_s * 1e3:,.2f} ms of GPU time and launch waits per step",
         ),
-        remedy="use foreach=True or fused=True for the optimizer",
-        verify="the optimizer should run a few dozen kernels at most, named multi_tensor_apply or fused",
+        remedy="pass foreach=True or fused=True to the optimizer",
+        verify="the optimizer should launch at most a few dozen kernels, with multi_tensor_apply or fused in their names",
     )
 
 

@@ -1,20 +1,21 @@
-"""The GPU's memory is full and the driver moves data to host memory.
+"""GPU memory is full and spills to host memory.
 
-## What it sees
+## What it detects
 This check looks for a GPU with at least 95% of its memory in use and either a step at least twice as long as expected,
-or at least a fifth of the PCIe link in use all the time. Full memory alone is not a sign, because allocators keep what
-they once had.
+or at least a fifth of the PCIe link in use all the time. Full memory alone is not enough evidence, because allocators
+keep the memory that they once reserved.
 
 ## Why it costs time
-Host memory is reached over PCIe, which is ten to fifty times slower than the card's own memory. On Windows and WSL the
-driver does this silently; on Linux it happens with managed memory.
+Host memory is reached over PCIe, which is ten to fifty times slower than GPU memory. On Windows and WSL, the driver
+spills silently. On Linux, spilling happens with managed memory.
 
 ## What to do
 Use a smaller batch, checkpointing or a lower precision (`gpuwise fit` ranks them). On Windows, the setting "CUDA -
 Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
 
-## How sure
-Confidence is medium, because the driver does not report it. It is high if the step is also twice as long as predicted.
+## Confidence
+Confidence is medium, because the driver does not report spilling. It is high if the step also takes twice as long as
+predicted.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def check_live(vitals: Vitals) -> Finding | None:
         evidence.append(f"the step takes {ratio:.1f} times as long as expected")
     return Finding(
         code=CODE,
-        title=f"the memory of {gpu.name} is full and spills to the host",
+        title=f"the memory of the {gpu.name} is full and spills to the host",
         seconds_per_step=vitals.step_s * (1.0 - 1.0 / high),
         share_fraction=1.0 - 1.0 / high,
         gain=Gain(low=1.0 + 0.3 * (high - 1.0), high=high),
         confidence="high" if ratio >= _TWICE else "medium",
         evidence=tuple(evidence),
-        remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks them",
-        verify="halve the batch: a step should take far less than half the time",
+        remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks these options",
+        verify="halve the batch: a step should take far less than half as long",
     )
 
 

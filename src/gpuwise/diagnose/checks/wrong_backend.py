@@ -1,7 +1,7 @@
-"""Several GPUs communicate through the wrong software.
+"""GPUs communicate through a slow backend.
 
-## What it sees
-This check looks for gloo as the backend while kernels run on GPUs, or the marks and ops of `DataParallel`.
+## What it detects
+This check looks for gloo as the backend while kernels run on GPUs, or for profiler ranges and ops of `DataParallel`.
 
 ## Why it costs time
 gloo moves tensors through the host. `DataParallel` copies the model to every GPU in each step and runs all GPUs from
@@ -10,9 +10,9 @@ one Python thread.
 ## What to do
 Use `DistributedDataParallel` with `backend="nccl"` and one process per GPU.
 
-## How sure
-It is certain that the wrong software is in use. The gain depends on the model and the link. Its range starts at 1.0 (no
-gain), and its upper end removes all exposed communication.
+## Confidence
+It is certain that the slow backend is in use. The gain depends on the model and the link. Its range starts at 1.0 (no
+gain), and its upper end assumes that all exposed communication is removed.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def missing_around(device: str) -> list[str]:
     """What cannot be measured here, and why."""
     missing = []
     if not device.startswith("cuda"):
-        missing.append(f"copies to the device: {device} shares the host's memory, or has no counter for them")
+        missing.append(f"copies to the device: {device} shares memory with the host, or has no counter for copies")
         missing.append("all-reduce: there is only one device")
     try:
         import PIL  # noqa: F401

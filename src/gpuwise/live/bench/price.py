@@ -68,8 +68,8 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
     found = [row for row in rows if size_count in (None, len(row.sizes))]
     if not found:
         raise BadFile(
-            "the profile of this machine does not cover this work",
-            hint="measure again with `gpuwise bench`, with more `--seconds` if it ran out of time",
+            "the profile of this machine does not cover this model",
+            hint="run `gpuwise bench` again, with more `--seconds` if it ran out of time",
         )
     return found
 

@@ -22,7 +22,7 @@ __all__ = ["device_here", "device_name", "measure", "waiter"]
 _CASES = 125  # about how many there are, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
 _MOST_SHARE = 0.05  # of the time that is left, for one case
-_OVER = "out of time; `--seconds` allows more"
+_OVER = "out of time; increase `--seconds`"
 Key = tuple[str, tuple[float, ...]]
 
 
@@ -114,7 +114,7 @@ class _Measuring:
             kind for kind, sizes in self._seen if (kind, sizes) not in self._rows and (kind, sizes) not in self._failed
         )
         told = [f"{kind}, {count} size(s): {_OVER}" for kind, count in counts.items()]
-        return told if self._has_seen_all else [*told, f"all kinds not listed: {_OVER}"]
+        return told if self._has_seen_all else [*told, f"all unlisted kinds: {_OVER}"]
 
     def _cases(self) -> Iterator[tuple[Key, Case]]:
         """All of them, until the time is over."""
@@ -164,11 +164,11 @@ def _check(torch: Any, device: str) -> None:
     kind, _, number = device.partition(":")
     counts = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if kind not in counts or (number and not number.isdigit()):
-        raise BadValue(f"unknown device '{device}'", known="cpu, cuda:0, cuda:1, mps", hint="for example `--device cpu`")
+        raise BadValue(f"unknown device '{device}'", known="cpu, cuda:0, cuda:1, mps", hint="try `--device cpu`")
     if int(number or 0) >= counts[kind]:
         raise BadValue(
-            f"torch finds no {device} on this machine",
-            hint="`gpuwise doctor` lists the devices",
+            f"torch does not find {device} on this machine",
+            hint="list the devices with `gpuwise doctor`",
         )
 
 

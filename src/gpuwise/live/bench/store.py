@@ -15,7 +15,7 @@ from gpuwise.live.bench.types import VERSION, Profile
 
 __all__ = ["check", "folder", "latest", "path_of", "read", "save", "surer"]
 
-_AGAIN = "measure again with `gpuwise bench`"
+_AGAIN = "run `gpuwise bench` again"
 _SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
 
 
@@ -77,7 +77,7 @@ def read(path: Path) -> Profile:
     try:
         profile = msgspec.json.decode(path.read_bytes(), type=Profile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise BadFile(f"{path} is not a profile of this machine: {fault}", hint=_AGAIN) from None
+        raise BadFile(f"{path} is not a valid machine profile: {fault}", hint=_AGAIN) from None
     if profile.version != VERSION:
         raise BadFile(f"{path} was written by another version of gpuwise", hint=_AGAIN)
     for row in profile.rows:
@@ -85,7 +85,7 @@ def read(path: Path) -> Profile:
             _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
         ):
             raise BadFile(
-                f"{path} contains {row.work:g} of {row.kind:.40} in {row.seconds:g} s, which cannot be a measurement", hint=_AGAIN
+                f"{path} contains an impossible measurement ({row.work:g} of {row.kind:.40} in {row.seconds:g} s)", hint=_AGAIN
             )
     return profile
 
@@ -98,6 +98,6 @@ def latest(device: str = "") -> Profile:
         raise BadFile(
             f"this machine has not been measured{f' for {device}' if device else ''}",
             looked_in=str(folder()),
-            hint="measure it with `gpuwise bench`, which takes a minute",
+            hint="run `gpuwise bench`, which takes a minute",
         )
     return read(found[-1])

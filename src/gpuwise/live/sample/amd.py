@@ -24,7 +24,7 @@ def open_amdsmi() -> tuple[AmdSampler | None, str]:
         amdsmi.amdsmi_init()
         handles = amdsmi.amdsmi_get_processor_handles()
     except amdsmi.AmdSmiException as fault:
-        return None, f"no AMD driver responds ({fault})"
+        return None, f"no AMD driver responded ({fault})"
     return (AmdSampler(amdsmi, handles), "") if handles else (None, "the AMD driver lists no GPU")
 
 

@@ -66,7 +66,9 @@ def follow(pid: int, *, tick: Tick) -> tuple[Run, Session]:
     if sys.platform == "win32":
         raise BadValue("--pid is not available on Windows", hint="start the program with `gpuwise watch -- python train.py`")
     if pid < 1 or not _alive(pid):
-        raise BadValue(f"there is no process {pid}", hint="`ps` lists processes; `gpuwise watch -- python train.py` starts one")
+        raise BadValue(
+            f"process {pid} not found", hint="list processes with `ps`, or start one with `gpuwise watch -- python train.py`"
+        )
     session = Session()
     session.start(pid)
     ended_by = ""
@@ -90,11 +92,12 @@ def _start(command: Sequence[str], variables: dict[str, str], lines: Lines | Non
         )
     except FileNotFoundError:
         raise BadValue(
-            f"there is no command '{command[0]}'", looked_in="PATH", hint="for example `gpuwise watch -- python train.py`"
+            f"unknown command '{command[0]}'", looked_in="PATH", hint="try `gpuwise watch -- python train.py`"
         ) from None
     except OSError as fault:
         raise BadValue(
-            f"'{command[0]}' cannot be run: {fault.strerror}", hint="check that it is a program and that you may run it"
+            f"'{command[0]}' cannot be run: {fault.strerror}",
+            hint="check that it is a program and that you have permission to run it",
         ) from None
 
 
@@ -125,8 +128,8 @@ def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, receiv
             _pass_signal(process, first)
             deadline = math.inf if first == signal.SIGINT else time.monotonic() + _GRACE_S
             if process.poll() is None:
-                again = "Ctrl-C again" if first == signal.SIGINT else f"a second signal, or {_GRACE_S:.0f} s,"
-                sys.stderr.write(f"gpuwise watch: waiting for the program to end; {again} kills it\n")
+                again = "Ctrl-C again" if first == signal.SIGINT else f"a second signal, or waiting {_GRACE_S:.0f} s,"
+                sys.stderr.write(f"gpuwise watch: waiting for the program to end ({again} kills it)\n")
     return ended_by
 
 

@@ -94,9 +94,9 @@ def read_fleet(server: Server, window: Window) -> Fleet:
     fleet = _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
     if fleet.devices:
         return fleet
-    known = " (it had some before)" if there else ""  # its list of names is kept by the hour, not by our window
+    known = " (it had some earlier)" if there else ""  # its list of names is kept by the hour, not by our window
     raise GpuwiseError(
-        f"the Prometheus server at {server.address} has no DCGM metrics for this time{known}",
+        f"the Prometheus server at {server.address} has no DCGM metrics for this time window{known}",
         looked_in="metrics whose names start with DCGM_FI_DEV or DCGM_FI_PROF",
         hint="run NVIDIA's dcgm-exporter on each GPU host (https://github.com/NVIDIA/dcgm-exporter) and let Prometheus scrape"
         " its port 9400; to look further back, use a longer `--last`",

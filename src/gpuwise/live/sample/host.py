@@ -45,7 +45,7 @@ class HostSampler:
         self.pids: set[int] = {pid}
         self.faults: list[str] = []
         if not (proc / "stat").exists():
-            self.faults.append("the core load is read from /proc, which only Linux has")
+            self.faults.append("the CPU load is read from /proc, which exists only on Linux")
 
     def sample(self) -> HostSample | None:
         """The host since the last call; the first call only begins."""
@@ -54,7 +54,7 @@ class HostSampler:
         try:
             cores, (used, total) = self._core_counters(), self._memory()
         except (OSError, ValueError, KeyError):
-            self.faults.append("the core load could not be read")
+            self.faults.append("the CPU load could not be read")
             return None
         now = time.monotonic()
         elapsed, self._at = now - self._at, now

@@ -98,7 +98,7 @@ def _nvidia() -> tuple[Probe, list[Device]]:
     try:
         import pynvml
     except ImportError:
-        hint = 'pip install "gpuwise[nvidia]" to see NVIDIA GPUs'
+        hint = 'run `pip install "gpuwise[nvidia]"` to detect NVIDIA GPUs'
         detail = "an NVIDIA driver is loaded, but nvidia-ml-py is not installed" if driver else "nvidia-ml-py is not installed"
         return Probe(name="NVIDIA (NVML)", found=False, detail=detail, hint=hint), []
     return nvml_devices(pynvml)
@@ -109,7 +109,7 @@ def nvml_devices(nvml: Any) -> tuple[Probe, list[Device]]:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as fault:
-        return Probe(name="NVIDIA (NVML)", found=False, detail=f"no NVIDIA driver responds: {fault}"), []
+        return Probe(name="NVIDIA (NVML)", found=False, detail=f"no NVIDIA driver responded: {fault}"), []
     try:
         driver = _text(nvml.nvmlSystemGetDriverVersion())
         devices = [_nvml_device(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]

@@ -28,13 +28,13 @@ def open_nvml() -> tuple[NvmlSampler | None, str]:
     try:
         import pynvml
     except ImportError:
-        return None, 'nvidia-ml-py is not installed: pip install "gpuwise[nvidia]" to see NVIDIA GPUs'
+        return None, 'nvidia-ml-py is not installed (run `pip install "gpuwise[nvidia]"` to detect NVIDIA GPUs)'
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as fault:
         if fault.value == pynvml.NVML_ERROR_NO_PERMISSION:
-            return None, "no permission to query the NVIDIA driver (NVML); if this is a container, give it access to the GPU"
-        return None, f"no NVIDIA driver responds ({fault})"
+            return None, "no permission to query the NVIDIA driver (NVML); in a container, allow access to the GPU"
+        return None, f"no NVIDIA driver responded ({fault})"
     sampler = NvmlSampler(pynvml)
     return (sampler, "") if sampler.found else (None, "; ".join(sampler.faults) or "the NVIDIA driver lists no GPU")
 
@@ -79,7 +79,7 @@ class NvmlSampler:
 
     def _loss(self, index: int, name: str, fault: Any) -> str:
         if fault.value in (self._nvml.NVML_ERROR_GPU_IS_LOST, self._nvml.NVML_ERROR_RESET_REQUIRED):
-            return f"GPU {index} ({name}) fell off the bus or needs a reset ({fault}): see `dmesg` for Xid errors"
+            return f"GPU {index} ({name}) fell off the bus or needs a reset ({fault}); check `dmesg` for Xid errors"
         return f"GPU {index} ({name}): the driver stopped responding ({fault})"
 
     def _ask(self, query: Callable[..., Any], *arguments: Any) -> Any:

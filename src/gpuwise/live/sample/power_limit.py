@@ -43,7 +43,7 @@ def _nvml() -> Any:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as fault:
-        raise GpuwiseError(f"no NVIDIA driver responds ({fault})", hint="power limits can be set on NVIDIA cards only") from None
+        raise GpuwiseError(f"no NVIDIA driver responded ({fault})", hint="set power limits on NVIDIA cards only") from None
     return pynvml
 
 
@@ -68,7 +68,8 @@ def card_of(uuid: str) -> Card:
         )
     except nvml.NVMLError as fault:
         raise GpuwiseError(
-            f"the power limit of this card cannot be changed ({fault})", hint="laptops and some boards have a fixed limit"
+            f"the power limit of this card cannot be changed ({fault})",
+            hint="leave the limit unchanged, because laptops and some boards have a fixed limit",
         ) from None
     finally:
         nvml.nvmlShutdown()
@@ -110,9 +111,9 @@ class Keeper:
             rights = "permission" in said.lower()
             raise BadValue(
                 f"the power limit could not be set to {milliwatts / 1000:g} W: {said or 'no response'}",
-                hint="this needs administrator rights: use sudo with the same Python"
+                hint="use sudo with the same Python, because this needs administrator rights"
                 if rights
-                else "see `nvidia-smi -q -d POWER`",
+                else "check the allowed limits with `nvidia-smi -q -d POWER`",
             )
 
 
@@ -141,7 +142,7 @@ def held(card: Card) -> Iterator[Keeper]:
 
 
 def _check_restored(card: Card) -> None:
-    hint = f"`sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}` restores it"
+    hint = f"restore it with `sudo nvidia-smi -i {card.uuid or 0} -pl {card.now / 1000:g}`"
     try:
         now = _in_time(lambda: card_of(card.uuid)).now
     except _Late:

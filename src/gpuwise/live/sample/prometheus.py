@@ -136,7 +136,9 @@ class Server:
         except msgspec.DecodeError:
             raise self._not_prometheus("its response is not JSON from Prometheus") from None
         if answer.status != "success":
-            raise GpuwiseError(f"Prometheus at {self.address} says: {_plain(answer.error or answer.status)}", hint=_SMALLER)
+            raise GpuwiseError(
+                f"Prometheus at {self.address} reports an error: {_plain(answer.error or answer.status)}", hint=_SMALLER
+            )
         return answer.data
 
     def _read(self, request: urllib.request.Request) -> bytes:
@@ -154,11 +156,11 @@ class Server:
         if code in (401, 403):
             login = f"set {LOGIN}=user:password or {TOKEN}=... in the environment"
             return GpuwiseError(
-                f"{self.address} refused the request (HTTP {code}): it needs a login or a different one", hint=login
+                f"{self.address} refused the request (HTTP {code}): it requires a login, or a different one", hint=login
             )
         if code in (301, 302, 303, 307, 308):
             where = _plain(fault.headers.get("Location", "another address"))
-            return GpuwiseError(f"{self.address} redirects to {where}", hint="give the address of the server itself")
+            return GpuwiseError(f"{self.address} redirects to {where}", hint="pass the address of the server itself")
         if code == 404:
             return self._not_prometheus("it has no /api/v1 (HTTP 404)")
         try:
@@ -173,14 +175,14 @@ class Server:
         if isinstance(reason, TimeoutError):
             return GpuwiseError(f"{self.address} did not respond within {self._patience_s:g} s", hint=_SMALLER)
         if isinstance(reason, socket.gaierror):
-            return GpuwiseError(f"the host name of {self.address} is unknown", hint="check the name and the network")
+            return GpuwiseError(f"the host name in {self.address} is unknown", hint="check the name and the network")
         if isinstance(reason, ssl.SSLError):
             return GpuwiseError(
                 f"no secure connection to {self.address}: {_plain(str(reason))}",
-                hint="check whether it uses http:// instead, or whether its certificate is trusted",
+                hint="check whether the server uses http:// instead, or whether its certificate is trusted",
             )
         if isinstance(reason, http.client.HTTPException) and not isinstance(reason, http.client.RemoteDisconnected):
-            return self._not_prometheus("it does not use HTTP, or stopped in the middle of its response")
+            return self._not_prometheus("it does not use HTTP, or its response was incomplete")
         told = getattr(reason, "strerror", None) or str(reason)
         return GpuwiseError(
             f"no response from {self.address}: {_plain(told).lower()}",
@@ -190,11 +192,11 @@ class Server:
     def _not_prometheus(self, why: str) -> GpuwiseError:
         return GpuwiseError(
             f"{self.address} is not a Prometheus server: {why}",
-            hint="give the address without /api or /graph, such as `--prometheus http://prometheus:9090`",
+            hint="pass the address without /api or /graph, such as `--prometheus http://prometheus:9090`",
         )
 
 
-_SMALLER = "use a shorter time such as `--last 5m`, or check the server's log"
+_SMALLER = "use a shorter time window, such as `--last 5m`, or check the server's log"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -210,7 +212,7 @@ def _address(url: str) -> str:
     >>> _address("localhost:9090/")
     'http://localhost:9090'
     """
-    example = "for example `--prometheus http://localhost:9090`"
+    example = "try `--prometheus http://localhost:9090`"
     text = url.strip()
     text = text if "://" in text else f"http://{text}"
     try:

@@ -99,7 +99,7 @@ class Session:
         if self._thread.is_alive():
             self._thread.join(_PATIENCE_S)
             if self._thread.is_alive():
-                self._faults.append("the GPU's driver no longer responds")
+                self._faults.append("the GPU driver no longer responds")
         return Run(
             sights=tuple(self._sights),
             marks=marks,

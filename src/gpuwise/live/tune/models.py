@@ -46,7 +46,9 @@ def run_model(order: Order, facts: DeviceFacts, *, timeout_s: float, cache: Path
     if ended.is_late:
         return Trial(fault=f"no measurement within {timeout_s:g} s", kind="timeout")
     if ended.code == _KILLED or is_lack_of_memory(ended.said):
-        return Trial(fault=f"it ended at batch {order.request.batch}, most likely because it ran out of memory", kind="memory")
+        return Trial(
+            fault=f"the run ended at batch {order.request.batch}, most likely because it ran out of memory", kind="memory"
+        )
     return Trial(fault=_how(ended), kind="error")
 
 
@@ -64,7 +66,7 @@ def _asked(question: str | Order, kind: type[Answer], variables: dict[str, str],
 def _how(ended: Ended) -> str:
     """How a process without an answer ended, and what it said last."""
     if ended.is_late or ended.code is None:
-        return "it did not end in time"
+        return "the process did not end in time"
     how = f"the process was killed by signal {-ended.code}" if ended.code < 0 else f"the process exited with code {ended.code}"
     lines = [line for line in ended.said.strip().splitlines() if line.strip()][-1:]
     return how + (f"; its last output: {plain(lines[0].strip()[:200])}" if lines else "")

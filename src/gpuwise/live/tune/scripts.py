@@ -84,11 +84,11 @@ class _Looking:
 def _trial(pace: Pace | None, ended: Ended, missed: Sequence[str], timeout_s: float) -> Trial:
     if ended.code not in (None, 0):
         kind = "memory" if "out of memory" in ended.said.lower() or ended.code in (-9, 137) else "error"
-        return Trial(fault=f"it exited with code {ended.code}{_last(ended)}", kind=kind)
+        return Trial(fault=f"the script exited with code {ended.code}{_last(ended)}", kind=kind)
     if missed:
-        return Trial(fault=f"the script creates nothing that these settings apply to: {', '.join(missed)}", kind="error")
+        return Trial(fault=f"these settings apply to nothing in the script: {', '.join(missed)}", kind="error")
     if pace is None or pace.steady_count < 3:
-        late = f"no steady steps within {timeout_s:g} s" if ended.is_late else "it ended after too few steps"
+        late = f"no steady steps within {timeout_s:g} s" if ended.is_late else "the script ended after too few steps"
         return Trial(fault=f"{late}{_last(ended)}", kind="timeout" if ended.is_late else "error")
     return Trial(
         batch=pace.batch or 0,

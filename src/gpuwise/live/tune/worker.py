@@ -115,12 +115,12 @@ def _no_compiler(kind: str, capability: tuple[int, int]) -> str:
         return (
             ""
             if capability >= _TRITON_SINCE
-            else f"Triton needs compute capability 7.0, but this card has {'.'.join(map(str, capability))}"
+            else f"Triton needs compute capability 7.0, but this GPU has {'.'.join(map(str, capability))}"
         )
     own = os.environ.get("CXX", "")
     if (own and shutil.which(own)) or any(map(shutil.which, _COMPILERS)):
         return ""
-    return f"torch.compile needs a C++ compiler to compile for a CPU, and PATH has none ({', '.join(_COMPILERS)})"
+    return f"torch.compile needs a C++ compiler on a CPU, but there is none in PATH ({', '.join(_COMPILERS)})"
 
 
 def _host_memory() -> float:

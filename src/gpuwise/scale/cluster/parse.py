@@ -15,7 +15,7 @@ from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster, Kinds, linked, most_
 
 __all__ = ["network_of", "parse_cluster"]
 
-_HINT = 'such as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
+_HINT = 'write a cluster as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
 _PART = re.compile(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", re.IGNORECASE)
 _MOST_BYTES_PER_S = 1600e9 / 8
 
@@ -49,7 +49,7 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
         kinds=kinds,
     )
     if cluster.gpu_count > MOST_GPUS:
-        raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise can plan for", hint=f"give at most {MOST_GPUS:,}")
+        raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise can plan for", hint=f"use at most {MOST_GPUS:,}")
     return cluster, tuple(notes)
 
 
@@ -72,9 +72,7 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
         if min(nodes, count) < 1:
             raise BadValue(f"'{part.strip()}' has no GPUs", hint=_HINT)
         if nodes > 1 and len(parts) > 1:
-            raise BadValue(
-                f"'{text}' mixes different GPUs across nodes", hint="different GPUs can be combined only inside one machine"
-            )
+            raise BadValue(f"'{text}' mixes different GPUs across nodes", hint="combine different GPUs only inside one machine")
         node_count = nodes
         gpu = _gpu(name, notes)
         kinds[gpu.name] = (gpu, kinds.get(gpu.name, (gpu, 0))[1] + count)
@@ -103,7 +101,9 @@ def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tupl
     if node_count > 1 or len(kinds) > 1 or gpu.cooler != "module" or total % most:
         hint = f"use at most {most}, or several nodes: `{-(-total // 8)}x8x{gpu.name}`"
         raise BadValue(f"{total:,} GPUs do not fit in one machine", hint=hint)
-    notes.append(assumed("nodes", f"{total // most} of {most} GPUs", "a board holds no more; `2x8x...` sets nodes and GPUs"))
+    notes.append(
+        assumed("nodes", f"{total // most} of {most} GPUs", "the most that fit on one board; set nodes and GPUs with `2x8x...`")
+    )
     return total // most, ((gpu, most),)
 
 
@@ -112,7 +112,10 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
         match = load_catalog().find(name)
     except UnknownName as error:
         raise UnknownName(
-            error.message, looked_in=error.looked_in, known=error.known, hint=f"{error.hint}. A cluster is written {_HINT}"
+            error.message,
+            looked_in=error.looked_in,
+            known=error.known,
+            hint=f"{error.hint}{'' if error.hint.endswith('?') else '.'} {_HINT[:1].upper()}{_HINT[1:]}",
         ) from error
     if match.gpu.is_cpu:
         raise BadValue(f"'{name}' is a CPU, not a GPU", hint=_HINT)
@@ -132,10 +135,10 @@ def network_of(text: str) -> tuple[Link, int]:
     """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and how many a node has."""
     found = re.fullmatch(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", text)
     if found is None:
-        raise BadValue("no network was named", hint="for example `100Gbit` or `8x400Gbit`")
+        raise BadValue("no network was given", hint="try `100Gbit` or `8x400Gbit`")
     count, name = int(found[1] or 1), found[2]
     if not 1 <= count <= 64:
-        raise BadValue(f"invalid number of adapters per node: {count}", hint="give a number between 1 and 64")
+        raise BadValue(f"invalid number of adapters per node: {count}", hint="use a number between 1 and 64")
     try:
         link = find_link(name)
     except UnknownName:
@@ -143,7 +146,7 @@ def network_of(text: str) -> tuple[Link, int]:
     if link.kind not in ("ethernet", "infiniband"):
         raise BadValue(
             f"{link.name} connects GPUs inside one machine, not separate machines",
-            hint="for example `100Gbit` or `InfiniBand HDR`",
+            hint="try `100Gbit` or `InfiniBand HDR`",
         )
     return link, count
 
@@ -153,7 +156,7 @@ def _by_rate(text: str) -> Link:
     rate = parse(text if re.search(r"(?i)(/s|ps)$", text) else f"{text}/s", "bandwidth")
     if not 0 < rate <= _MOST_BYTES_PER_S:
         raise BadValue(
-            f"a network rate of '{text}' is out of range", hint="give between 0.1 and 1600 Gbit, such as `--network 10Gbit`"
+            f"the network rate '{text}' is out of range", hint="use a rate between 0.1 and 1600 Gbit, such as `--network 10Gbit`"
         )
     known = [link for link in links().values() if link.name.startswith("Ethernet")]
     near = min(known, key=lambda link: abs(link.bytes_per_s_one_way / rate - 1.0) + (link.bytes_per_s_one_way > rate))

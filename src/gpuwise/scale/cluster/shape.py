@@ -49,8 +49,8 @@ _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
 _NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
 _DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
-_ANOTHER = "choose another for `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
-_BOUGHT_APART = "a bridge is sold separately; `predict` and `plan` include one with `--link NVLink`"
+_ANOTHER = "set another link in `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
+_BOUGHT_APART = "bridges are sold separately; add one in `predict` and `plan` with `--link NVLink`"
 _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
 
 
@@ -90,7 +90,8 @@ def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridg
     alike = len(kinds) == 1
     if bridge and not (alike and (takes_bridge(gpu) or _on_board(gpu))):
         raise BadValue(
-            f"{gpu.name} has no NVLink" if alike else "different cards cannot be connected by NVLink", hint="leave out `--link`"
+            f"the {gpu.name} has no NVLink" if alike else "different cards cannot be connected by NVLink",
+            hint="leave out `--link`",
         )
     host, peers = _host_link([one for one, _ in kinds], total), all(_has_peers(one) for one, _ in kinds)
     board = _on_board(gpu) or _fabric(gpu) if alike else None
@@ -117,9 +118,7 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
     how = (
-        "peer to peer"
-        if wires.peer_to_peer
-        else "through the host's memory, because the usual driver does not support peer access"
+        "peer to peer" if wires.peer_to_peer else "through host memory, because the standard driver does not support peer access"
     )
     value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
     return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
@@ -184,7 +183,7 @@ def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assump
     else:
         link, count = find_link(_SERVER_NETWORK if gpu.segment == "datacenter" else _DESKTOP_NETWORK), 1
     name = f"{count}x {link.name}" if count > 1 else link.name
-    notes.append(assumed("network", name, "set another with `gpuwise plan --network 25Gbit`"))
+    notes.append(assumed("network", name, "set another network with `gpuwise plan --network 25Gbit`"))
     return link, count
 
 

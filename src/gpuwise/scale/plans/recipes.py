@@ -56,7 +56,7 @@ def _batches(plan: Plan) -> str:
     step = f"micro-batch {plan.micro_batch} per GPU"
     step += "" if plan.micro_count == 1 else f", accumulate {plan.micro_count} of them per step"
     number = plan.micro_count * plan.mesh.data
-    return f"{step}; {plan.short} of {number} have one sample less, so weight the losses by sample count" if plan.short else step
+    return f"{step}; {plan.short} of {number} have one sample fewer, so weight the losses by sample count" if plan.short else step
 
 
 def _checkpointed(plan: Plan) -> tuple[str, ...]:

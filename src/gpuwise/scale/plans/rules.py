@@ -76,7 +76,7 @@ def _no_pipeline(parts: Parts, cluster: Cluster, degree: int) -> str:
 def _no_sequence(parts: Parts, cluster: Cluster, degree: int) -> str:
     workload = parts.workload
     if "seq" not in workload.symbols or not any(op.kind == "attention" for op in workload.ops):
-        return f"sequence {degree}: the model has no attention over a sequence, or its length is fixed"
+        return f"sequence {degree}: the model has no attention over a sequence, or its sequence length is fixed"
     length = workload.seq or 0
     if length % degree or length // degree < _SHORTEST:
         return f"sequence {degree}: {length} tokens leave fewer than {_SHORTEST} for each of {degree} ranks"

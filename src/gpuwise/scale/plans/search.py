@@ -180,8 +180,8 @@ def _why_none(mesh: Mesh, limits: Limits) -> str:
         why = "there is only one data rank" if alone else "cannot be combined with tensor, sequence or pipeline ranks"
         return f"ZeRO-{stage}: {why}"
     if limits.fixed.get("offload"):
-        return "offload: works only when just the samples are divided, with ZeRO across several ranks"
-    return "micro-batches: no size gives a rank as many micro-batches as the stages need"
+        return "offload: works only with pure data parallelism and ZeRO across several ranks"
+    return "micro-batches: no size gives each rank enough micro-batches for the stages"
 
 
 def _schedules(mesh: Mesh, micro_count: int) -> bool:

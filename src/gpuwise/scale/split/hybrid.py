@@ -55,7 +55,7 @@ def hybrid(workload: Workload, cluster: Cluster, setting: Setting, *, batch: flo
     line = timeline_of(workload, cluster.gpu, setting, batch=size)
     inputs, weight_bytes = _dense(workload, size)
     if not len(inputs):
-        raise BadValue(f"{workload.model} has no dense layers to split", hint="split its batch instead, with data parallelism")
+        raise BadValue(f"{workload.model} has no dense layers to split", hint="use data parallelism to split its batch instead")
     count = cluster.gpu_count
     groups = cluster.gpus_per_node, cluster.node_count
     gathered = sum(float(np.sum(collective_s(op, inputs * count, cluster, *groups))) for op in ("all_gather", "reduce_scatter"))

@@ -30,7 +30,7 @@ def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, la
     if stages > max(count, 1):
         raise BadValue(
             f"{count} block{'' if count == 1 else 's'} cannot be divided into {stages} pipeline stages",
-            hint="each stage, and each of its chunks, needs its own block: use fewer stages or chunks",
+            hint="use fewer stages or chunks, because each of them needs its own block",
         )
     if stages == 1:
         return (count,)

@@ -199,7 +199,7 @@ class CachingAllocator:
             self.empty_cache()
             block = self.new(pool, size)
         if block is None:
-            raise OutOfMemory(f"{size:,} bytes asked for, {self.allocated:,} in use, {self.limit:,.0f} on the device")
+            raise OutOfMemory(f"{size:,} bytes requested, but {self.allocated:,} of {self.limit:,.0f} are in use")
         return block
 
     def new(self, pool: Pool, size: int) -> Block | None:

@@ -48,7 +48,7 @@ class BfcAllocator:
             self._extend(rounded)
             block = self._pool.best(rounded)
         if block is None:
-            raise OutOfMemory(f"{rounded:,} bytes asked for, {self.allocated:,} in use, {self.limit:,.0f} on the device")
+            raise OutOfMemory(f"{rounded:,} bytes requested, but {self.allocated:,} of {self.limit:,.0f} are in use")
         self._pool.remove(block)
         if block.size >= 2 * rounded or block.size - rounded >= _MOST_LOST:
             rest = Block(block.place + rounded, block.size - rounded, self._pool)

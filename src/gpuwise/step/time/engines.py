@@ -120,9 +120,7 @@ def find_engine(text: str) -> Engine:
     for engine in engines().values():
         if name in (engine.name, engine.title.lower(), *engine.aliases):
             return engine
-    raise UnknownName(
-        f"unknown engine '{text}'", known=", ".join(engines()), hint="for example `--engine vllm` or `--engine llama.cpp`"
-    )
+    raise UnknownName(f"unknown engine '{text}'", known=", ".join(engines()), hint="try `--engine vllm` or `--engine llama.cpp`")
 
 
 def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> BadValue | None:
@@ -131,31 +129,34 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
     if not _runs_on(engine, gpu):
         needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
         if gpu.vendor in engine.vendors and not gpu.is_cpu:
-            needs = f"which is too old for it (it needs {_least(engine, gpu)} or newer)"
+            needs = f"which is too old (it needs {_least(engine, gpu)} or newer)"
         return BadValue(
-            f"{engine.title} does not run on {gpu.name}, {needs}",
-            hint=f"these engines do: {', '.join(others)}" if others else "no engine that gpuwise knows runs on it",
+            f"{engine.title} does not run on the {gpu.name}, {needs}",
+            hint=f"use one of these engines instead: {', '.join(others)}"
+            if others
+            else "choose another GPU, because no known engine runs on this one",
         )
     if weights and weights not in engine.formats:
         able = [one for one in others if weights in engines()[one].formats]
         return BadValue(
-            f"{engine.title} cannot run weights in {weights}",
+            f"{engine.title} does not support {weights} weights",
             known=", ".join(engine.formats),
-            hint=f"use `--engine {able[0]}`" if able else f"for example `--weights {engine.default_format}`",
+            hint=f"use `--engine {able[0]}`" if able else f"try `--weights {engine.default_format}`",
         )
     least = engine.needs.get(weights, 0.0)
     if _capability(gpu) < least:
         able = [name for name in engine.formats if _capability(gpu) >= engine.needs.get(name, 0.0)]
         return BadValue(
-            f"{engine.title} cannot run weights in {weights} on {gpu.name}, which has compute capability {_capability(gpu):g}",
+            f"{engine.title} does not support {weights} weights on the {gpu.name}, which has compute capability "
+            f"{_capability(gpu):g}",
             known=", ".join(able),
             hint=f"this format needs compute capability {least:g}; use `--weights {'fp16' if 'fp16' in able else able[0]}`",
         )
     if cache and cache not in engine.caches:
         return BadValue(
-            f"{engine.title} has no key-value cache in {cache}",
+            f"{engine.title} does not support a key-value cache in {cache}",
             known=", ".join(engine.caches),
-            hint=f"for example `--kv {engine.caches[0]}`",
+            hint=f"try `--kv {engine.caches[0]}`",
         )
     return None
 

@@ -111,7 +111,7 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
     framework = _NAMES.get(found[1]) if found else None
     if found is None or framework is None:
         known = ", ".join(dict.fromkeys(stack.name for stack in stacks()))
-        raise BadValue(f"unknown software stack '{text}'", known=known, hint="for example `--stack torch-2.4`")
+        raise BadValue(f"unknown software stack '{text}'", known=known, hint="try `--stack torch-2.4`")
     version = _version(found[2]) if found[2] else _NEWEST
     ways = {stack.how for stack in stacks() if stack.framework == framework}
     how = found[3] or (
@@ -121,7 +121,7 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
     remark = (
         ""
         if nearest.version == version or not found[2]
-        else f"{framework} {found[2]} was not measured; {nearest.name} is the nearest version that was"
+        else f"{framework} {found[2]} was not measured, so the nearest measured version, {nearest.name}, is used"
     )
     return nearest, remark
 
@@ -138,7 +138,7 @@ def _nearest(framework: str, version: Version, how: str) -> Stack:
         raise BadValue(
             f"no version close to {framework} {'.'.join(map(str, version))} was measured in {how} mode",
             known=known,
-            hint=f"for example `--stack {same[0].framework}-{'.'.join(map(str, same[0].version))}`",
+            hint=f"try `--stack {same[0].framework}-{'.'.join(map(str, same[0].version))}`",
         )
     era = [stack for stack in alike if stack.version[0] == version[0]] or alike
     return min(era, key=lambda stack: (abs(_number(stack.version) - _number(version)), stack.version))

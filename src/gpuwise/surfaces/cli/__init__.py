@@ -1,1 +1,1 @@
-"""The `gpuwise` command: reads the question, asks the API, prints the answer. One file a command."""
+"""The `gpuwise` command: it parses the options, calls the Python API and prints the result."""

@@ -1,4 +1,4 @@
-"""The whole program: every command."""
+"""The complete program with all commands."""
 
 from __future__ import annotations
 

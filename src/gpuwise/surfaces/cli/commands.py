@@ -1,5 +1,5 @@
-"""The commands under one name. Each is made from the options that its question declares, so that nothing is said twice, or is a
-function in a module of its name, imported when it is asked for.
+"""All commands. Each is built from the options that its question declares, or is a function in the module of the same name, which
+is imported on first use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from gpuwise.surfaces.cli.runners import RUNNERS, Asked
 __all__ = ["COMMANDS", "app_of", "command_of"]
 
 COMMANDS = (*QUESTIONS, "serve")
-_OPTIONS_FIRST = ("watch",)  # what follows its first word belongs to another program
-_NO_ANSWER = ("serve",)  # nothing that could be written as a report
+_OPTIONS_FIRST = ("watch",)  # arguments after its first word belong to another program
+_NO_ANSWER = ("serve",)  # no output that could be written as a report
 
 
 def app_of(names: Sequence[str]) -> typer.Typer:
-    """The program with these commands: with one alone it starts in half the time."""
+    """Return the program with these commands. With only one command, it starts in half the time."""
     app = typer.Typer(
         name="gpuwise",
         help="Which GPU should I get, and why is mine slow?",
@@ -46,7 +46,7 @@ def app_of(names: Sequence[str]) -> typer.Typer:
 
 
 def _command(name: str) -> Callable[..., None]:
-    """Made from the options of its question, or written by hand."""
+    """Return the command, built from the options of its question or written by hand."""
     if name in QUESTIONS:
         return command_of(QUESTIONS[name])
     found: Callable[..., None] = getattr(import_module(f"gpuwise.surfaces.cli.{name}"), name)
@@ -79,22 +79,22 @@ _TYPES: dict[str, Any] = {
 }
 # What the command line adds to every question, or to those that ask for it with `SURFACE`.
 _EVERY = (
-    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print the full answer with all assumptions.")),
-    ("json", bool, False, typer.Option("--json", help="Print the answer as JSON.")),
+    ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print the full output with all assumptions.")),
+    ("json", bool, False, typer.Option("--json", help="Print the output as JSON.")),
 )
 _SURFACE = {
     "figure": (
         "figure",
         Optional[Path],
         None,
-        typer.Option("--figure", help="Also draw the answer to FILE.svg, FILE.html or FILE.png."),
+        typer.Option("--figure", help="Also draw a chart to FILE.svg, FILE.html or FILE.png."),
     ),
     "strict": ("strict", bool, False, typer.Option("--strict", help="Exit with code 1 if the answer is no.")),
 }
 
 
 def command_of(question: Question) -> Callable[..., None]:
-    """The command of a question: its options as flags, its answer printed."""
+    """Return the command for a question, with the options as flags; it prints the result."""
     options = question.options
     looks: type | None = getattr(options, "LOOKS", None)
     surface = [*_EVERY, *(_SURFACE[name] for name in getattr(options, "SURFACE", ()))]

@@ -1,4 +1,4 @@
-"""The entry point: the one place where what goes wrong becomes words and an exit code."""
+"""The entry point, which turns every error into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NARROWEST = 40  # columns: on fewer, lines break where the terminal breaks them
 
 
 def main() -> None:
-    """Run the command line; a question that cannot be answered exits with 2 and says why."""
+    """Run the command line. If a request cannot be answered, exit with code 2 and say why."""
     gc.set_threshold(_SELDOM)
     try:
         import typer
@@ -30,10 +30,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     if sys.stdout is None or sys.stdout.closed:
-        sys.exit(2)  # nobody to answer to
+        sys.exit(2)  # there is no output
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a sign that the terminal does not know is no reason to fail
+            stream.reconfigure(errors="replace")  # do not fail on a character that the terminal does not support
     usage = cast("type[Exception]", typer.BadParameter.__mro__[1])  # UsageError, of whichever click typer stands on
     try:
         code = app(standalone_mode=False)
@@ -49,11 +49,11 @@ def main() -> None:
     except BrokenPipeError:
         _leave(0)  # the reader (head, less) has gone: no error
     except OSError as fault:
-        _complain(f"error: the answer cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
+        _complain(f"error: the output cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
 
 
 def _refuse(fault: Any) -> None:
-    """A command line that cannot be read; none at all gets the help."""
+    """Report a command line that cannot be parsed. Without any arguments, print the help."""
     if not sys.argv[1:]:
         fault.show()
         sys.exit(fault.exit_code)
@@ -71,7 +71,7 @@ def _complain(text: str, code: int) -> None:
 
 
 def _wrapped(line: str) -> str:
-    """A line on as many lines as the terminal needs; what is in backticks stays on one, so that it can be copied."""
+    """Wrap a line to the terminal width. Text in backticks stays on one line, so that it can be copied."""
     from gpuwise.render.text import WIDTH, wrapped
 
     width = min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH) if sys.stderr.isatty() else WIDTH
@@ -80,6 +80,6 @@ def _wrapped(line: str) -> str:
 
 
 def _leave(code: int) -> None:
-    """End without a second complaint from the flush at exit."""
+    """Exit without a second error from the flush at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)

@@ -150,7 +150,7 @@ def write_figure(path: Path | None, build: Callable[[], Figure], *, quiet: bool)
 _Report = Annotated[
     Optional[Path],
     typer.Option(
-        "--report", help="Also write the answer to this .html file, or to this .md file and its figures to files next to it."
+        "--report", help="Also write a report to this .html file, or to this .md file with its figures in separate files."
     ),
 ]
 
@@ -188,7 +188,7 @@ def _check_report(path: Path) -> None:
         raise BadValue(
             f"{path} does not have a supported report file extension",
             known=", ".join(ENDINGS),
-            hint=f"for example `--report {path.stem or 'report'}.html`",
+            hint=f"try `--report {path.stem or 'report'}.html`",
         )
     check_place(path, "report.html")
 

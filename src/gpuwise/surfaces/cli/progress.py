@@ -1,4 +1,4 @@
-"""A bar on stderr for long work, where a person is watching; Ctrl-C says what is kept."""
+"""Progress bars on stderr for long work in a terminal. After Ctrl-C, a message says what was saved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FileBar", "counting", "show_share"]
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to tell how many are done, of how many. Where nobody watches it says nothing."""
+    """Yield a function that reports how many of how many are done. Without a terminal, it prints nothing."""
     state = [0, 0]
     try:
         if not sys.stderr.isatty():
@@ -48,7 +48,7 @@ def _bar(what: str, state: list[int]) -> Iterator[Callable[[int, int], None]]:
 
 
 def show_share(text: str, share: float) -> None:
-    """A bar on stderr with what is being done, where a person is watching."""
+    """Show a bar on stderr with the current work, if stderr is a terminal."""
     if sys.stderr.isatty():
         end = "\n" if share >= 1.0 and text == "done" else ""
         sys.stderr.write(f"\r{'█' * int(20 * share):20} {share:4.0%} {text:<24}{end}")

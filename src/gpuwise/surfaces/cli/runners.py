@@ -32,7 +32,7 @@ def _why(question: Question, asked: Asked) -> Shown:
         return answer
     form = asked.shown.get("format", "text")
     if form != "text":
-        raise BadValue(f"--format {form} works only on a single run", hint="leave out --each, --on, --out and --fresh")
+        raise BadValue(f"--format {form} works only with a single run", hint="leave out --each, --on, --out and --fresh")
     with counting("runs") as show:
         answer = question.answer(asked.options, progress_of_many=show)
         return answer

@@ -23,19 +23,19 @@ def serve(
         str, typer.Option(help="The address to listen on; any address other than the default lets other machines connect.")
     ] = "127.0.0.1",
     allow_host: Annotated[
-        Optional[list[str]], typer.Option("--allow-host", help="Another host name that this server accepts.")
+        Optional[list[str]], typer.Option("--allow-host", help="An additional host name that this server accepts.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="The number of processes that compute answers.")] = 2,
+    workers: Annotated[int, typer.Option(help="The number of worker processes.")] = 2,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open gpuwise as a web page with a JSON API on this machine; nothing leaves it, and Ctrl-C stops it."""
+    """Serve gpuwise as a local web page with a JSON API. All data stays on this machine, and Ctrl-C stops the server."""
     for package in _NEEDED:
         if find_spec(package) is None:
-            raise MissingExtra(package, extra="web", needed_for="the page")
+            raise MissingExtra(package, extra="web", needed_for="the web page")
     if not 0 <= port <= 65535:
-        raise BadValue(f"invalid --port {port}", hint="give a number between 1 and 65535, or 0 for a free port")
+        raise BadValue(f"invalid --port {port}", hint="pass a number between 1 and 65535, or 0 for a free port")
     if not 1 <= workers <= 64:
-        raise BadValue(f"invalid --workers {workers}", hint="give a number between 1 and 64")
+        raise BadValue(f"invalid --workers {workers}", hint="pass a number between 1 and 64")
     listener = _listen(host, port)
     _run(listener, host, allow_host or [], workers, browser)
 
@@ -50,7 +50,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen()  # a browser that is quicker than the server waits
     except (OSError, UnicodeError) as fault:
         listener.close()
-        reason = fault.strerror if isinstance(fault, OSError) else "not an address"
+        reason = fault.strerror if isinstance(fault, OSError) else "invalid address"
         raise BadValue(f"cannot listen on {host}:{port}: {reason}", hint="use another port: `gpuwise serve --port 0`") from None
     return listener
 

@@ -23,7 +23,7 @@ _MEANT = {
     ("sweep", "--gpu"): "--gpus",
     ("sweep", "--batch"): "--batches",
     ("sweep", "--precision"): "--precisions",
-    ("compare", "--gpu"): "the names alone, without an option",
+    ("compare", "--gpu"): "the names without an option",
     ("predict", ""): "--gpu",
     ("fit", ""): "--gpu",
 }
@@ -41,10 +41,10 @@ def usage_error(fault: Any, command: str) -> BadValue:
         hints.append(f"use {meant} instead.")
     elif near := getattr(fault, "possibilities", None):
         hints.append(f"did you mean {difflib.get_close_matches(option, near, n=1, cutoff=0.0)[0]}?")
-    hints.append(f"{'For' if hints else 'for'} example `{_example(command)}`")
+    hints.append(f"{'Try' if hints else 'try'} `{_example(command)}`")
     return BadValue(
         f"gpuwise {command}: {said[:1].lower()}{said[1:]}",
-        looked_in=f"the options of `gpuwise {command} --help`",
+        looked_in=f"the options listed by `gpuwise {command} --help`",
         hint=" ".join(hints),
     )
 
@@ -56,5 +56,5 @@ def _example(command: str) -> str:
 def _unknown_command(said: str) -> BadValue:
     given = said.partition("'")[2].partition("'")[0]
     near = difflib.get_close_matches(given, COMMANDS, n=1)
-    hint = f"did you mean `gpuwise {near[0]}`?" if near else "`gpuwise --help` describes every command"
+    hint = f"did you mean `gpuwise {near[0]}`?" if near else "run `gpuwise --help` to list all commands"
     return BadValue(f"gpuwise: {said[:1].lower()}{said[1:].split('.')[0]}", known=", ".join(COMMANDS), hint=hint)

@@ -36,9 +36,9 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
     except Exception as fault:  # ours, not the user's: said as such, and seen in the log
         traceback.print_exc()
         said = {
-            "error": f"gpuwise failed: {type(fault).__name__}",
+            "error": f"internal error: {type(fault).__name__}",
             "looked_in": "",
-            "hint": "please report this bug together with the question",
+            "hint": "please report this bug, and include the request",
         }
         return 500, msgspec.json.encode(said)
 
@@ -57,8 +57,8 @@ def _only_named_models(question: str, options: Options) -> None:
     for name in [given] if isinstance(given, str) else [*given, *options.get("models", [])]:
         if not zoo.has(name) and not (question in _OF_TEXT and is_known_name(name)):
             near = ", ".join(zoo.close(name))
-            hint = f"did you mean {near}?" if near else "`gpuwise predict` on the command line also takes your own models"
-            raise BadValue(f"there is no included model '{name}'", looked_in=f"{len(zoo.names())} included models", hint=hint)
+            hint = f"did you mean {near}?" if near else "use `gpuwise predict` on the command line for your own models"
+            raise BadValue(f"unknown model '{name}'", looked_in=f"{len(zoo.names())} built-in models", hint=hint)
 
 
 def _given(options: Options) -> dict[str, Any]:

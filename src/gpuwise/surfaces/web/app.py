@@ -45,11 +45,11 @@ _BODIES: dict[str, type[Body]] = {
     "sweep": bodies.SweepBody,
 }
 _REFUSED: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The question could not be understood: error, looked_in, hint."},
+    400: {"description": "The request could not be understood. The response contains error, looked_in and hint."},
     403: {"description": "The request came from another site."},
     413: {"description": "The request is too large."},
-    422: {"description": "A field is missing, unknown or out of bounds: error, looked_in, hint."},
-    503: {"description": "The answer took too long, or a worker process ended."},
+    422: {"description": "A field is missing, unknown or out of bounds. The response contains error, looked_in and hint."},
+    503: {"description": "The request took too long, or a worker process ended."},
 }
 
 
@@ -73,7 +73,7 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
     for name in QUESTIONS:
         _add_question(app, answers, name, _BODIES.get(name) or body_of(DECLARED[name].options))
     _add_why(app, Traces(most_trace_bytes))
-    _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used to fit them?")
+    _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used in the fit?")
     _add_kept(app, "machine", kept["machine"], "What hardware and software does this machine have?")
     _add_choices(app)
     _add_page(app)
@@ -86,13 +86,13 @@ def _not_understood(request: Request, fault: Exception) -> Response:
     said = [f"{' '.join(str(part) for part in one['loc'][1:])[:100]}: {one['msg'][:200]}" for one in faults[:8]]
     clean = "; ".join(said).encode("utf-8", "replace").decode()
     return Response(
-        told(clean.removeprefix(": "), "/api.html lists the options of each question"), 422, media_type="application/json"
+        told(clean.removeprefix(": "), "see /api.html for the options of each endpoint"), 422, media_type="application/json"
     )
 
 
 def _not_served(request: Request, fault: Exception) -> Response:
     known = fault if isinstance(fault, HTTPException) else HTTPException(500)
-    content = told(known.detail, "/api.html lists all addresses")
+    content = told(known.detail, "see /api.html for all endpoints")
     return Response(content, known.status_code, known.headers, media_type="application/json")
 
 
@@ -113,8 +113,8 @@ def _add_why(app: FastAPI, traces: Traces) -> None:
         size: Annotated[list[_Bytes] | None, Query(max_length=MOST_FILES)] = None,
         gpu: Annotated[str, Query(max_length=200)] = "",
     ) -> Response:
-        """Why is this training slow? The body is the profiler's file as it is, or the files of several ranks one after the
-        other with the `size` of each; `name` tells their formats."""
+        """Why is this training slow? The body contains one profiler file, or the concatenated files of several ranks with the
+        `size` of each. The extension of each `name` determines the file format."""
         options = [f"--gpu={gpu}"] if gpu else []
         status, content = await traces.diagnose(request, name, size or [], options)
         return Response(content, status, media_type="application/json")
@@ -130,7 +130,7 @@ def _add_kept(app: FastAPI, name: str, once: Once, summary: str) -> None:
 def _add_choices(app: FastAPI) -> None:
     @app.get("/api/choices")
     def choices() -> dict[str, Any]:
-        """What can be chosen: models, GPUs, tasks, topics, and the questions this server answers."""
+        """The available models, GPUs, tasks and topics, and the questions that this server answers."""
         return {
             "models": [
                 {

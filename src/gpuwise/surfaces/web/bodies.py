@@ -15,6 +15,6 @@ _Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class SweepBody(body_of(StepOptions)):  # type: ignore[misc]
-    """How does throughput grow with the batch?"""
+    """How does throughput change with the batch size?"""
 
     batches: Annotated[list[_Size], Field(min_length=1, max_length=64)]

@@ -38,7 +38,9 @@ class Done:
         if self.code == 0:
             return 200, self.out
         if "MemoryError" in self.complaint:
-            return 400, told("this trace needs more memory than the page allows", "`gpuwise why FILE` has no limit")
+            return 400, told(
+                "reading this trace needs more memory than the page allows", "run `gpuwise why FILE`, which has no limit"
+            )
         return 400, told(self._part("error") or "the trace could not be read", self._part("hint"))
 
     def _part(self, name: str) -> str:
@@ -101,7 +103,7 @@ class Once:
         if self._work is None or (self._work.done() and (self._work.cancelled() or self._work.result().code != 0)):
             self._work = asyncio.create_task(self._found())
         done = await asyncio.shield(self._work)
-        return done.answer if done.code is not None else (503, told("this took too long", "try again"))
+        return done.answer if done.code is not None else (503, told("the request took too long", "try again"))
 
     async def _found(self) -> Done:
         path = None if self._folder is None else self._folder / f"{'-'.join(self._arguments).strip('-')}.{_edition()}.json"

@@ -95,7 +95,7 @@ class _Workers:
             return await self._waited(asyncio.wrap_future(work), gone)
         except BrokenProcessPool:
             work = None
-            return 503, told("a worker process ended before it answered", "try again")
+            return 503, told("a worker process ended before it returned a result", "try again")
         finally:
             self._free.put_nowait(worker if work is not None and work.done() else self._replaced(worker))
 
@@ -109,7 +109,11 @@ class _Workers:
             if not left and await gone():
                 left, end = True, min(end, loop.time() + _GRACE_S)
         work.cancel()  # its end is no news to anyone
-        return _nobody() if left else (503, told(f"this takes longer than {self._seconds:.0f} s", "run it on the command line"))
+        return (
+            _nobody()
+            if left
+            else (503, told(f"the request took longer than {self._seconds:.0f} s", "run it on the command line"))
+        )
 
     def _replaced(self, worker: ProcessPoolExecutor) -> ProcessPoolExecutor:
         """A new worker in place of one that is stuck or dead."""

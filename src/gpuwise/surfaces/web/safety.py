@@ -66,7 +66,7 @@ class Guard:
     def _refusal(self, method: str, headers: Headers) -> tuple[str, str]:
         host = _name(headers.get("host", ""))
         if "*" not in self._hosts and host not in self._hosts:
-            return "this server does not accept this host name", f"{_OPEN_PAGE}, or start it with `--allow-host NAME`"
+            return "this server does not accept this host name", f"{_OPEN_PAGE}, or start the server with `--allow-host NAME`"
         origin = headers.get("origin")
         asks = method not in ("GET", "HEAD", "OPTIONS")
         if asks and origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():

@@ -19,7 +19,7 @@ _Size = Annotated[str, Field(max_length=12)]
 
 
 class Body(BaseModel):
-    """A question; names that it does not have are refused, not ignored."""
+    """A request body. Unknown fields are rejected, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 

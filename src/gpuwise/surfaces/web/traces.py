@@ -38,10 +38,10 @@ class Traces:
         if not all(endings):
             return 400, told(
                 f"'{names[endings.index('')]}' does not have a supported trace file extension",
-                f"supported extensions: {', '.join(_ENDINGS)}",
+                f"use one of these extensions: {', '.join(_ENDINGS)}",
             )
         if len(names) > 1 and len(sizes) != len(names):
-            return 400, told(f"{len(names)} names and {len(sizes)} sizes", "give the size of each file in bytes")
+            return 400, told(f"{len(names)} names but {len(sizes)} sizes were given", "pass the size of each file in bytes")
         with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
             own = secrets.token_hex(8)  # no text of a trace looks like one of our names
             paths = [Path(folder) / f"{own}-{place}{ending}" for place, ending in enumerate(endings)]
@@ -59,14 +59,16 @@ class Traces:
                 )
             if done.code is None:
                 return 503, told(
-                    f"the request was cancelled, or it takes longer than {_SECONDS:.0f} s", "`gpuwise why FILE` has no limit"
+                    f"the request was cancelled, or took longer than {_SECONDS:.0f} s",
+                    "run `gpuwise why FILE`, which has no limit",
                 )
             status, content = done.answer
             return status, _renamed(content, folder, dict(zip((path.name for path in paths), names, strict=True)))
 
     def _too_large(self) -> tuple[int, bytes]:
         return 413, told(
-            f"the files are larger than {self._most_bytes / 2**20:,.0f} MiB", "`gpuwise why FILE` reads files of any size"
+            f"the files are larger than {self._most_bytes / 2**20:,.0f} MiB",
+            "run `gpuwise why FILE`, which reads files of any size",
         )
 
     async def _save(self, stream: AsyncIterator[bytes], paths: Sequence[Path], sizes: Sequence[int]) -> int:

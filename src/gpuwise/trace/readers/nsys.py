@@ -37,8 +37,8 @@ def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: N
             return reader.trace(path)
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as fault:
         if (cut := _cut(path)) is not None:
-            read = f"{cut.read_fraction:.1%} of the bytes that its header announces"
-            raise ends_early(path.name, cut.where, "they cannot be read partially", read) from None
+            read = f"{cut.read_fraction:.1%} of the bytes declared in its header"
+            raise ends_early(path.name, cut.where, "partial tables cannot be read", read) from None
         raise BadFile(
             f"'{path.name}' cannot be read as an sqlite database: {fault}",
             hint="export it again with `nsys export --type sqlite`",
@@ -81,7 +81,7 @@ class _Reader:
         if not any(name.startswith("CUPTI_ACTIVITY_KIND") or name == "NVTX_EVENTS" for name in self._tables):
             raise BadFile(
                 "the database contains no Nsight Systems tables",
-                looked_in=f"the tables {', '.join(sorted(self._tables)[:8])}" if self._tables else "a database without tables",
+                looked_in=f"the tables {', '.join(sorted(self._tables)[:8])}" if self._tables else "a database with no tables",
                 hint="export a report with `nsys export --type sqlite`",
             )
         if "StringIds" in self._tables:

@@ -93,7 +93,7 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
     if not planes:
         raise BadFile(
             f"'{path.name}' contains no TensorFlow or JAX profile",
-            hint="give the *.xplane.pb file that the profiler wrote",
+            hint="pass the *.xplane.pb file that the profiler wrote",
         )
     reader = _Reader()
     for plane in planes:
@@ -122,7 +122,7 @@ def _planes(data: memoryview, cut: str) -> tuple[list[_Plane], int, CutOff | Non
                 except Cut:
                     damaged += 1
     except Cut as fault:
-        cut = cut or "in the middle of a plane, or damaged there"
+        cut = cut or "in the middle of a plane, or damaged at that point"
         missing = min(fault.missing_bytes, _LARGEST_BYTES)
     told = len(data) / (len(data) + missing) if missing > 0 else None
     return planes, damaged, CutOff(where=cut, ragged=False, read_fraction=told) if cut else None

@@ -60,25 +60,25 @@ def _described(model: str, error: BaseException) -> Failure:
     if _is_out_of_memory(error):
         return Failure(
             f"capturing {model} ran out of memory{_at(error)}",
-            hint="raise the limit, for example with `--memory-limit 32GB` (the default is 16 GB), or let the code load less data",
+            hint="raise the limit, such as `--memory-limit 32GB` (the default is 16 GB), or load less data in the code",
         )
     if isinstance(error, SyntaxError):
         place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model
         return Failure(
             f"{place} is not valid Python: {error.msg}",
-            hint="correct that line; `python -m py_compile FILE` checks it",
+            hint="correct that line, and check it with `python -m py_compile FILE`",
             kind="BadFile",
         )
     if type(error).__name__ in _DATA_DEPENDENT:
         return Failure(
-            f"{model} depends on the values of a tensor{_at(error)}, which a capture does not have",
+            f"{model} depends on tensor values{_at(error)}, which a capture does not have",
             hint="make that part depend on shapes only (no `if` on tensors, no .item(), no indexing with boolean masks)",
         )
     reason = message_of(error)
     if "UninitializedParameter" in reason:
         return Failure(
-            f"{model} has a layer{_at(error)} that does not know its sizes until it has run",
-            hint="give its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
+            f"{model} has a layer{_at(error)} whose sizes are unknown until it has run",
+            hint="set its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
         )
     says = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return Failure(f"{model} could not be captured{_at(error)}: {says}", hint=_hint(model, error))
@@ -115,12 +115,12 @@ def _exit(model: str, error: SystemExit) -> Failure:
     if complaint is not None:
         return Failure(
             f"{model} does not accept its arguments{_at(error)}: {complaint}",
-            hint=f"give the script's arguments after `--`, such as `gpuwise capture {model} -- --epochs 1`",
+            hint=f"pass the script's arguments after `--`, such as `gpuwise capture {model} -- --epochs 1`",
         )
     code = error.code if error.code is not None else 0
     return Failure(
         f"{model} ended the program{_at(error)} (sys.exit({code!r:.200})) before it could be recorded",
-        hint="remove that sys.exit, or give the arguments or files that the code needs to continue",
+        hint="remove that sys.exit, or pass the arguments or files that the code needs to continue",
     )
 
 
@@ -163,28 +163,28 @@ def _hint(model: str, error: BaseException) -> str:
         (isinstance(error, (FileNotFoundError, NotADirectoryError)), _missing_file(model, error)),
         (
             _is_network(error, text),
-            "a capture works without the network: use local or synthetic data, and no pretrained weights",
+            "use local or synthetic data and no pretrained weights, because a capture has no network access",
         ),
-        (isinstance(error, EOFError), "the code waits for keyboard input, which a capture does not have"),
+        (isinstance(error, EOFError), "remove the keyboard input, because a capture cannot provide any"),
         (
             isinstance(error, PermissionError),
-            "the file cannot be read or written; run gpuwise with the permissions that the code needs",
+            "run gpuwise with the file permissions that the code needs",
         ),
         (
             "CUDA" in text or "cuda" in text or "NVIDIA" in text,
-            "this part needs a real GPU or an extension compiled for one; make it optional, and capture without it",
+            "make this part optional and capture without it, because it needs a real GPU or a compiled GPU extension",
         ),
         (
             "Dataset not found" in text,
-            "the dataset is not on this machine: download it first, or use synthetic data of the same shape",
+            "download the dataset to this machine first, or use synthetic data of the same shape",
         ),
         (
             isinstance(error, TypeError) and "argument" in text and not model.endswith(".py"),
-            "set the inputs yourself, for example `--input x=batch,3,224,224:fp32`",
+            "set the inputs yourself, such as `--input x=batch,3,224,224:fp32`",
         ),
         (
             model.endswith(".py") and "keras" in sys.modules,
-            f"for a Keras model, name the function that builds it, such as `{model}:build`",
+            f"name the function that builds the Keras model, such as `{model}:build`",
         ),
     ):
         if test:
@@ -195,14 +195,18 @@ def _hint(model: str, error: BaseException) -> str:
 def _missing_module(error: BaseException) -> str:
     name = str(getattr(error, "name", "") or "")
     if name.partition(".")[0] in _GPU_ONLY:
-        return f"{name} is an extension for GPUs: make its import optional (try … except ImportError), and capture without it"
-    return f"install {name.partition('.')[0] or 'it'} in gpuwise's environment, or run gpuwise in the code's environment"
+        return f"make the import of {name} optional (try … except ImportError), because a capture cannot run GPU extensions"
+    return (
+        f"install {name.partition('.')[0] or 'it'} in the same environment as gpuwise, or run gpuwise in your code's environment"
+    )
 
 
 def _missing_file(model: str, error: BaseException) -> str:
     name = getattr(error, "filename", None)
-    what = f"'{name}' not found; paths are relative to {Path.cwd()}" if name else "a file was not found"
-    how = f"; give its path after `--`, such as `gpuwise capture {model} -- --data FOLDER`" if model.endswith(".py") else ""
+    what = f"check the path '{name}', which is relative to {Path.cwd()}" if name else "check the paths in the code"
+    how = (
+        f", or pass another path after `--`, such as `gpuwise capture {model} -- --data FOLDER`" if model.endswith(".py") else ""
+    )
     return what + how
 
 

@@ -133,7 +133,7 @@ def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: flo
         f"capturing {request.model} did not finish within {timeout_s:g} s"
         + (f"; it was at {where}" if where else "")
         + (f" (while {shown})" if shown else ""),
-        hint=f"give it more time with `--timeout {timeout_s * 4:g}`, or look for an endless loop in its code",
+        hint=f"allow more time with `--timeout {timeout_s * 4:g}`, or look for an infinite loop in the code",
     )
 
 
@@ -152,14 +152,14 @@ def _death(request: Request, code: int, said: str, memory_bytes: float) -> Gpuwi
     if code == -getattr(signal, "SIGKILL", 9):
         return GpuwiseError(
             f"the process capturing {request.model} was killed, most likely because memory ran out",
-            hint="let the code load less data, or close other programs",
+            hint="load less data in the code, or close other programs",
         )
     how = f"was killed by signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
     where = _user_line(said) if code < 0 else ""
     lines = [line for line in said[: said.rfind("Fatal Python error")].strip().splitlines() if line.strip()][-1:]
-    hint = "run the code on its own to see what it does; an extension compiled for a GPU cannot run in a capture"
+    hint = "run the code without gpuwise to find the cause; compiled GPU extensions cannot run in a capture"
     if memory_bytes < _ROOM_BYTES or is_lack_of_memory(said):
-        hint = f"its memory limit was {memory_bytes / 2**30:.3g} GB: raise it, such as `--memory-limit 16GB`"
+        hint = f"raise the memory limit of {memory_bytes / 2**30:.3g} GB, such as `--memory-limit 16GB`"
     return GpuwiseError(
         f"the process capturing {request.model} {how}"
         + (f" at {where}" if where else "")

@@ -35,7 +35,7 @@ def source_of(model: str) -> str:
     prefix, colon, rest = model.partition(":")
     if colon and prefix in PREFIXES:
         if not rest:
-            raise BadValue(f"'{model}' does not name a model", hint=f"for example `{prefix}:resnet50`")
+            raise BadValue(f"'{model}' does not name a model", hint=f"try `{prefix}:resnet50`")
         return PREFIXES[prefix]
     if model.endswith(".json"):
         return "huggingface"
@@ -46,7 +46,7 @@ def source_of(model: str) -> str:
     raise BadValue(
         f"'{model}' is not a model that gpuwise can capture",
         known="zoo names, timm:, torchvision:, hf:, keras:, file.py:Net, package.module:function, train.py, config.json",
-        hint="for example `timm:resnet50`, `hf:gpt2` or `my_model.py:Net`",
+        hint="try `timm:resnet50`, `hf:gpt2` or `my_model.py:Net`",
     )
 
 

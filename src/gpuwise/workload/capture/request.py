@@ -46,7 +46,7 @@ def parse_input(text: str) -> InputSpec:
     >>> parse_input("x=batch,3,224,224").shape
     ('batch', '3', '224', '224')
     """
-    hint = "for example `--input x=batch,3,224,224:fp32` or `--input tokens=batch,seq:int64`"
+    hint = "try `--input x=batch,3,224,224:fp32` or `--input tokens=batch,seq:int64`"
     name, equals, rest = text.partition("=")
     shape_text, _, dtype = rest.partition(":")
     shape = tuple(part.strip() for part in shape_text.split(",") if part.strip())

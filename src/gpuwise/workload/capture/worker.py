@@ -98,7 +98,7 @@ def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wa
 
     found, parameters = _at_all_or_one(capture, replace(subject, build=build), settings, points, wanted)
     if settings.checkpoint and not _recomputes(models[-1]) and not any("checkpointing" in note for note in subject.notes):
-        found[0].notes.append("--checkpoint has no effect: the model has no list of repeated blocks to recompute")
+        found[0].notes.append("--checkpoint has no effect, because the model has no list of repeated blocks to recompute")
     return found, parameters
 
 
@@ -110,7 +110,7 @@ def _at_all_or_one(capture: Any, subject: Any, settings: Any, points: list[Point
     except Exception as fault:
         reason = str(fault).strip().splitlines()[0][:200] if str(fault).strip() else type(fault).__name__
         found, parameters = capture(subject, settings, [wanted])
-        found[0].notes.append(f"valid only at the captured size, because it does not run at others ({reason})")
+        found[0].notes.append(f"valid only at the captured size, because the model does not run at other sizes ({reason})")
     return found, parameters
 
 

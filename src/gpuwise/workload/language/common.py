@@ -55,7 +55,7 @@ def sizes_of(read: Reader, *, tied: bool = False, **more: Any) -> Sizes:
 def head_dim_of(read: Reader, hidden: int, heads: int) -> int:
     if read.values.get("head_dim") is None and hidden % heads:
         raise BadValue(
-            f"{read.where} contradicts itself: a width of {hidden} cannot be shared by {heads} heads",
+            f"{read.where} is inconsistent: a width of {hidden} cannot be divided evenly by {heads} heads",
             hint="check `hidden_size` and `num_attention_heads`, or add `head_dim`",
         )
     return read.count("head_dim", default=hidden // heads)

@@ -49,29 +49,29 @@ def model_types() -> tuple[str, ...]:
 
 
 def _refused(kind: str, read: Reader) -> BadValue:
-    known = f"{len(TYPES)} kinds of decoders: {', '.join(model_types())}"
+    known = f"{len(TYPES)} decoder types: {', '.join(model_types())}"
     if not kind:
-        return BadValue(f"{read.where} does not say its 'model_type'", known=known, hint='it has a line `"model_type": "llama"`')
+        return BadValue(f"{read.where} has no 'model_type'", known=known, hint='add a line such as `"model_type": "llama"`')
     if kind in _ENCODERS:
         return BadValue(
-            f"{read.where} is of a '{kind}' model, an encoder: it does not generate text",
-            hint="predict it as any other model, with `hf:NAME` or the path to its config.json",
+            f"{read.where} describes a '{kind}' model, which is an encoder and does not generate text",
+            hint="predict it like any other model, with `hf:NAME` or the path to its config.json",
         )
     if kind in _BOTH:
         return BadValue(
-            f"{read.where} is of a '{kind}' model, which has an encoder beside its decoder",
-            hint="predict it as any other model, with `hf:NAME` or the path to its config.json",
+            f"{read.where} describes a '{kind}' model, which has an encoder in addition to its decoder",
+            hint="predict it like any other model, with `hf:NAME` or the path to its config.json",
         )
     if kind in _RECURRENT:
         return BadValue(
-            f"{read.where} is of a '{kind}' model, whose layers are not all attention: some keep a state of fixed size",
+            f"{read.where} describes a '{kind}' model, in which some layers keep a fixed-size state instead of using attention",
             known=known,
-            hint="gpuwise cannot describe such models by their sizes yet; choose a model of attention layers",
+            hint="choose a model with attention layers only, because gpuwise does not support this kind yet",
         )
     near = difflib.get_close_matches(kind, TYPES, n=1)
-    meant = f"did you mean `{near[0]}`? Otherwise " if near else ""
+    meant = f"did you mean `{near[0]}`? Otherwise, " if near else ""
     return BadValue(
-        f"{read.where} has the model type {shown(kind)}, which is not known",
+        f"{read.where} has the unknown model type {shown(kind)}",
         known=known,
-        hint=f"{meant}set `model_type` to a type of the same layers, such as `llama`",
+        hint=f"{meant}set `model_type` to a type with the same layers, such as `llama`",
     )

@@ -25,7 +25,10 @@ def _gpt_neo(read: Reader) -> Sizes:
     local = 0
     for row in read.listed("attention_types"):
         if not (isinstance(row, list | tuple) and len(row) == 2 and isinstance(row[0], list | tuple) and isinstance(row[1], int)):
-            raise BadValue(f"'attention_types' of {read.where} has a row {shown(row)}", hint='`[[["global", "local"], 12]]`')
+            raise BadValue(
+                f"'attention_types' of {read.where} has an invalid row {shown(row)}",
+                hint='use the form `[[["global", "local"], 12]]`',
+            )
         local += min(max(row[1], 0), sizes["layers"]) * sum(kind == "local" for kind in row[0])
     return windows(read, sizes, window_of(read, "window_size", 256), local)
 
@@ -44,7 +47,7 @@ def _opt(read: Reader) -> Sizes:
     hidden = read.count(*WIDTH)
     if read.count("word_embed_proj_dim", default=hidden) != hidden or not read.flag("do_layer_norm_before", True):
         raise BadValue(
-            f"{read.where} projects its words to another width, as opt-350m alone does; this is not supported",
+            f"{read.where} projects its embeddings to another width, as only opt-350m does, which is not supported",
             hint="choose `opt-125m` or `opt-1.3b`",
         )
     places = read.count("max_position_embeddings", most="context") + 2  # OPT leaves the first two rows of its table unused

@@ -67,7 +67,7 @@ def _is(asked: Callable[[], bool]) -> bool:
 
 def _shape_of_file(path: Path) -> LanguageShape:
     if not _is(path.is_file) and not _is(path.is_dir):
-        raise BadFile(f"file {str(path)[:200]} not found", hint="give the path of a model's config.json or GGUF file")
+        raise BadFile(f"file {str(path)[:200]} not found", hint="pass the path of a model's config.json or GGUF file")
     if path.suffix == ".gguf" and path.is_file():
         held = path.stat()
         return _shape_of_gguf(path, held.st_mtime_ns, held.st_size)
@@ -141,16 +141,16 @@ def _shape_of_row(row: str) -> LanguageShape:
 def _unknown(name: str) -> UnknownName:
     if _RECURRENT.search(name[:200].lower()):
         return UnknownName(
-            f"the layers of '{name[:80]}' are not all attention: some keep a state of fixed size",
-            looked_in=f"{len(_configs())} decoders made of attention layers",
-            hint="gpuwise cannot describe such models by their sizes yet; choose one of attention layers, such as `Qwen3-14B`",
+            f"some layers of '{name[:80]}' keep a fixed-size state instead of using attention",
+            looked_in=f"{len(_configs())} decoders with attention layers only",
+            hint="choose a model with attention layers only, such as `Qwen3-14B`; gpuwise does not support this kind yet",
         )
     spelt = {" ".join(key): row for keys in _keys() for key, row in keys.items()}
     close = difflib.get_close_matches(" ".join(key_of(name)), spelt, n=8, cutoff=0.5)
     near = list(dict.fromkeys(spelt[match].rpartition("/")[2] for match in close))[:3]
-    guess = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? Otherwise " if near else ""
+    guess = "did you mean " + " or ".join(f"`{other}`" for other in near) + "? Otherwise, " if near else ""
     return UnknownName(
-        f"no language model called '{name[:80]}' is known",
-        looked_in=f"{len(_configs())} decoders and their other names",
-        hint=f"{guess}give the path of the model's config.json or of its GGUF file",
+        f"unknown language model '{name[:80]}'",
+        looked_in=f"{len(_configs())} decoders and their aliases",
+        hint=f"{guess}pass the path of the model's config.json or GGUF file",
     )

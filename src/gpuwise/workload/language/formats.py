@@ -80,7 +80,7 @@ def find_format(text: str) -> Format:
     }
     name = aliases.get(name, name)
     if name not in FORMATS:
-        raise BadValue(f"unknown weight format '{text}'", known=", ".join(FORMATS), hint="for example `--weights q4_k_m`")
+        raise BadValue(f"unknown weight format '{text}'", known=", ".join(FORMATS), hint="try `--weights q4_k_m`")
     return FORMATS[name]
 
 
@@ -88,7 +88,7 @@ def find_cache(text: str) -> str:
     """The type of the key-value cache meant by this text."""
     name = text.strip().lower()
     if name not in CACHES:
-        raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="for example `--kv fp8`")
+        raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="try `--kv fp8`")
     return CACHES[name]
 
 

@@ -47,7 +47,7 @@ def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
         if (cut := header.cut) is not None:
             if not allow_header_only:
                 raise _cut_tensors(header, cut)
-            notes.append(f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes: its header is whole")
+            notes.append(f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes, but its header is complete")
     tensors = [tensor for header in headers for tensor in header.tensors]
     used: Counter[str] = Counter()
     for tensor in tensors:
@@ -73,18 +73,18 @@ def _parts(path: Path, allow_missing: bool) -> tuple[list[Header], list[str]]:
     absent = [file.name for file in files if not file.is_file()]
     if absent and (not allow_missing or files[0].name in absent):
         raise BadFile(
-            f"{path.name} is one of {count} files of a model, and {absent[0]} is not beside it",
+            f"{path.name} is one of {count} files of a model, but {absent[0]} is not in the same folder",
             looked_in=str(path.parent),
             hint=f"put all {count} files into one folder",
         )
-    notes = [f"{len(absent)} of the model's {count} files are not here, and their tensors are not counted"] if absent else []
+    notes = [f"{len(absent)} of the model's {count} files are missing, and their tensors are not counted"] if absent else []
     return [read_header(file) for file in files if file.is_file()], notes
 
 
 def _cut_tensors(header: Header, cut: Tensor) -> BadFile:
     held, needed = max(header.size - header.data_start, 0), header.whole_size - header.data_start
     return BadFile(
-        f"{header.path} is cut: its header is whole, but of {needed:,} bytes of tensors it has {held:,}, "
+        f"{header.path} is truncated: its header is complete, but it has only {held:,} of {needed:,} bytes of tensors "
         f"and ends within '{cut.name}'",
-        hint="download the rest of the file; the header alone is enough to predict with, but not to run",
+        hint="download the rest of the file; the header is enough for a prediction, but not to run the model",
     )

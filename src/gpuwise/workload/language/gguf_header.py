@@ -33,7 +33,7 @@ _DEEPEST = 3
 _STRING, _ARRAY = 8, 9
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _LONG = struct.Struct("<Q")
-_DOWNLOAD = "download the file again, and compare its size with the one on the page it comes from"
+_DOWNLOAD = "download the file again, and compare its size with the one on the download page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Header:
 def read_header(path: Path) -> Header:
     """The header of this file; BadFile says what is missing or wrong."""
     if path.is_dir():
-        raise BadFile(f"{path} is a folder, not a GGUF file", hint="give a file in it that ends in .gguf")
+        raise BadFile(f"{path} is a folder, not a GGUF file", hint="pass a .gguf file in it")
     if not path.is_file():
-        raise BadFile(f"file {path} not found", hint="give the path of a file that ends in .gguf")
+        raise BadFile(f"file {path} not found", hint="pass the path of a .gguf file")
     try:
         with path.open("rb") as file:
             return _Cursor(path, file, path.stat().st_size).header()
@@ -117,15 +117,17 @@ class _Cursor:
 
     def begin(self) -> tuple[int, int]:
         """How many tensors and settings there are."""
-        if bytes(self.take(4, "its first four letters")) != _MAGIC:
-            raise BadFile(f"{self.path} is not a GGUF file: it does not begin with 'GGUF'", hint="give a file for llama.cpp")
+        if bytes(self.take(4, "its first four bytes")) != _MAGIC:
+            raise BadFile(
+                f"{self.path} is not a GGUF file: it does not begin with 'GGUF'", hint="pass a model file for llama.cpp"
+            )
         version = self.whole("<I", "its version")
         if version not in _VERSIONS:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             what = "is written for big-endian machines" if swapped in _VERSIONS else f"has version {version}"
-            raise BadFile(f"{self.path} {what}, which is not supported; versions 2 and 3 are", hint="convert it with llama.cpp")
-        tensors = self.whole("<Q", "the count of its tensors")
-        count = self.whole("<Q", "the count of its settings")
+            raise BadFile(f"{self.path} {what}, which is not supported (versions 2 and 3 are)", hint="convert it with llama.cpp")
+        tensors = self.whole("<Q", "the number of tensors")
+        count = self.whole("<Q", "the number of settings")
         self.at_most(tensors, _MOST_TENSORS, 24, "tensors")
         self.at_most(count, _MOST_SETTINGS, 13, "settings")
         return tensors, count
@@ -141,12 +143,12 @@ class _Cursor:
         offset = self.whole("<Q", what)
         if kind not in FORMATS:
             raise BadFile(
-                f"tensor '{name}' of {self.path} has the format {kind}, which is not known",
-                looked_in=f"{len(FORMATS)} formats of ggml",
-                hint="the file may be newer than this gpuwise; use another quantisation of the model",
+                f"tensor '{name}' of {self.path} has the unknown format {kind}",
+                looked_in=f"{len(FORMATS)} ggml formats",
+                hint="use another quantisation of the model, or a newer version of gpuwise",
             )
         if math.prod(dims) >= 2**48 or offset >= 2**48:
-            self.wrong(f"tensor '{name}' would be larger than any computer")
+            self.wrong(f"tensor '{name}' would be larger than any computer's memory")
         if dims and dims[0] % FORMATS[kind].numbers:
             self.wrong(f"rows of {dims[0]:,} in tensor '{name}' do not fill blocks of {FORMATS[kind].numbers}")
         return Tensor(name, dims, FORMATS[kind], offset)
@@ -233,7 +235,7 @@ class _Cursor:
         if length > longest:
             if length > self.size - self.at:
                 self.missing(what, length)
-            self.wrong(f"{what} is {length:,} letters long")
+            self.wrong(f"{what} is {length:,} characters long")
         found = self.take(length, what).decode("utf-8", errors="replace")
         return found if found.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in found)
 
@@ -245,7 +247,7 @@ class _Cursor:
 
     def missing(self, what: str, needed: int) -> NoReturn:
         raise BadFile(
-            f"{self.path} is cut: it ends at byte {self.size:,}, within {what[:120]}, which needs {needed:,} bytes",
+            f"{self.path} is truncated: it ends at byte {self.size:,}, within {what[:120]}, which needs {needed:,} bytes",
             hint=_DOWNLOAD,
         )
 

@@ -27,7 +27,7 @@ def shape_of_tensors(path: Path, settings: Mapping[str, Any], tensors: Mapping[s
     where = f"the header of {path.name}"
     kind = Reader(settings, where).word("general.architecture")
     if not kind:
-        raise BadFile(f"{where} does not say 'general.architecture'", hint="give the first file of a model for llama.cpp")
+        raise BadFile(f"{where} has no 'general.architecture'", hint="pass the first file of a llama.cpp model")
     prefix = f"{kind}."
     own = {key.removeprefix(prefix): _plain(value) for key, value in settings.items() if key.startswith(prefix)}
     read = Reader(own, where)
@@ -36,7 +36,7 @@ def shape_of_tensors(path: Path, settings: Mapping[str, Any], tensors: Mapping[s
     layers = read.count("block_count", most="layers") - read.count("nextn_predict_layers", default=0, least=0)
     present = [blocks[number] for number in sorted(blocks) if number < layers]
     if not present:
-        raise BadValue(f"{where} describes none of its {layers} layers", hint="give all files of the model, in one folder")
+        raise BadValue(f"{where} describes none of its {layers} layers", hint="put all files of the model in one folder")
     name = Reader(settings, where).word("general.name") or path.stem
     sizes = _outside(read, tensors) | {"layers": layers} | _attention(read, present[0]) | _norms(tensors, present[0])
     sizes |= _mlp(read, present, layers)
@@ -61,20 +61,24 @@ def _blocks(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
 
 def _refuse_others(kind: str, where: str, tensors: Mapping[str, Tensor], blocks: list[dict[str, Tensor]]) -> None:
     """What is no decoder made of attention layers."""
-    hint = "give the GGUF file of a decoder made of attention layers, such as Llama, Qwen or Gemma"
+    hint = "pass the GGUF file of a decoder with attention layers only, such as Llama, Qwen or Gemma"
     if any(key.startswith(("ssm_", "time_mix", "shortconv")) for block in blocks for key in block):
-        raise BadValue(f"{where} is of a '{kind}' model, whose layers are not all attention: some keep a state", hint=hint)
+        raise BadValue(
+            f"{where} describes a '{kind}' model, in which some layers keep a state instead of using attention", hint=hint
+        )
     if "token_embd.weight" not in tensors or not blocks:
-        raise BadValue(f"{where} is of a '{kind}' file without a table of words or layers: no language model", hint=hint)
+        raise BadValue(
+            f"{where} describes a '{kind}' file without an embedding table or layers, which is not a language model", hint=hint
+        )
     if not any("attn_output.weight" in block for block in blocks) or "token_types.weight" in tensors:
-        raise BadValue(f"{where} is of a '{kind}' model, which is not a decoder that is known", hint=hint)
+        raise BadValue(f"{where} describes a '{kind}' model, which is not a known decoder", hint=hint)
 
 
 def _of(tensor: Tensor, dim: int, where: str) -> int:
     """One dimension of a tensor that must have it."""
     if len(tensor.dims) <= dim or not 1 <= tensor.dims[dim] <= 2**24:
         raise BadValue(
-            f"{where} describes '{tensor.name}' as {'x'.join(map(str, tensor.dims))}, which no model has",
+            f"{where} describes '{tensor.name}' as {'x'.join(map(str, tensor.dims))}, which is not a valid shape",
             hint="download the file again",
         )
     return tensor.dims[dim]
@@ -129,7 +133,7 @@ def _mlp(read: Reader, blocks: list[dict[str, Tensor]], layers: int) -> dict[str
     dense = next((block for block in blocks if "ffn_down.weight" in block), {})
     routed = next((block for block in blocks if "ffn_down_exps.weight" in block), {})
     if not dense and not routed:
-        raise BadValue(f"{where} has layers without an MLP", hint="give a GGUF file that llama.cpp can load")
+        raise BadValue(f"{where} has layers without an MLP", hint="pass a GGUF file that llama.cpp can load")
     found: dict[str, Any] = {"mlp_bias": any(f"{key}.bias" in (dense or routed) for key in ("ffn_down", "ffn_down_exps"))}
     width = _of(dense["ffn_down.weight"] if dense else routed["ffn_down_exps.weight"], 0, where)
     if dense:

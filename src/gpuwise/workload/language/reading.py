@@ -40,22 +40,23 @@ class Reader:
         if default != _NO_DEFAULT:
             return default
         near = difflib.get_close_matches(keys[0], [key for key in self.values if isinstance(key, str)], n=1, cutoff=0.8)
-        spelt = f"; it has '{near[0]}'" if near else ""
+        spelt = f", but it has '{near[0]}'" if near else ""
         raise BadValue(
-            f"{self.where} does not say '{keys[0]}'{spelt}",
+            f"{self.where} has no '{keys[0]}'{spelt}",
             looked_in=", ".join(f"'{key}'" for key in keys),
-            hint="use the configuration as it was published with the weights",
+            hint="use the configuration that was published with the weights",
         )
 
     def _sound(self, key: str, value: object, least: int, most: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise BadValue(
-                f"'{key}' of {self.where} must be a whole number, not {shown(value)}", hint=f'write it as `"{key}": 32`, unquoted'
+                f"'{key}' of {self.where} must be a whole number, not {shown(value)}",
+                hint=f'write `"{key}": 32` without quotes around the number',
             )
         if not least <= value <= most:
             raise BadValue(
-                f"'{key}' of {self.where} is {shown(value)}, which no model has",
-                hint=f"it must be between {least:,} and {most:,}; use the configuration as it was published with the weights",
+                f"'{key}' of {self.where} is {shown(value)}, which is out of range",
+                hint=f"use a value between {least:,} and {most:,}, or the configuration that was published with the weights",
             )
         return value
 
@@ -65,7 +66,7 @@ class Reader:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise BadValue(f"'{key}' of {self.where} must be true or false, not {shown(value)}", hint=f'`"{key}": true`')
+            raise BadValue(f"'{key}' of {self.where} must be true or false, not {shown(value)}", hint=f'write `"{key}": true`')
         return value
 
     def word(self, key: str, default: str = "") -> str:
@@ -74,7 +75,7 @@ class Reader:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise BadValue(f"'{key}' of {self.where} must be a text, not {shown(value)}", hint=f'`"{key}": "silu"`')
+            raise BadValue(f"'{key}' of {self.where} must be a string, not {shown(value)}", hint=f'write `"{key}": "silu"`')
         return value
 
     def listed(self, key: str) -> Sequence[Any]:
@@ -83,7 +84,7 @@ class Reader:
         if value is None:
             return ()
         if not isinstance(value, list | tuple):
-            raise BadValue(f"'{key}' of {self.where} must be a list, not {shown(value)}", hint=f'`"{key}": []`')
+            raise BadValue(f"'{key}' of {self.where} must be a list, not {shown(value)}", hint=f'write `"{key}": []`')
         return value
 
     def inner(self, key: str) -> Reader:
@@ -92,7 +93,9 @@ class Reader:
         if value is None:
             return Reader({}, f"'{key}' of {self.where}")
         if not isinstance(value, Mapping):
-            raise BadValue(f"'{key}' of {self.where} must hold settings of its own, not {shown(value)}", hint=f'`"{key}": {{}}`')
+            raise BadValue(
+                f"'{key}' of {self.where} must be a group of settings, not {shown(value)}", hint=f'write `"{key}": {{}}`'
+            )
         return Reader(value, f"'{key}' of {self.where}")
 
 
@@ -108,15 +111,13 @@ def shown(value: object) -> str:
 def checked(shape: LanguageShape, where: str) -> LanguageShape:
     """The shape, if its sizes can belong to one model."""
     faults = {
-        f"{shape.heads} heads cannot share {shape.kv_heads} heads of keys": not shape.latent and shape.heads % shape.kv_heads,
+        f"{shape.heads} heads cannot share {shape.kv_heads} key-value heads": not shape.latent and shape.heads % shape.kv_heads,
         f"{shape.chosen} experts are chosen out of {shape.experts}": shape.experts and not 1 <= shape.chosen <= shape.experts,
-        f"{shape.dense_layers} of its {shape.layers} layers are dense": shape.dense_layers > shape.layers,
-        f"{shape.window_layers} of its {shape.layers} layers have a window": shape.window_layers > shape.layers,
-        f"a head of {shape.head_dim} cannot keep {shape.rope_dim} for the position": shape.rope_dim > shape.head_dim,
+        f"{shape.dense_layers} of {shape.layers} layers are dense": shape.dense_layers > shape.layers,
+        f"{shape.window_layers} of {shape.layers} layers have a window": shape.window_layers > shape.layers,
+        f"a head of width {shape.head_dim} cannot use {shape.rope_dim} for positions": shape.rope_dim > shape.head_dim,
     }
     for fault, present in faults.items():
         if present:
-            raise BadValue(
-                f"{where} contradicts itself: {fault}", hint="use the configuration as it was published with the weights"
-            )
+            raise BadValue(f"{where} is inconsistent: {fault}", hint="use the configuration that was published with the weights")
     return shape

@@ -114,7 +114,7 @@ class _Builder:
         first = calls[0]
         for other in calls[1:]:
             if (other.kind, other.name, other.attrs, other.phase) != (first.kind, first.name, first.attrs, first.phase):
-                raise NotAffine(f"{first.name} at one size is {other.name} at another")
+                raise NotAffine(f"{first.name} at one size becomes {other.name} at another")
             if other.read_buffers != first.read_buffers or other.written_buffers != first.written_buffers:
                 raise NotAffine(f"{first.name} works on other tensors at another size")
         key = (

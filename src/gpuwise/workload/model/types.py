@@ -291,6 +291,6 @@ class Settings:
             (self.implementation, _IMPLEMENTATIONS, "optimizer implementation"),
         ):
             if value not in known:
-                raise BadValue(f"unknown {what} '{value}'", known=", ".join(known), hint=f"for example `{known[0]}`")
+                raise BadValue(f"unknown {what} '{value}'", known=", ".join(known), hint=f"try `{known[0]}`")
         if not 1 <= self.accumulate <= 1024:
             raise BadValue(f"{self.accumulate} micro-batches per step cannot be captured", hint="use between 1 and 1024")

@@ -42,7 +42,7 @@ def _check_head(workload: Workload) -> None:
         raise ValueError(f"the batch is {workload.batch:.6g}; it must be at least 1 and below 2^31")
     if workload.seq is None:
         if "seq" in workload.symbols:
-            raise ValueError("it is symbolic in seq but has none")
+            raise ValueError("the workload is symbolic in seq but has no sequence")
     elif not 1 <= workload.seq < _LARGEST:
         raise ValueError(f"the sequence is {workload.seq:.6g}; it must be at least 1 and below 2^31")
     if workload.parameters < 0:

@@ -175,7 +175,7 @@ def _decode_calls(file: _File) -> Calls:
     for _, _, step, _ in file.buffers:
         born += step
         if not 0 <= born < len(births):
-            raise ValueError("a buffer is born outside the step")
+            raise ValueError("a buffer is created outside the step")
         births[born] += 1
     newest = np.cumsum(births)
     calls, module = [], 0
@@ -210,7 +210,7 @@ def check_output(path: Path) -> None:
         raise BadValue(
             f"{path} does not have a supported workload file extension",
             known=", ".join(ENDINGS),
-            hint=f"for example `-o {path.stem or 'model'}.json.gz`",
+            hint=f"try `-o {path.stem or 'model'}.json.gz`",
         )
     check_place(path, "model.json")
 
@@ -243,7 +243,7 @@ def _content(path: Path) -> bytes:
             file.seek(0)
             data = gzip.GzipFile(fileobj=file).read(_LARGEST_BYTES + 1) if packed else file.read(_LARGEST_BYTES + 1)
     except FileNotFoundError:
-        hint = "write a workload file with `gpuwise capture MODEL -o FILE`, or give the path of a model's config.json"
+        hint = "write a workload file with `gpuwise capture MODEL -o FILE`, or pass the path of a model's config.json"
         raise BadFile(f"file {path} not found", looked_in=str(path.parent.absolute()), hint=hint) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
         raise BadFile(f"{path} cannot be read: {fault}", hint=_HINT) from None

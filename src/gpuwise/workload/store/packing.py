@@ -121,7 +121,7 @@ def _buffer_columns(graph: Graph) -> dict[str, list[int]]:
     category = _category_expected(graph.born, graph.died, graph.phase_counts[0])
     late = graph.died - np.maximum(last, graph.born)
     if late.min(initial=0) < 0:
-        raise ValueError("a buffer is used after its death")
+        raise ValueError("a buffer is used after it is freed")
     return {
         "buffer_tensors": tensors.tolist(),
         "buffer_categories": np.where(category == graph.category_of, -1, graph.category_of).tolist(),

@@ -116,11 +116,9 @@ def entry(model: str) -> Entry:
         hint = (
             "did you mean " + either(f"`{other}`" for other in near) + "?"
             if near
-            else "use a prefix for models from elsewhere: `timm:NAME` or `hf:NAME`"
+            else "use a prefix for models from other sources: `timm:NAME` or `hf:NAME`"
         )
-        raise UnknownName(
-            f"there is no built-in model '{model}'", looked_in=f"{len(entries())} models and their aliases", hint=hint
-        )
+        raise UnknownName(f"unknown built-in model '{model}'", looked_in=f"{len(entries())} models and their aliases", hint=hint)
     return entries()[name]
 
 
@@ -208,7 +206,7 @@ def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]
         raise BadValue(
             f"there is no built-in {f'{settings.mode} {phase}'.strip()} workload for {found.name}",
             known=", ".join(known),
-            hint="leave out `--phase`" if phase else f"for example `--mode {known[0].split()[0]}`",
+            hint="leave out `--phase`" if phase else f"try `--mode {known[0].split()[0]}`",
         )
     mixed = settings.precision.startswith("amp")
     wanted = "amp" if mixed else "bf16" if settings.precision in _LOW and "bf16" in rows else "fp32"

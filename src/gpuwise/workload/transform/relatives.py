@@ -319,7 +319,7 @@ def with_optimizer(graph: Graph, optimizer: str, implementation: str) -> Graph:
         raise BadValue(
             f"{optimizer} ({implementation}) cannot be added to a built-in workload",
             known=known,
-            hint="capture the model itself, such as `timm:resnet50`, which takes any optimizer",
+            hint="capture the model itself, such as `timm:resnet50`, which supports any optimizer",
         )
     for weights, gradients in graph.trained:
         _update(editor, rule, weights, gradients)

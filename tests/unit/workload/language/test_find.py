@@ -120,7 +120,7 @@ def test_the_nearest_names_are_offered() -> None:
 
 @pytest.mark.parametrize("name", ["nemotron_h 9B Q4_K - Medium", "Nemotron-3-Super-120B", "Jamba-v0.1"])
 def test_models_that_keep_a_state_are_refused_for_what_they_are(name: str) -> None:
-    with pytest.raises(UnknownName, match="keep a state of fixed size"):
+    with pytest.raises(UnknownName, match="keep a fixed-size state"):
         find_shape(name)
 
 

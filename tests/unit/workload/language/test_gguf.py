@@ -66,7 +66,7 @@ def test_a_model_in_parts_is_counted_whole(tmp_path: Path) -> None:
     given_settings, tensors = making.llama()
     names = list(tensors)
     first = making.write(tmp_path / "m-00001-of-00002.gguf", given_settings, {name: tensors[name] for name in names[:9]})
-    with pytest.raises(BadFile, match=r"m-00002-of-00002\.gguf is not beside it"):
+    with pytest.raises(BadFile, match=r"m-00002-of-00002\.gguf is not in the same folder"):
         read_gguf(first)
     second = making.write(tmp_path / "m-00002-of-00002.gguf", {"split.no": 1}, {name: tensors[name] for name in names[9:]})
     for path in (first, second):
@@ -82,7 +82,7 @@ def test_every_cut_through_the_header_says_what_is_missing(tmp_path: Path) -> No
     path = tmp_path / "cut.gguf"
     for length in range(0, len(head) - 40, 7):
         path.write_bytes(head[:length])
-        with pytest.raises(BadFile, match="is cut: it ends at byte") as caught:
+        with pytest.raises(BadFile, match="is truncated: it ends at byte") as caught:
             read_gguf(path, allow_header_only=True)
         assert caught.value.hint
 
@@ -92,7 +92,8 @@ def test_a_file_with_half_of_its_tensors_is_refused_unless_its_header_is_enough(
     path = tmp_path / "half.gguf"
     path.write_bytes(head + bytes(size // 2))
     with pytest.raises(
-        BadFile, match=rf"its header is whole, but of {size:,} bytes of tensors it has {size // 2:,}, and ends within 'blk\.0"
+        BadFile,
+        match=rf"its header is complete, but it has only {size // 2:,} of {size:,} bytes of tensors and ends within 'blk\.0",
     ):
         read_gguf(path)
     found = read_gguf(path, allow_header_only=True)
@@ -114,10 +115,10 @@ def changed(head: bytes, at: int, form: str, value: int) -> bytes:
         (4, "<I", 1, "version 1"),
         (4, ">I", 3, "big-endian"),
         (8, "<Q", 2**63, "more than any model has"),
-        (8, "<Q", 900_000, "is cut"),
+        (8, "<Q", 900_000, "is truncated"),
         (16, "<Q", 2**63, "more than any model has"),
-        (16, "<Q", 60_000, "is cut"),
-        (24, "<Q", 2**62, "is cut"),
+        (16, "<Q", 60_000, "is truncated"),
+        (24, "<Q", 2**62, "is truncated"),
         (52, "<I", 77, "type 77"),
     ],
 )
@@ -132,15 +133,15 @@ def test_a_count_that_cannot_be_is_refused_at_once(tmp_path: Path, at: int, form
 @pytest.mark.parametrize(
     ("change", "tensor", "said"),
     [
-        ({"general.architecture": "mamba"}, {"blk.0.ssm_in.weight": ((96, 96), 0)}, "not all attention"),
-        ({"general.architecture": "clip"}, {}, "does not say 'block_count'"),
+        ({"general.architecture": "mamba"}, {"blk.0.ssm_in.weight": ((96, 96), 0)}, "instead of using attention"),
+        ({"general.architecture": "clip"}, {}, "has no 'block_count'"),
         ({"llama.attention.head_count": [4, 6]}, {}, "must be a whole number, not a list"),
-        ({"llama.attention.head_count": 0}, {}, "which no model has"),
+        ({"llama.attention.head_count": 0}, {}, "which is out of range"),
         ({"llama.embedding_length": "wide"}, {}, "must be a whole number, not 'wide'"),
         ({"general.alignment": 0}, {}, "aligned"),
         ({}, {"x": ((97,), 2)}, "do not fill blocks of 32"),
         ({}, {"x": ((2**40, 2**40), 0)}, "larger than any computer"),
-        ({}, {"blk.0.ffn_down.weight": ((256,), 0), "token_embd.weight": ((96,), 0)}, "which no model has"),
+        ({}, {"blk.0.ffn_down.weight": ((256,), 0), "token_embd.weight": ((96,), 0)}, "which is not a valid shape"),
     ],
 )
 def test_what_makes_no_decoder_is_refused(tmp_path: Path, change: dict[str, Any], tensor: making.Tensors, said: str) -> None:
@@ -156,7 +157,7 @@ def test_an_unknown_format_of_numbers_is_named(tmp_path: Path) -> None:
     at = head.index(b"token_embd.weight") + len(b"token_embd.weight") + 4 + 16
     path = tmp_path / "new.gguf"
     path.write_bytes(changed(head, at, "<I", 999))
-    with pytest.raises(BadFile, match=r"'token_embd.weight' of .* has the format 999, which is not known"):
+    with pytest.raises(BadFile, match=r"'token_embd.weight' of .* has the unknown format 999"):
         read_gguf(path)
 
 

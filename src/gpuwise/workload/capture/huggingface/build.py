@@ -28,7 +28,7 @@ def build(config: Any, head: str, few_pairs: bool) -> Any:
     except Exception as fault:
         raise BadValue(
             f"transformers cannot build {head} from this configuration: {reason(fault)}",
-            hint="check that its sizes match (hidden size, heads, groups)",
+            hint="check that the sizes are consistent (hidden size, heads, groups)",
         ) from None
     balance_experts(model, few_pairs)
     return model

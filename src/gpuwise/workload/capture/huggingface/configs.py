@@ -27,7 +27,7 @@ __all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_co
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_HINT = "download config.json from the model's page, and give its path: `path/to/config.json`"
+_HINT = "download config.json from the model page and pass its path: `path/to/config.json`"
 # Ours, not the model's; and what would name code, kernels or files to load.
 _OURS = frozenset(("like", "repo", "parameters", "null"))
 _LEFT_OUT = frozenset(
@@ -52,7 +52,7 @@ def find_config(model: str) -> Found:
         path = Path(model)
         return _cleaned(read_config(path), f"`{path.name}`")
     if not _ID.fullmatch(name) or ".." in name or len(name) > _LONGEST_ID:
-        raise BadValue(f"invalid Hugging Face id '{name}'", hint="for example `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
+        raise BadValue(f"invalid Hugging Face id '{name}'", hint="try `hf:gpt2` or `hf:meta-llama/Llama-2-7b-hf`")
     known = _known_name(name)
     for repository in dict.fromkeys((name, known, *_repositories(known))):
         cached = _cached(repository) if repository else None
@@ -65,9 +65,9 @@ def find_config(model: str) -> Found:
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:
     """Without what would load code or kernels; quantised weights are captured as plain ones, and that is said."""
-    notes = [f"hyperparameters are taken from {where}"]
+    notes = [f"hyperparameters come from {where}"]
     if config.get("quantization_config"):
-        notes.append("the config specifies quantised weights, but unquantised ones were captured")
+        notes.append("the config specifies quantised weights, but unquantised weights were captured")
     kept = {key: value for key, value in config.items() if key not in _LEFT_OUT and not key.startswith("_")}
     return Found(config=kept, where=where, notes=tuple(notes))
 
@@ -117,10 +117,10 @@ def _unknown(name: str) -> UnknownName:
     wanted = (name.lower(), name.rpartition("/")[2].lower())
     near = [match for text in wanted for match in difflib.get_close_matches(text, short, n=3, cutoff=0.6)]
     names = list(dict.fromkeys(short[match] for match in near))[:3]
-    guess = "did you mean " + either(f"`hf:{other}`" for other in names) + "? Otherwise " if names else ""
+    guess = "did you mean " + either(f"`hf:{other}`" for other in names) + "? Otherwise, " if names else ""
     return UnknownName(
         f"no configuration for '{name}' was found on this machine",
-        looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models that gpuwise knows",
+        looked_in=f"{', '.join(str(folder) for folder in cache_folders())} and the {len(table())} models known to gpuwise",
         hint=guess + _HINT,
     )
 
@@ -156,15 +156,15 @@ def _cached(repository: str) -> Path | None:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The JSON object of a config.json that names a model type; BadFile says what any other file lacks."""
-    hint = 'give the config.json of a Hugging Face model; it has a line such as "model_type": "bert"'
+    hint = 'pass the config.json of a Hugging Face model, which contains a line such as "model_type": "bert"'
     if path.is_dir():
-        raise BadFile(f"{path} is a folder, not a config.json", hint=f"give the file in it: `{path / 'config.json'}`")
+        raise BadFile(f"{path} is a folder, not a config.json", hint=f"pass the file in it: `{path / 'config.json'}`")
     if not path.exists():
         raise BadFile(f"file {path} not found", hint=hint)
     if not path.is_file():
         raise BadFile(f"{path} is not a regular file", hint=hint)
     if (size := path.stat().st_size) > _LARGEST_BYTES:
-        raise BadFile(f"{path} is {size / 1e6:.0f} MB in size; no model configuration is that large", hint=hint)
+        raise BadFile(f"{path} is {size / 1e6:.0f} MB in size, which is too large for a model configuration", hint=hint)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:
@@ -178,7 +178,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
         raise BadFile(
             f'{path} has "architectures": {json.dumps(heads)[:60]}, which is not a list of names',
-            hint='such as "architectures": ["BertForMaskedLM"]; or leave out the line',
+            hint='use a list such as "architectures": ["BertForMaskedLM"], or leave out the line',
         )
     return config
 

@@ -51,7 +51,7 @@ def subject(request: Request) -> Any:
 
 def _phase(request: Request) -> str:
     if request.phase not in ("", *_PHASES):
-        raise BadValue(f"unknown phase '{request.phase}'", known=", ".join(_PHASES), hint="for example `decode`")
+        raise BadValue(f"unknown phase '{request.phase}'", known=", ".join(_PHASES), hint="try `decode`")
     if request.phase and request.settings.mode == "train":
         raise BadValue(f"training has no {request.phase} phase", hint=f"add `--mode infer` to capture the {request.phase}")
     return request.phase
@@ -85,11 +85,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
     known = list(transformers.CONFIG_MAPPING.keys())
     if kind not in known:
         near = difflib.get_close_matches(kind, known, n=3, cutoff=0.6)
-        guess = (
-            "did you mean " + either(f"`{other}`" for other in near) + "?"
-            if near
-            else "a newer version of transformers may support it"
-        )
+        guess = "did you mean " + either(f"`{other}`" for other in near) + "?" if near else "try a newer version of transformers"
         raise UnknownName(
             f"transformers {transformers.__version__} has no model type '{kind}', and gpuwise does not run a model's own code",
             looked_in=f"{len(known)} model types",
@@ -99,13 +95,12 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
         config = transformers.CONFIG_MAPPING[kind].from_dict(dict(found.config))
     except Exception as fault:
         raise BadFile(
-            f"{request.model} is not a valid '{kind}' configuration: {reason(fault)}", hint="compare it with the model's page"
+            f"{request.model} is not a valid '{kind}' configuration: {reason(fault)}",
+            hint="compare it with the one on the model page",
         ) from None
     layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers > _MOST_LAYERS:
-        raise BadValue(
-            f"{request.model} has {layers:,} layers, more than any known model", hint=f"at most {_MOST_LAYERS:,} can be captured"
-        )
+        raise BadValue(f"{request.model} has {layers:,} layers, more than any known model", hint=f"use at most {_MOST_LAYERS:,}")
     _without_chance(config)
     return config
 

@@ -26,7 +26,8 @@ def fixed_course(forward: Any) -> Any:
         except (DataDependentOutputException, DynamicOutputShapeException) as fault:
             raise BadValue(
                 f"{type(model).__name__} in transformers {transformers.__version__} branches on tensor values ({fault.func})",
-                hint="transformers 5 and newer have fewer such branches; otherwise capture your own version: `my_model.py:build`",
+                hint="install transformers 5 or newer, which has fewer such branches, or capture your own "
+                "version: `my_model.py:build`",
             ) from None
 
     return run

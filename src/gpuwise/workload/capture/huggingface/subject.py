@@ -60,12 +60,13 @@ class Capture:
             low, high = (window, limit) if seq > window else (0, min(limit, window))
             side = "above" if low else "up to"
             self._notes.append(
-                f"the model has a sliding window of {window:,} tokens: the capture is valid for sequences {side} that length"
+                f"the model has a sliding window of {window:,} tokens, so the capture is valid for sequences {side} that length"
             )
         room = high - low
         if room < 8:
             raise BadValue(
-                f"{self._request.model} supports at most {limit} positions, too few to capture", hint="at least 8 are needed"
+                f"{self._request.model} supports at most {limit} positions, too few to capture",
+                hint="use a model with at least 8 positions",
             )
         if room > _FIT_ON[-1]:
             return (low + _FIT_ON[0], low + _FIT_ON[1], low + _FIT_ON[2])
@@ -93,9 +94,9 @@ class Capture:
     def _generation(self) -> tuple[Any, Any]:
         dtype = kept_dtype(self._request.settings.precision)
         self._notes.append(
-            "prefill processes the whole sequence, scores its last token, and writes keys and values to a cache in place"
+            "prefill processes the whole sequence, scores the last token, and writes keys and values to a cache in place"
             if self._phase == "prefill"
-            else "decode computes one token per sequence; seq is the length of the cache, which is written in place"
+            else "decode computes one token per sequence, where seq is the length of the cache, which is written in place"
         )
         task, config = self._task, self._config
         step = Generation(self._phase, lambda: self._model, dtype, lambda batch, seq: task.inputs(config, batch, seq))
@@ -122,8 +123,9 @@ class Capture:
             return False
         few = (self._request.batch or 1) * choices < experts
         self._notes.append(
-            f"each token reads its own {choices} experts: valid for batches of up to {max(1, experts // choices)}"
+            f"each token reads its own {choices} experts, so the capture is valid for batches of up to "
+            f"{max(1, experts // choices)}"
             if few
-            else f"every step reads all experts: valid for batches of {-(-experts // choices)} or more"
+            else f"every step reads all experts, so the capture is valid for batches of {-(-experts // choices)} or more"
         )
         return few

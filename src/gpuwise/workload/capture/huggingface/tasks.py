@@ -111,7 +111,7 @@ def choose_task(config: Any) -> tuple[Task, str]:
     raise BadValue(
         f"models of type '{config.model_type}' cannot be captured from a configuration",
         known=", ".join(task.name for task in _TASKS),
-        hint="build it in your own file and capture that: `my_model.py:build`",
+        hint="build the model in your own file and capture that file: `my_model.py:build`",
     )
 
 

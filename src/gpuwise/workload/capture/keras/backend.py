@@ -49,7 +49,7 @@ def choose_backend() -> str:
     os.environ["KERAS_BACKEND"] = _FALLBACK
     if wanted is None:
         return ""
-    return f"Keras' backend {wanted} is not installed here; the graph was read with {_FALLBACK} instead, which does not change it"
+    return f"the Keras backend {wanted} is not installed, so the graph was read with {_FALLBACK}, which gives the same graph"
 
 
 def import_keras() -> Any:
@@ -61,7 +61,7 @@ def import_keras() -> Any:
         if importlib.util.find_spec("keras") is None:
             raise MissingExtra("keras", extra="keras", needed_for="capturing a Keras model") from None
         raise BadValue(
-            f"Keras could not be imported with the backend {configured_backend()}: {fault}",
+            f"Keras could not be imported with the {configured_backend()} backend: {fault}",
             hint="set the environment variable KERAS_BACKEND=torch",
         ) from None
     if int(keras.__version__.partition(".")[0]) < 3:

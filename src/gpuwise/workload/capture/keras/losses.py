@@ -82,11 +82,11 @@ def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | Non
             loss = None if given is None else _known(keras, given)
             if given is not None and loss is None:
                 loss = _usual(spec, last)
-                notes.append(f"loss {_called(given)} is unknown; {loss.name} is used instead")
+                notes.append(f"the loss {_called(given)} is unknown, so {loss.name} is used instead")
         else:
             loss = _usual(spec, last)
             notes.append(
-                f"the model is compiled without a loss: {loss.name} is assumed for its {len(spec.shape)}-dimensional output"
+                f"the model is compiled without a loss, so {loss.name} is assumed for its {len(spec.shape)}-dimensional output"
             )
         losses.append(loss)
     if all(loss is None for loss in losses):

@@ -41,7 +41,7 @@ def subject(request: Request) -> Any:
     if name not in known:
         folded = {other.lower(): other for other in known}
         near = [folded[other] for other in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
-        hint = "did you mean " + either(f"`keras:{other}`" for other in near) + "?" if near else f"for example `keras:{known[0]}`"
+        hint = "did you mean " + either(f"`keras:{other}`" for other in near) + "?" if near else f"try `keras:{known[0]}`"
         raise UnknownName(f"keras.applications has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
     options = {} if request.image is None else {"input_shape": _image_shape(keras, request.image)}
     try:
@@ -82,7 +82,7 @@ def subject_from_model(keras_model: Any, request: Request, notes: tuple[str, ...
     keras = import_keras()
     if not isinstance(keras_model, keras.Layer):
         kind = f"{type(keras_model).__module__}.{type(keras_model).__name__}"
-        raise BadValue(f"{request.model} is a {kind}, not a model of Keras {keras.__version__}", hint="build it with Keras 3")
+        raise BadValue(f"{request.model} is a {kind}, not a Keras {keras.__version__} model", hint="build it with Keras 3")
     from gpuwise.workload.capture.keras.step import KerasStep
     from gpuwise.workload.capture.torch.step import Subject
 
@@ -119,12 +119,12 @@ def _remarks(model: Any, request: Request) -> list[str]:
     frozen = sum(_count(weight) for weight in model.non_trainable_weights)
     if frozen:
         found.append(
-            f"parameters are counted as Keras does: {trained:,} trainable and {frozen:,} non-trainable, such as moving statistics"
+            f"parameters are counted as in Keras: {trained:,} trainable and {frozen:,} non-trainable, such as moving statistics"
         )
     policy = getattr(getattr(model, "dtype_policy", None), "name", "float32")
     if policy != "float32":
         found.append(
-            f"the model's own dtype policy {policy} is not used, because the requested precision is {request.settings.precision}"
+            f"the model's dtype policy {policy} is ignored, because the requested precision is {request.settings.precision}"
         )
     if request.settings.mode == "train":
         optimizer = compiled_optimizer(model)

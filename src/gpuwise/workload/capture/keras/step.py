@@ -133,7 +133,7 @@ class KerasStep:
             listed = f"{'input' if len(known) == 1 else 'inputs'} ({', '.join(name for name, _, _ in known)})"
             raise BadValue(
                 f"{self._request.model} has {len(known)} {listed}, but {len(given)} were given",
-                hint="give all of them, in this order, or none",
+                hint="pass all of them in this order, or none",
             )
         if given:
             return [
@@ -147,7 +147,7 @@ class KerasStep:
         if not known:
             raise BadValue(
                 f"{self._request.model} is a Keras model that does not declare its inputs",
-                hint="begin it with keras.Input(shape=...), or set them with `--input x=batch,28,28,1:fp32`",
+                hint="start the model with keras.Input(shape=...), or set the inputs with `--input x=batch,28,28,1:fp32`",
             )
         return [(name, self._shape(name, shape), self._dtype(name, dtype)) for name, shape, dtype in known]
 
@@ -176,7 +176,7 @@ class KerasStep:
         if shape and shape[0] is not None and hasattr(self._model, "_inputs_struct"):
             raise BadValue(
                 f"input '{name}' of {self._request.model} only accepts batches of {shape[0]}",
-                hint="leave the batch size of its keras.Input open",
+                hint="leave the batch size of that keras.Input unset",
             )
         rest = shape[1:]
         image = len(rest) >= 3 and sum(size is None for size in rest) >= 2

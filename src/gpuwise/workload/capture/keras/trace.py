@@ -208,7 +208,7 @@ class Tracer:
     def _note_unknown(self, operation: Any, fault: Exception) -> None:
         what = "layer" if isinstance(operation, self._keras.Layer) else "operation"
         name = f"{what} '{operation.name}' ({type(operation).__name__})"
-        self.notes.append(f"{name} is unknown: only the bytes that it moves are counted, not its FLOPs ({reason_of(fault)})")
+        self.notes.append(f"{name} is unknown, so its bytes are counted but its FLOPs are not ({reason_of(fault)})")
 
     def _encode(self, leaf: Any, numbers: dict[int, int]) -> Any:
         if self._is_symbolic(leaf):

@@ -40,7 +40,10 @@ class _OneReplica(torch.nn.Module):
 
 
 def _single_process(note: Note) -> list[StandIn]:
-    text = "the script trains on several GPUs: only one GPU's work is captured, without exchanging gradients (see `gpuwise plan`)"
+    text = (
+        "the script trains on several GPUs, but only the work of one GPU is captured, without gradient "
+        "exchange (see `gpuwise plan`)"
+    )
 
     class Replica(_OneReplica):
         def __init__(self, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:

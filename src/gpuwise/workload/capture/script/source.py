@@ -57,13 +57,13 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
     _check_sizes(request, window.batch, window.seq)
     notes += values.notes
     if not placement.uses_cuda:
-        notes.append("the script runs on the CPU; captured as if its tensors were on the GPU")
+        notes.append("the script runs on the CPU but is captured as if its tensors were on the GPU")
     if window.evaluations:
         notes.append(f"{window.evaluations} validation passes between the two steps were left out")
     if window.batch is None:
-        notes.append("no model was called with a tensor, so the batch is unknown; 1 is assumed")
+        notes.append("no model was called with a tensor, so a batch of 1 is assumed")
     notes += _rhythm(window.recorded())
-    notes.append("a script is captured at its own sizes only; other batches need another capture")
+    notes.append("a script is captured only at its own sizes; other batches need another capture")
     capture = RawCapture(window.batch or 1, window.seq, recorder.calls, recorder.buffers, list(dict.fromkeys(notes)))
     passes = {"accumulate": window.backward_count} if window.backward_count > 1 and len(window.optimizers) == 1 else {}
     about = Description(
@@ -82,10 +82,10 @@ def _checked(request: Request) -> Path:
     path = Path(request.model)
     if not path.is_file():
         what = f"{path} is a folder" if path.is_dir() else f"script {path} not found"
-        raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the training script, such as `examples/train.py`")
+        raise BadFile(what, looked_in=str(Path.cwd()), hint="pass the path of the training script, such as `examples/train.py`")
     if request.settings.mode != "train":
         raise BadValue(
-            f"{path.name} is a training script; it cannot be captured for inference",
+            f"{path.name} is a training script and cannot be captured for inference",
             hint=f"name the model in it, such as `{path.name}:Net`",
         )
     return path.resolve()
@@ -116,14 +116,14 @@ def _too_short(request: Request, steps: int) -> GpuwiseError:
     name = Path(request.model).name
     if steps == 0:
         if "keras" in sys.modules or "tensorflow" in sys.modules:
-            hint = f"for a Keras model, name the function that builds it, such as `{name}:build`"
+            hint = f"name the function that builds the Keras model, such as `{name}:build`"
         else:
-            hint = f"it must train with a torch.optim optimizer; for the model alone, name its class, such as `{name}:Net`"
-        return GpuwiseError(f"{name} ended without a step of any torch.optim optimizer", hint=hint)
-    what = "one optimizer step" if steps == 1 else f"{steps} optimizer steps, none of them a complete round"
+            hint = f"train with a torch.optim optimizer; to capture only the model, name its class, such as `{name}:Net`"
+        return GpuwiseError(f"{name} ended without any torch.optim optimizer step", hint=hint)
+    what = "one optimizer step" if steps == 1 else f"{steps} optimizer steps, but no complete round"
     return GpuwiseError(
         f"{name} ended after {what}, but gpuwise needs a second one to record",
-        hint="let it train for at least two batches (a smaller batch, more epochs), for example with arguments after `--`",
+        hint="train for at least two batches (use a smaller batch or more epochs), if needed with arguments after `--`",
     )
 
 

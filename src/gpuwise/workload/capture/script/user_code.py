@@ -53,7 +53,7 @@ def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
     """What gives the model of this name; its code is imported `inside` a context, such as one in which it believes in a GPU."""
     where, name = split_name(model)
     if not where or not name:
-        raise BadValue(f"'{model}' does not name a model", hint="for example `my_model.py:Net` or `package.module:function`")
+        raise BadValue(f"'{model}' does not name a model", hint="try `my_model.py:Net` or `package.module:function`")
     module = _from_file(Path(where), notes, inside) if where.endswith(".py") else _imported(where, notes, inside)
     return _maker(_named(module, name, where), model)
 
@@ -73,12 +73,12 @@ def _from_file(path: Path, notes: list[str], inside: Inside) -> ModuleType:
     """The file as a module, with its folder in front of the path, as `python file.py` has it."""
     if not path.is_file():
         what = f"{path} is a folder, not a Python file" if path.is_dir() else f"file {path} not found"
-        raise BadFile(what, looked_in=str(Path.cwd()), hint="give the path of the file, such as `models/net.py:Net`")
+        raise BadFile(what, looked_in=str(Path.cwd()), hint="pass the path of the file, such as `models/net.py:Net`")
     path = path.resolve()
     name = f"user_code_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadFile(f"{path} cannot be imported", hint="it must be a Python file")
+        raise BadFile(f"{path} cannot be imported", hint="pass a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with inside(notes, text_of(path), path.parent, False):
@@ -96,10 +96,10 @@ def _imported(name: str, notes: list[str], inside: Inside) -> ModuleType:
         raise UnknownName(
             f"Python module '{missing.name}' not found",
             looked_in=f"the installed packages and {Path.cwd()}",
-            hint="give `file.py:Net`, or run gpuwise in the environment where it is installed",
+            hint="pass `file.py:Net`, or run gpuwise in the environment where the module is installed",
         ) from None
     except (ValueError, TypeError):  # such as "..x"
-        raise UnknownName(f"'{name}' is not a valid module name", hint="for example `package.module:function`") from None
+        raise UnknownName(f"'{name}' is not a valid module name", hint="try `package.module:function`") from None
 
 
 def _named(module: ModuleType, name: str, where: str) -> Any:
@@ -141,7 +141,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
     if not callable(thing):
         raise BadValue(
             f"{label} is a {type(thing).__name__}, not a model",
-            hint="name a model class, a model, or a function that returns one",
+            hint="name a model class, a model, or a function that returns a model",
         )
     try:
         parameters = inspect.signature(thing).parameters.values()

@@ -34,18 +34,18 @@ class Values:
     def scalar(self, dtype: torch.dtype) -> float | int | bool | complex:
         """The value of a one-element tensor."""
         if dtype is torch.bool:
-            self.note("a branch depends on the values of a tensor, which a capture does not have; false is assumed")
+            self.note("a branch depends on tensor values, which a capture does not have; false is assumed")
             return False
         if _called_by("grad_scaler.py"):
             return 0.0  # no infinite gradient: the step is taken
-        self.note("data-dependent: the value of a tensor was read; 1 is assumed")
+        self.note("data-dependent: a tensor value was read; 1 is assumed")
         return 1.0 if dtype.is_floating_point else 1j if dtype.is_complex else 1
 
     def array(self, tensor: torch.Tensor) -> Any:
         """A numpy array in place of the values of a whole tensor."""
         import numpy as np
 
-        self.note("data-dependent: the values of a tensor were read; 0 is assumed")
+        self.note("data-dependent: tensor values were read; 0 is assumed")
         name = str(tensor.dtype).removeprefix("torch.")
         return np.zeros(
             tuple(tensor.shape), dtype=name if hasattr(np, name) and name != "bool" else bool if name == "bool" else "float32"
@@ -53,7 +53,7 @@ class Values:
 
     def selection(self, func: Any, args: Any, kwargs: dict[str, Any], run: Callable[..., Any]) -> Any:
         """The result of an op whose size depends on values, as if every element were selected; NotImplemented if unknown."""
-        self.note("data-dependent: the number of selected elements of a tensor is unknown; all are assumed")
+        self.note("data-dependent: the number of selected tensor elements is unknown; all are assumed")
         name, x = func._opname, args[0]
         if name == "nonzero":
             return x.new_empty((x.numel(), x.dim()), dtype=torch.int64)

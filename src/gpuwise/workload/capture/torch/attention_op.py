@@ -40,12 +40,15 @@ def _lead(q: Any, k: Any, v: Any, grouped: bool) -> tuple[int, ...]:
     """The dimensions before (length, width), after the check that the three fit."""
     shapes = f"query {_text(q)}, key {_text(k)}, value {_text(v)}"
     _check(min(tensor.dim() for tensor in (q, k, v)) >= 2, f"at least two dimensions are needed: {shapes}")
-    _check(q.dtype == k.dtype == v.dtype, f"query, key and value must have one dtype: {q.dtype}, {k.dtype}, {v.dtype}")
+    _check(q.dtype == k.dtype == v.dtype, f"query, key and value must have the same dtype: {q.dtype}, {k.dtype}, {v.dtype}")
     _check(q.shape[-1] == k.shape[-1], f"the widths of query and key differ: {shapes}")
     _check(k.shape[-2] == v.shape[-2], f"the lengths of key and value differ: {shapes}")
     if grouped and min(tensor.dim() for tensor in (q, k, v)) >= 3:
         for other in (k, v):
-            _check(q.shape[-3] % other.shape[-3] == 0, f"the heads of the query are not a multiple of the others: {shapes}")
+            _check(
+                q.shape[-3] % other.shape[-3] == 0,
+                f"the number of query heads is not a multiple of the number of key-value heads: {shapes}",
+            )
         return tuple(q.shape[:-2])
     try:
         return tuple(torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2]))

@@ -48,7 +48,7 @@ _CACHE = "mkldnn_rnn_layer"  # an op that no GPU has; its rule casts tensors thr
 _NARROW = (torch.float16, torch.bfloat16)
 _FLOATS = (torch.float32, *_NARROW)
 _UNSAFE = (
-    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: on a GPU, PyTorch refuses them. "
+    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast, and PyTorch refuses them on a GPU. "
     "Use binary_cross_entropy_with_logits or BCEWithLogitsLoss"
 )
 

@@ -126,12 +126,12 @@ def _by_hand(model: torch.nn.Module, request: Request) -> Candidate:
     if (unknown or missing) and not takes_any:
         text, example = signature_text(model)
         what = f"unknown input {', '.join(unknown)}" if unknown else f"its input {', '.join(missing)} is missing"
-        raise BadValue(f"{request.model}: {what}; its forward method takes {text}", hint=f"for example `{example}`")
+        raise BadValue(f"{request.model}: {what}; its forward method takes {text}", hint=f"try `{example}`")
     if not any("batch" in spec.shape for spec in request.inputs):
         sizes = ",".join(("batch", *request.inputs[0].shape[1:]))
         raise BadValue(
             f"no input of {request.model} has a batch dimension",
-            hint=f"write `batch` for it, such as `--input {request.inputs[0].name}={sizes}`",
+            hint=f"write `batch` for that dimension, such as `--input {request.inputs[0].name}={sizes}`",
         )
 
     def make(batch: int, seq: int | None) -> Passed:
@@ -155,7 +155,7 @@ def _returned(model: torch.nn.Module, returned: Any, request: Request) -> Candid
     if not tensors:
         raise BadValue(
             f"the inputs that {request.model} returns contain no tensor with a batch dimension",
-            hint="return tensors whose first dimension is the batch",
+            hint="return tensors with the batch as their first dimension",
         )
     first = tensors[0]
     batch, length = first.shape[0], first.shape[1] if first.dim() == 2 and not first.is_floating_point() else None
@@ -203,7 +203,7 @@ def _plain(note: str, dtype: torch.dtype, *sizes: int) -> Candidate:
     text = " × ".join(("batch", *map(str, sizes)))
     return Candidate(
         lambda batch, seq: _passed(_new((batch, *sizes), dtype)),
-        f"inputs guessed from {note}: {text}; set others with `--input` or `--image`",
+        f"inputs guessed from {note}: {text}; set other inputs with `--input` or `--image`",
     )
 
 
@@ -218,7 +218,7 @@ def _sequences(
         return _passed(_new((*((batch, length) if batch_first else (length, batch)), *features), dtype))
 
     for length in (request.seq,) if request.seq else _LENGTHS:
-        yield Candidate(make, f"inputs guessed from {note}: {text}; set others with `--input`", seq=length)
+        yield Candidate(make, f"inputs guessed from {note}: {text}; set other inputs with `--input`", seq=length)
 
 
 def _images(layer: Any, request: Request) -> Iterator[Candidate]:

@@ -60,7 +60,8 @@ def real(request: Request, device: str) -> Real:
 
 def _not_torch(model: str) -> BadValue:
     return BadValue(
-        f"{model} is a Keras model, but this only runs PyTorch models", hint="name the training script: `gpuwise tune train.py`"
+        f"{model} is a Keras model, but only PyTorch models can be run here",
+        hint="name the training script: `gpuwise tune train.py`",
     )
 
 
@@ -139,7 +140,7 @@ def _first_that_runs(made: Made, request: Request, device: str, training: bool) 
     why = f": {message_of(fault)}" if fault is not None else ""
     raise BadValue(
         f"{request.model} does not run with any of the inputs guessed for it{why}; its forward method takes {text}",
-        hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
+        hint=f"set the inputs yourself, such as `{example}`, or name a function that returns (model, inputs)",
     )
 
 

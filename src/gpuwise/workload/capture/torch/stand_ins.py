@@ -81,7 +81,7 @@ def gpu_names(note: Note) -> list[StandIn]:
 def _refuse_lazy(*args: Any, **kwargs: Any) -> Any:
     raise BadValue(
         "the model has lazy layers (such as nn.LazyLinear), whose sizes are known only after a real forward pass",
-        hint="write out the sizes for the capture: nn.Linear(in_features, out_features)",
+        hint="set the sizes for the capture: nn.Linear(in_features, out_features)",
     )
 
 
@@ -243,7 +243,7 @@ def _loading(note: Note) -> list[StandIn]:
     load, load_state = torch.load, torch.nn.Module.load_state_dict
 
     def save(*args: Any, **kwargs: Any) -> None:
-        note("torch.save was skipped: a capture has no values to save")
+        note("torch.save was skipped, because a capture has no values to save")
 
     def load_here(file: Any, map_location: Any = None, **kwargs: Any) -> Any:
         return load(file, map_location="cpu" if isinstance(map_location, (str, int, torch.device)) else map_location, **kwargs)
@@ -252,11 +252,11 @@ def _loading(note: Note) -> list[StandIn]:
         return load_state(self, self.state_dict() if isinstance(state_dict, _AnyWeights) else state_dict, *args, **kwargs)
 
     def download(*args: Any, **kwargs: Any) -> _AnyWeights:
-        note("pretrained weights were not downloaded: a capture does not need them")
+        note("pretrained weights were not downloaded, because a capture does not need them")
         return _AnyWeights()
 
     def compile_nothing(model: Any = None, **options: Any) -> Any:
-        note("torch.compile was skipped: the eager step is captured; use --compile for the compiled step")
+        note("torch.compile was skipped, because the eager step is captured; use --compile for the compiled step")
         return model if model is not None else lambda function: function
 
     def script_nothing(thing: Any, *args: Any, **kwargs: Any) -> Any:

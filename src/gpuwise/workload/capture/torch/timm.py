@@ -25,7 +25,11 @@ def subject(request: Request) -> Any:
     name = request.model.partition(":")[2]
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3, cutoff=0.5)
-        hint = "did you mean " + either(f"`timm:{other}`" for other in near) + "?" if near else "see timm.list_models()"
+        hint = (
+            "did you mean " + either(f"`timm:{other}`" for other in near) + "?"
+            if near
+            else "list all models with timm.list_models()"
+        )
         raise UnknownName(f"timm has no model '{name}'", looked_in=f"{len(timm.list_models())} models", hint=hint)
     timm.layers.set_fast_norm(request.variant == "fast-norm")  # norms in 16 bit under autocast, as its benchmarks may run
     config = timm.get_pretrained_cfg(name)

@@ -40,7 +40,7 @@ def subject(request: Request) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         meant = either(f"`torchvision:{other}`" for other in near)
-        hint = f"did you mean {meant}?" if near else "see torchvision.models.list_models()"
+        hint = f"did you mean {meant}?" if near else "list all models with torchvision.models.list_models()"
         raise UnknownName(f"torchvision has no model '{name}'", looked_in=f"{len(known)} models", hint=hint)
     _refuse_detectors(torchvision, name)
     size = request.image or (299 if name == "inception_v3" else 224)
@@ -52,7 +52,7 @@ def _refuse_detectors(torchvision: Any, name: str) -> None:
     if ".detection" in torchvision.models.get_model_builder(name).__module__:
         raise BadValue(
             f"torchvision:{name} selects boxes by tensor values, which a capture does not have",
-            hint="the zoo has detectors with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
+            hint="use a built-in detector with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
         )
 
 

@@ -21,7 +21,7 @@ from gpuwise.workload.capture.torch.step import Subject
 
 __all__ = ["Made", "NoOutput", "check_loss", "loss_of", "parsed", "subject_from_maker"]
 
-_NO_IMAGE = "leave out --image, or set the inputs yourself, for example `--input x=batch,3,64,64:fp32`"
+_NO_IMAGE = "leave out --image, or set the inputs yourself, such as `--input x=batch,3,64,64:fp32`"
 _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException")
 
 
@@ -90,7 +90,7 @@ def parsed(value: Any, label: str) -> Made:
             hint="return a torch.nn.Module or a Keras model, or (model, inputs), or (model, inputs, loss_function)",
         )
     if len(parts) == 3 and parts[2] is not None and not callable(parts[2]):
-        raise BadValue(f"{label} returns a loss of type {type(parts[2]).__name__}", hint="the third value must be a function")
+        raise BadValue(f"{label} returns a loss of type {type(parts[2]).__name__}", hint="return a function as the third value")
     return Made(*parts)
 
 
@@ -111,8 +111,8 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
         for name, parameter in module._parameters.items():
             if torch.nn.parameter.is_lazy(parameter):
                 raise BadValue(
-                    f"the layer '{path}' ({type(module).__name__}) does not know its sizes until the model has run",
-                    hint="give its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
+                    f"the layer '{path}' ({type(module).__name__}) has unknown sizes until the model has run",
+                    hint="set its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
                 )
             if parameter is not None:
                 module._parameters[name] = twin(parameter)
@@ -159,7 +159,7 @@ def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
     text, example = signature_text(model)
     return BadValue(
         f"the inputs of {request.model} cannot be guessed: its forward method takes {text}",
-        hint=f"set them yourself, for example `{example}`, or name a function that returns (model, inputs)",
+        hint=f"set the inputs yourself, such as `{example}`, or name a function that returns (model, inputs)",
     )
 
 
@@ -167,11 +167,11 @@ def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate,
     """The model runs with none of the inputs guessed: the first guess is the likeliest, and what it ran into is told."""
     line, (text, example) = user_line(fault.__traceback__), signature_text(model)
     guess = candidate.note.partition(";")[0] + (f", seq {candidate.seq}" if candidate.seq is not None else "")
-    shorter = "give a shorter --seq, or " if request.seq is not None else ""
+    shorter = "use a shorter --seq, or " if request.seq is not None else ""
     return BadValue(
         f"{request.model} does not run with {guess}{f', at {line}' if line else ''}: "
         f"{message_of(fault) or type(fault).__name__}; its forward method takes {text}",
-        hint=f"correct that line if it is wrong; {shorter}set the inputs yourself, for example `{example}`, "
+        hint=f"correct that line if it is wrong; {shorter}set the inputs yourself, such as `{example}`, "
         "or name a function that returns (model, inputs)",
     )
 
@@ -181,7 +181,7 @@ def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) ->
     line = user_line(fault.__traceback__)
     return BadValue(
         f"{request.model} does not run with the inputs given{f', at {line}' if line else ''}: {message_of(fault)}",
-        hint=f"its forward method takes {signature_text(model)[0]}; check the shape and dtype of each `--input`",
+        hint=f"check the shape and dtype of each `--input`; the forward method takes {signature_text(model)[0]}",
     )
 
 
@@ -209,7 +209,7 @@ def loss_of(
     if output is None:
         raise NoOutput(
             f"the forward method of {type(model).__name__} returns None, so it has no loss",
-            hint="make it return its result; `--mode infer` needs no loss",
+            hint="return its result, or use `--mode infer`, which needs no loss",
         )
     if loss is not None:
         return given_loss(loss, output, passed["targets"], real=real)
@@ -222,5 +222,5 @@ def check_loss(loss: Any) -> None:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
         raise BadValue(
             f"the loss is {what}, from which no gradient can be computed",
-            hint="it must be one number that depends on the parameters; `--mode infer` needs no loss",
+            hint="return one number that depends on the parameters, or use `--mode infer`, which needs no loss",
         )

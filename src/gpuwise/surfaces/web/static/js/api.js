@@ -2,7 +2,7 @@
 
 export class Refused extends Error {
   constructor(status, told, models = []) {
-    super(typeof told.error === "string" ? told.error : "the question could not be understood");
+    super(typeof told.error === "string" ? told.error : "the request could not be understood");
     this.status = status;
     this.hint = told.hint || "";
     this.looked = told.looked_in || "";

@@ -60,7 +60,7 @@ export function model(state) {
   if (state.model) return state.model;
   const task = tasks.find((entry) => entry.name === state.task);
   const models = task ? task.models : [...new Set(tasks.map((entry) => entry.models[0]))];
-  throw new Refused(400, { error: "this question is about one model; choose one", hint: task ? `“${task.title}” consists of these models:` : "for example, one of these:" }, models);
+  throw new Refused(400, { error: "this view is about one model; choose a model", hint: task ? `“${task.title}” includes these models:` : "choose one of these:" }, models);
 }
 
 // How a model is run; for the questions about one step.

@@ -48,7 +48,7 @@ const axis = (given) => ({
 export async function draw(node, label, build, onclick) {
   const library = await plotly();
   if (!library) {
-    node.textContent = "Charts need the plotly package on the server; the table shows the same figures.";
+    node.textContent = "Charts need the plotly package on the server; the table shows the same values.";
     return;
   }
   const { traces, x, y, ...more } = build();

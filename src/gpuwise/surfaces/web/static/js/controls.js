@@ -68,7 +68,7 @@ export function tick(label, key) {
 }
 
 // A slider over `values`; while nothing is chosen it rests at `usual` and says what that means.
-export function slider(label, key, { values, usual, show, unset = "usual" }) {
+export function slider(label, key, { values, usual, show, unset = "default" }) {
   const output = h("output", {});
   const reset = h("button", { type: "button", class: "reset", onclick: () => set({ [key]: DEFAULTS[key] }) }, "reset");
   reset.setAttribute("aria-label", `reset ${label}`);

@@ -35,3 +35,6 @@ export function si(value, unit) {
 export const days = (value) => (value == null ? "never" : value > 730 ? `${trim(value / 365.25)} years` : `${trim(value)} days`);
 export const words = (name) => name.replaceAll("_", " ");
 export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);
+// A GPU with its article, as in running text; a name with a count ("2x RTX 3090") has none.
+export const the = (name, first = false) => (/^\d+\s*x\s/i.test(name) ? name : `${first ? "The" : "the"} ${name}`);
+export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

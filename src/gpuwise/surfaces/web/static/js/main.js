@@ -124,9 +124,9 @@ function inputs(choices) {
     hours: slider("Hours per week", "hours", { values: range(1, 168, 1), usual: 25, unset: "25 h (default)", show: (value) => `${value} h (${Math.round(value / 1.68)}%)` }),
     kwh: slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: usd }),
     years: slider("Period", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (default)", show: (value) => `${value} years` }),
-    batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "usual for the model", show: String }),
-    seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "usual for the model", show: (value) => `${value} tokens` }),
-    precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "usual"])),
+    batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "default for the model", show: String }),
+    seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "default for the model", show: (value) => `${value} tokens` }),
+    precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "default"])),
     mode: choice("Mode", "mode", [["", "training"], ["infer", "inference"]]),
   };
   fill(document.getElementById("inputs"),

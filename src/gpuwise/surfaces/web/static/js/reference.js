@@ -24,7 +24,7 @@ function route(path, method, told) {
   const fields = body ? Object.entries(body.properties ?? {}).map(([name, schema]) => [name, schema, body.required?.includes(name)]) : (told.parameters ?? []).map((entry) => [`?${entry.name}`, entry.schema, entry.required]);
   return card(`${method.toUpperCase()} ${path}`,
     h("p", {}, told.description ?? told.summary ?? ""),
-    fields.length > 0 && table(["", head("kind"), head("limits"), head("")], fields.map(([name, schema, needed]) => row([h("code", {}, name), left(type(schema)), left(limits(schema)), left(needed ? "required" : "")])), { caption: `Options of ${path}` }));
+    fields.length > 0 && table(["", head("type"), head("limits"), head("")], fields.map(([name, schema, needed]) => row([h("code", {}, name), left(type(schema)), left(limits(schema)), left(needed ? "required" : "")])), { caption: `Options of ${path}` }));
 }
 
 const main = document.getElementById("view");

@@ -6,7 +6,7 @@ import * as f from "../format.js";
 import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js";
 
 export const name = "Accuracy";
-export const title = "How far can I trust this?";
+export const title = "How much can I trust this?";
 export const uses = null;
 
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "square root of both ratios", roofline: "roofline with one efficiency" };
@@ -15,7 +15,7 @@ const HOW = {
   "ratio of peak FLOP/s": "a measured step on another GPU × its peak ÷ this GPU's peak",
   "ratio of bandwidths": "a measured step on another GPU × its bandwidth ÷ this GPU's bandwidth",
   "square root of both ratios": "a measured step on another GPU × the square root of both ratios",
-  "roofline with one efficiency": "the longer of FLOPs ÷ peak and bytes ÷ bandwidth, op by op, with one share of both for all GPUs",
+  "roofline with one efficiency": "the longer of FLOPs ÷ peak and bytes ÷ bandwidth, op by op, with the same efficiency for all GPUs",
 };
 
 export function mount(root) {
@@ -26,14 +26,14 @@ export function mount(root) {
     h("section", { class: "card verdict-card" }, verdict, numbers),
     card("Predicted against measured", chart),
     card("Error by GPU", gpus),
-    h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Differences that nobody can predict", noise)));
+    h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
     const answer = await look("accuracy", signal);
-    verdict.textContent = `Half of ${answer.predicted} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each by a fit that excludes its GPU.`;
+    verdict.textContent = `Half of ${answer.predicted} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each with a fit that excludes its GPU.`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
     fill(rules, table(["", "median error", "90% within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["90% within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Compared with simple rules" }));
-    fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "Differences that nobody can predict" }));
+    fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "Unpredictable differences" }));
     await draw(chart, verdict.textContent, () => scatter(answer));
   };
 }
@@ -51,7 +51,7 @@ function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
   return table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
-    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, by a fit without ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, by a fit without ${gpu}`, answer }))])),
+    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
 }
 

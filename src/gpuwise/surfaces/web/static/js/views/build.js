@@ -12,7 +12,7 @@ export const title = "Will it work in my machine?";
 export const uses = null;
 
 const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
-const VERDICTS = { pass: "This build works.", tight: "This build works, but some parts are tight.", fail: "This build does not work." };
+const VERDICTS = { pass: "This build works.", tight: "This build works, but some margins are tight.", fail: "This build does not work." };
 const MOST_SHOWN = 12;
 const BOUNDED = new Set(["psu", "transients", "connectors", "slots", "outlet"]); // where the value must stay below the limit
 
@@ -68,7 +68,7 @@ export function mount(root) {
     if (!machine.hasChildNodes()) fill(machine, machineFields(choices.box));
     fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `power supply ${state.psu} W`, remove("the power supply", () => set({ psu: "" }))));
     fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
-    if (!parts.length) throw new Refused(400, { error: "there is no card in the machine", hint: "drag a card into it, or click one" });
+    if (!parts.length) throw new Refused(400, { error: "the machine has no card", hint: "drag a card into the machine, or click one" });
     const answer = await ask("build", {
       gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "ATX standard"),
       power_limit: state.limit, ...machineAsked(state),
@@ -85,7 +85,7 @@ export function mount(root) {
 // Board, CPU, case and room; what is left empty is assumed, and said under the verdict.
 function machineFields(box) {
   const named = (id, names) => h("datalist", { id }, names.map(([value, told]) => h("option", { value }, told)));
-  const any = (names, title = (name) => name) => [["", "usual"], ...names.map((name) => [name, title(name)])];
+  const any = (names, title = (name) => name) => [["", "default"], ...names.map((name) => [name, title(name)])];
   const lanes = new Map(box.platforms.map((entry) => [entry.name, `${entry.name}: ${entry.slot_lanes} lanes of PCIe ${entry.generation}.0 (${entry.example})`]));
   const boards = new Map(box.boards.map((entry) => [entry.name, `${entry.name}: ${entry.slots} slots, ${entry.x16} long`]));
   return [
@@ -93,17 +93,17 @@ function machineFields(box) {
     named("sockets", [...lanes]),
     named("boards", [...boards]),
     h("div", { class: "controls" },
-      text("Platform, or CPU lanes", "lanes", { list: "sockets", placeholder: "usual, or AM5, 44" }),
-      text("Board", "board", { list: "boards", placeholder: "usual, or ATX" }),
-      amount("Case slots", "slots", { placeholder: "usual", step: 1, min: 1 }),
-      text("CPU", "cpu", { list: "cpus", placeholder: "usual" }),
+      text("Platform, or CPU lanes", "lanes", { list: "sockets", placeholder: "default, or AM5 or 44" }),
+      text("Board", "board", { list: "boards", placeholder: "default, or ATX" }),
+      amount("Case slots", "slots", { placeholder: "default", step: 1, min: 1 }),
+      text("CPU", "cpu", { list: "cpus", placeholder: "default" }),
       amount("CPU, W", "cpuwatts", { placeholder: "rated", min: 1 }),
       amount("RAM, GB", "ram", { placeholder: "recommended", min: 1 })),
     fold("More: cooling, risers, drives, outlet, room",
       h("div", { class: "controls" },
         choice("Card coolers", "cooler", any(box.coolers)),
         choice("Cards on risers", "riser", [["", "no"], ["yes", "yes"], ["PCIe 3.0 x16", "PCIe 3.0 x16"], ["PCIe 4.0 x16", "PCIe 4.0 x16"]]),
-        text("Chipset link", "chipset", { placeholder: "usual, PCIe 3.0 x4" }),
+        text("Chipset link", "chipset", { placeholder: "default, or PCIe 3.0 x4" }),
         amount("NVMe drives", "nvme", { placeholder: "1", step: 1 }),
         choice("Wall outlet", "outlet", any(box.outlets)),
         amount("Room, square metres", "room", { placeholder: "unknown", min: 1 }))),
@@ -125,21 +125,21 @@ const piece = (label, data, act) => h("button", { type: "button", class: "plain"
 const remove = (label, act) => h("button", { type: "button", "aria-label": `Remove ${label}`, onclick: act }, "×");
 
 const chip = ([gpu, count]) => h("li", { class: "chip" }, f.several(count, gpu),
-  h("button", { type: "button", "aria-label": `One ${gpu} less`, onclick: () => add(gpu, -1) }, "−"),
-  h("button", { type: "button", "aria-label": `One ${gpu} more`, onclick: () => add(gpu) }, "+"));
+  h("button", { type: "button", "aria-label": `One fewer ${gpu}`, onclick: () => add(gpu, -1) }, "−"),
+  h("button", { type: "button", "aria-label": `One more ${gpu}`, onclick: () => add(gpu) }, "+"));
 
 const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : `${f.number(value, 4)} ${unit}`);
 
 function wattsBar(answer) {
   const psu = answer.lines.find((line) => line.check === "psu");
-  if (!psu) return h("p", { class: "note" }, "There is no card that draws power.");
+  if (!psu) return h("p", { class: "note" }, "None of the cards draws power.");
   const cards = answer.gpus.map((gpu, place) => ({ name: f.several(gpu.count, gpu.gpu), value: gpu.count * (gpu.card_watts ?? 0), colour: `var(--c${place})` }));
   const drawn = cards.reduce((total, gpu) => total + gpu.value, 0);
   const pieces = [...cards, { name: "CPU and the rest", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
   const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),
-    h("p", { class: "note" }, psu.text, psu.limit ? ". The dashed line is the power supply." : ""),
+    h("p", { class: "note" }, f.sentence(psu.text), psu.limit ? " The dashed line marks the power supply rating." : ""),
     h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} `, num(entry.text, { title: entry.name, formula: psu.text, answer })))),
   ];
 }
@@ -153,12 +153,12 @@ function checkTable(answer) {
         line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
       left(line.text),
       left(line.remedy),
-    ])), { caption: "Checks of the machine", cards: true });
+    ])), { caption: "Machine checks", cards: true });
 }
 
 function limitTable(answer) {
   const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
-  if (!kinds.length) return h("p", { class: "note" }, "The power of this card is unknown.");
+  if (!kinds.length) return h("p", { class: "note" }, "The power draw of this card is unknown.");
   return table(["", "limit", ...kinds.map(f.words)],
     answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit shown; set it with nvidia-smi -pl`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
     { caption: "Speed at power limits" });

@@ -26,7 +26,7 @@ export function mount(root) {
   root.append(
     h("section", { class: "card verdict-card" }, verdict, below),
     card("Options", options),
-    card("Time and cost", chart, h("p", { class: "note" }, "Lower and further left is better. The line connects the options that no other beats in both time and cost; grey ones are out of reach, and hovering shows why.")),
+    card("Time and cost", chart, h("p", { class: "note" }, "Lower and further left is better. The line connects the options that no other option beats in both time and cost. Grey options are out of reach; hover over one to see why.")),
     card("What would change this", changes),
     card("All cards",
       h("div", { class: "controls" },
@@ -43,7 +43,7 @@ export function mount(root) {
     fill(below, assumptions(answer));
     fill(options, optionTable(answer, state));
     const other = [...answer.remedied.map((one) => `With remedies, ${one.text}`), ...answer.changes_if];
-    fill(changes, other.length ? points(other) : h("p", { class: "note" }, "No small change would."));
+    fill(changes, other.length ? points(other) : h("p", { class: "note" }, "No small change would affect this result."));
     fill(ranking, rankingTable(answer, state));
     await draw(chart, `Time per run against cost. ${answer.verdict}`, () => scatter(answer), (entry) => openEntry(entry, answer));
   };
@@ -99,7 +99,7 @@ const totalTold = (option, answer) => ({
   answer,
 });
 
-const perSampleTold = (option, answer) => ({ title: "Cost per million samples", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_samples)} million samples, at ${f.number(option.samples_per_s)} per second during all hours of use`, answer });
+const perSampleTold = (option, answer) => ({ title: "Cost per million samples", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_samples)} million samples, at ${f.number(option.samples_per_s)} per second during the hours of use`, answer });
 
 // ---------------------------------------------------------------- the chart
 
@@ -107,7 +107,7 @@ const label = (entry) => f.several(entry.gpu_count, entry.gpu);
 
 function reason(entry, answer) {
   if (!entry.short_of) return "";
-  if (entry.short_of === "memory") return `does not fit: it needs ${f.gib(entry.needed_bytes)} and has ${f.gib(entry.memory_bytes)}`;
+  if (entry.short_of === "memory") return `does not fit: it needs ${f.gib(entry.needed_bytes)} but has ${f.gib(entry.memory_bytes)}`;
   return answer.rejected.find((other) => other.gpu === label(entry))?.reason ?? SHORT[entry.short_of];
 }
 
@@ -159,7 +159,7 @@ function rankingTable(answer, state) {
       left(reason(entry, answer)),
     ], { class: entry.short_of ? "off" : "" }));
   return [
-    h("p", { class: "note", role: "status" }, `${kept.length} of ${single.length} entries with one card each; longer bars are better.`),
+    h("p", { class: "note", role: "status" }, `${kept.length} of ${single.length} single-card entries match. Longer bars are better.`),
     kept.length > 0 && table(["", head("source"), "memory", head("time per run"), head("cost per run"), head("")], rows, { caption: "All cards", cards: true }),
     !all && kept.length > FIRST && h("button", { type: "button", class: "plain", onclick: (event) => { all = true; event.target.parentElement.replaceChildren(...rankingTable(answer, state).filter(Boolean)); } }, `Show all ${kept.length}`),
   ];

@@ -22,7 +22,7 @@ export function mount(root) {
   root.append(
     h("section", { class: "card verdict-card" }, chips, verdict, below),
     card("Your model", mine),
-    card("Common jobs", h("p", { class: "note" }, "Speed relative to the first card; the lines are ranges."), chart, usual),
+    card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
     card("What would change this", flips));
   let shown = null;
@@ -37,24 +37,24 @@ export function mount(root) {
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));
     fill(sheets, sheetTable(sheet.gpus, own));
-    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would."));
+    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would affect this result."));
     common(names, signal, usual, chart);
   };
 }
 
 // Common jobs take a moment longer, and do not hold the answer up.
 async function common(names, signal, usual, chart) {
-  if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common jobs …"));
+  if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common workloads …"));
   try {
     const answer = await ask("compare", { names }, signal);
     fill(usual, fold("As a table", pairTable(answer)));
-    await draw(chart, `Speed relative to ${names[0]} on common jobs`, () => ratios(answer));
+    await draw(chart, `Speed relative to ${f.the(names[0])} on common workloads`, () => ratios(answer));
   } catch (error) {
     if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
   }
 }
 
-const said = (pair) => `${pair.gpu} is ${f.times(pair.ratio)} as fast as ${pair.baseline} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
+const said = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
 
 function pickers(names) {
   const slots = names.length < MOST ? [...names, ""] : names;
@@ -72,11 +72,11 @@ function pickers(names) {
 }
 
 function pairTable(answer) {
-  return table(["", head("job"), "times as fast", "range", head("fits on"), head("why")],
+  return table(["", head("workload"), "times as fast", "range", head("fits on"), head("why")],
     answer.pairs.map((pair) => row([
       h("th", { scope: "row", class: "nowrap" }, pair.gpu),
       left(`${pair.workload}, ${pair.precision}`),
-      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${pair.baseline} ÷ time per step on ${pair.gpu} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["job", `${pair.workload} in ${pair.precision}`]], answer }),
+      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
       h("td", { class: "nowrap" }, `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}`),
       brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
       left(pair.why),
@@ -94,7 +94,7 @@ function ratios(answer) {
       hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
     };
   });
-  return { traces, x: { title: `times as fast as ${plain(answer.pairs[0]?.baseline ?? "")}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
+  return { traces, x: { title: `times as fast as ${plain(f.the(answer.pairs[0]?.baseline ?? "first card"))}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
 }
 
 function sheetTable(gpus, answer) {
@@ -114,7 +114,7 @@ function sheetTable(gpus, answer) {
   ];
   const told = (gpu, title, kind) => ({
     title: `${gpu.name}: ${title}`, answer, assumptions: [],
-    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both give the same speed for the price" }[kind] ?? "",
+    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both cards offer the same speed for the money" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
   return table(["", ...gpus.map((gpu) => gpu.name)],
@@ -122,7 +122,7 @@ function sheetTable(gpus, answer) {
     { caption: "The cards side by side" });
 }
 
-const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations per clock and unit = ${f.si(peak, "FLOP/s")}`;
+const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations per clock per unit = ${f.si(peak, "FLOP/s")}`;
 
 const sources = (gpu, field) => {
   const known = gpu.sources?.[field] ?? gpu.sources?.default;

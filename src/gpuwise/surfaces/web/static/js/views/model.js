@@ -31,8 +31,8 @@ export function mount(root) {
       verdict, numbers, rest),
     card("Memory", memory),
     h("div", { class: "pair" },
-      card("Time per step by op", waterfall, h("p", { class: "note" }, "Teal ops are limited by compute, ochre ops by memory.")),
-      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, at the height of the bandwidth they reach."))),
+      card("Time per step by op", waterfall, h("p", { class: "note" }, "Teal ops are limited by compute, and ochre ops by memory.")),
+      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, where their height shows the bandwidth they reach."))),
     h("section", { class: "card" }, growthTitle, growth),
     card("All classes of ops", ops));
   const shown = async (one, grown, label) => {
@@ -42,7 +42,7 @@ export function mount(root) {
     fill(ops, opTable(one));
     await Promise.all([
       draw(waterfall, `Time per step by class of ops: ${result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
-      draw(roofline, `Roofline of ${gpu.name} with each class of ops`, () => rooflineChart(one)),
+      draw(roofline, `Roofline of ${f.the(gpu.name)} with each class of ops`, () => rooflineChart(one)),
       draw(growth, label, () => grown(one)),
     ]);
   };
@@ -57,7 +57,7 @@ export function mount(root) {
       const one = { answer, result: withCacheApart(answer.results[0]), fit: answer, gpu: sheet.gpus[0], curve };
       verdict.textContent = textSaid(one);
       fill(numbers, textFigures(one));
-      await shown(one, curveChart, "Tokens per second of all users against the time per token, for 1 to 256 users");
+      await shown(one, curveChart, "Total tokens per second against time per token, for 1 to 256 users");
       return;
     }
     const asked = { ...step(state), gpu: [state.gpu] };
@@ -80,28 +80,28 @@ function wordingFold() {
   const { weights, engines } = textChoices();
   return fold("Generate text",
     h("div", { class: "controls" },
-      choice("Weights", "weights", [["", "usual"], ...weights.map((entry) => [entry, entry])]),
-      choice("Engine", "engine", [["", "usual"], ...engines.map((entry) => [entry.name, entry.title])]),
-      amount("Users at once", "users", { placeholder: "1", min: 1, step: 1 }),
-      amount("Tokens in a prompt", "prompt", { placeholder: "512", min: 1, step: 1 }),
-      amount("Tokens in an answer", "output", { placeholder: "256", min: 1, step: 1 })));
+      choice("Weights", "weights", [["", "default"], ...weights.map((entry) => [entry, entry])]),
+      choice("Engine", "engine", [["", "default"], ...engines.map((entry) => [entry.name, entry.title])]),
+      amount("Concurrent users", "users", { placeholder: "1", min: 1, step: 1 }),
+      amount("Prompt tokens", "prompt", { placeholder: "512", min: 1, step: 1 }),
+      amount("Output tokens", "output", { placeholder: "256", min: 1, step: 1 })));
 }
 
 function said({ result, fit, gpu, answer }) {
   const does = result.mode === "train" ? "trains" : "runs";
   const holds = result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}`;
   const largest = fit.max_batch ? `; the largest batch that fits is ${fit.max_batch}` : "";
-  return `${result.gpu} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples per second, limited by ${result.bound}. ${holds}${largest}.`;
+  return `${f.the(result.gpu, true)} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples per second, limited by ${result.bound}. ${holds}${largest}.`;
 }
 
 function figures({ answer, result, fit, gpu }) {
   const own = { ...answer, assumptions: result.assumptions };
   const lanes = Object.entries(result.lanes_s).map(([name, value]) => [`${name} lane`, f.seconds(value)]);
   return facts([
-    ["time per step", num(f.seconds(result.step_s), { title: "Time per step", formula: "the longest lane sets the pace:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}${result.range_basis === "assumed" ? " (assumed, because no such device was measured)" : ", which contains 80% of measurements on GPUs that were not used to fit"}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
+    ["time per step", num(f.seconds(result.step_s), { title: "Time per step", formula: "the longest lane determines the step time:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.seconds(result.step_low_s)} to ${f.seconds(result.step_high_s)}${result.range_basis === "assumed" ? " (assumed, because no similar device was measured)" : ", which contains 80% of measurements on GPUs that were not used in the fit"}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), `${f.seconds(result.step_low_s)} – ${f.seconds(result.step_high_s)}`],
     ["samples per second", num(f.number(result.samples_per_s), { title: "Samples per second", formula: `batch ${result.batch} × ${result.gpu_count} GPU ÷ ${f.seconds(result.step_s)} = ${f.number(result.samples_per_s)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
-    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this one thing becomes a little faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
-    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${gpu.name} in ${result.computes_in}`, answer: own })],
+    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own })],
     ["largest batch", num(fit.max_batch ?? "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch ?? "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `${fit.safe_batch} is safe` : ""],
   ]);
 }
@@ -114,13 +114,13 @@ function memoryBar({ result, gpu, fit }) {
   const sum = known.reduce((total, piece) => total + piece.value, 0);
   const pieces = [...known, { name: "rounding and temporary buffers", value: Math.max(0, used - sum), colour: "var(--grey)" }].map((piece) => ({
     ...piece, text: f.gib(piece.value),
-    shown: num(f.gib(piece.value), { title: `Memory: ${piece.name}`, formula: `${f.number(piece.value)} bytes, ${f.percent(piece.value / used, 1)} of the peak`, rows: [["the peak is at", `${result.memory.peak?.op ?? "–"} (${result.memory.peak?.phase ?? ""}) in ${result.memory.peak?.module || "the model"}`], ["range of the total", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: fit }),
+    shown: num(f.gib(piece.value), { title: `Memory: ${piece.name}`, formula: `${f.number(piece.value)} bytes, ${f.percent(piece.value / used, 1)} of the peak`, rows: [["location of the peak", `${result.memory.peak?.op ?? "–"} (${result.memory.peak?.phase ?? ""}) in ${result.memory.peak?.module || "the model"}`], ["range of the total", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: fit }),
   }));
   const whole = Math.max(have, used) * 1.02;
   const spare = have - used;
   return [
     stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
-    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}: the dashed line is the memory of ${gpu.name}. `, spare >= 0 ? `${f.gib(spare)} are free.` : `It exceeds that by ${f.gib(-spare)}.`),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}. The dashed line marks the memory of ${f.the(gpu.name)}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The model exceeds it by ${f.gib(-spare)}.`),
     key(pieces.filter((piece) => piece.value > used / 1000)),
   ];
 }

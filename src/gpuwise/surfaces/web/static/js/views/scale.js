@@ -11,7 +11,7 @@ export const name = "Scale";
 export const title = "Do more GPUs help?";
 export const uses = ["seq", "precision"];
 
-const NETWORKS = [["", "usual"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
+const NETWORKS = [["", "default"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
 
 const SPLITS = { data: "divide the samples", tensor: "split matrices", pipeline: "split layers", expert: "split experts", sequence: "split the sequence" };
 const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
@@ -42,7 +42,7 @@ export function mount(root) {
     verdict.textContent = said(answer);
     fill(rest, assumptions(answer));
     fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "No plan fits."));
-    fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} per step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "The GPUs exchange nothing."));
+    fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} per step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "The GPUs do not exchange any data."));
     fill(rejected, answer.rejected.length ? points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`))) : h("p", { class: "note" }, "None."));
     curves(asked, several, signal, chart, progress);
   };
@@ -73,11 +73,11 @@ function said(answer) {
 
 function curve(found) {
   const trace = (points, value, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value]), hovertext: points.map((point) => `${point.gpu_count} GPUs: ${f.number(point[value])} samples/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of ideal scaling`), hoverinfo: "text", ...more });
-  const title = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "usual network");
+  const title = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
   const traces = found.map(([network, points], place) => trace(points, "samples_per_s", { name: `${title(network)}, fixed batch`, line: { color: colour(`c${place}`), width: place ? 1.5 : 3 } }));
   const [first] = found;
   if (first?.[1][0]) {
-    if (first[1][0].weak_samples_per_s) traces.push(trace(first[1], "weak_samples_per_s", { name: "batch scaled with the GPUs", line: { color: colour("c0"), dash: "dash", width: 2 } }));
+    if (first[1][0].weak_samples_per_s) traces.push(trace(first[1], "weak_samples_per_s", { name: "batch scaled with GPU count", line: { color: colour("c0"), dash: "dash", width: 2 } }));
     const one = first[1][0].samples_per_s / first[1][0].efficiency_fraction / first[1][0].gpu_count;
     const counts = first[1].map((point) => point.gpu_count);
     traces.push({ type: "scatter", mode: "lines", name: "ideal", x: counts, y: counts.map((count) => count * one), line: { color: colour("muted"), dash: "dot" }, hoverinfo: "skip" });

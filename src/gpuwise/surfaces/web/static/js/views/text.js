@@ -11,9 +11,9 @@ export const withCacheApart = (result) => ({ ...result, memory: { ...result.memo
 
 export function textSaid({ answer, result, gpu }) {
   const told = result.generation;
-  const each = told.users > 1 ? `, ${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)}` : "";
-  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because not all fit` : result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}, with room for ${told.users_fit} requests at once` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}`;
-  return `${result.gpu} writes ${f.number(told.tokens_per_s)} tokens per second with ${answer.model}${each}, and the first one after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
+  const each = told.users > 1 ? ` (${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)})` : "";
+  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}, with room for ${told.users_fit} requests at once` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}`;
+  return `${f.the(result.gpu, true)} generates ${f.number(told.tokens_per_s)} tokens per second with ${answer.model}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
 }
 
 export function textFigures({ answer, result }) {
@@ -23,11 +23,11 @@ export function textFigures({ answer, result }) {
   const rent = (answer.rents ?? [])[0];
   return facts([
     ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
-    ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["a step", f.seconds(result.step_s)], ["between two tokens", "one step, and a share of the prompts of others that are read meanwhile"]], answer: own }), users(told.users)],
-    ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["whole answer", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
+    ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],
+    ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["full response", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
     ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
     ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
-    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost of a million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} to write a million, $${rent.price.input_usd_per_million.toPrecision(3)} to read a million; ${told.prompt} read for ${told.output} written`, rows: [["rented from", `${rent.cloud} at $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented from ${rent.cloud}`],
+    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rented from", `${rent.cloud} at $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented from ${rent.cloud}`],
   ]);
 }
 
@@ -42,7 +42,7 @@ export function curveChart({ curve, result }) {
       trace(told.slice(0, last + 1), { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
       { type: "scatter", mode: "markers", name: "your users", x: [mine.time_per_token_s * 1e3], y: [mine.tokens_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ],
-    x: { title: "milliseconds per token; labels are users", type: "log" },
-    y: { title: "tokens per second of all users", rangemode: "tozero" },
+    x: { title: "milliseconds per token (labels show users)", type: "log" },
+    y: { title: "tokens per second, all users", rangemode: "tozero" },
   };
 }

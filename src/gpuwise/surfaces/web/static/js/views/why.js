@@ -27,7 +27,7 @@ export function mount(root) {
     h("p", { class: "note" }, "Several files are read as the ranks of one run. They do not leave this machine."));
   const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as recorded in the trace", onchange: () => sent && diagnose(sent) });
   const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
-  root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU it was recorded on"), gpu)), status), result);
+  root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
   let asking = null;
   async function diagnose(files) {
     asking?.abort();
@@ -55,13 +55,13 @@ function shown(answer) {
     h("section", { class: "card verdict-card" },
       h("p", { class: "verdict", role: "status" }, answer.verdict),
       facts([
-        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none: the CPU did the work"] : ["unknown", "name it above"])],
+        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none (the work ran on the CPU)"] : ["unknown", "name it above"])],
         ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
-        ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "the time during which anything runs on the GPU ÷ the time of the steps (overlaps count once)", answer })],
+        ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "time during which anything runs on the GPU ÷ step time (overlaps count once)", answer })],
       ]),
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
-    card("Where the time of a step goes", stepBar(answer)),
+    card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
@@ -87,7 +87,7 @@ function stepBar(answer) {
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${found.title}`),
-    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}); fixing it makes training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast; confidence ${found.confidence}.`),
+    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it would make training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
     points(found.evidence),
     h("p", {}, h("strong", {}, "Fix: "), found.remedy),
     h("p", { class: "note" }, `Check: ${found.verify}`));
@@ -96,7 +96,7 @@ function finding(found, place, answer) {
 function rankTable(answer) {
   const slowest = Math.max(...answer.ranks.map((rank) => rank.step_s));
   return table(["", head("file"), "time per step", "busy", "communication", "exposed communication", "data loader"],
-    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["time per step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time during which anything runs on the device ÷ time of the steps"], ["communication", f.seconds(rank.communication_s), "the time of its collectives in a step (overlaps count once)"], ["exposed communication", f.percent(rank.communication_exposed_fraction), "time of collectives during which nothing computes ÷ time of the steps"], ["data loader", f.percent(rank.loader_fraction), "time that its main thread spends in the data loader ÷ time of the steps"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
+    answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["time per step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time during which anything runs on the device ÷ step time"], ["communication", f.seconds(rank.communication_s), "time in collectives per step (overlaps count once)"], ["exposed communication", f.percent(rank.communication_exposed_fraction), "time in collectives during which nothing computes ÷ step time"], ["data loader", f.percent(rank.loader_fraction), "time that the main thread spends in the data loader ÷ step time"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
 }
 
 function timeline(line) {
@@ -106,6 +106,6 @@ function timeline(line) {
       h("div", { class: "lane", role: "img", "aria-label": `${lane.name}: ${lane.spans.length} spans in ${f.seconds(line.step_s)}` },
         lane.spans.map((span) => h("span", { title: `${span.name} (${f.words(span.kind)}): ${f.seconds(span.seconds)}`, style: { left: `${(100 * span.start_s) / line.step_s}%`, width: `${(100 * span.seconds) / line.step_s}%`, background: colourOf(span.kind) } }))))),
     h("ul", { class: "key" }, names.map((kind) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), f.words(kind)))),
-    h("p", { class: "note" }, `A median step of ${f.seconds(line.step_s)}, from left to right. ${line.joined ? `${line.joined} short pieces are merged with their neighbours.` : ""}`),
+    h("p", { class: "note" }, `A step of median length (${f.seconds(line.step_s)}), from left to right. ${line.joined ? `${line.joined} short spans are merged with their neighbours.` : ""}`),
   ];
 }
