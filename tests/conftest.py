@@ -35,6 +35,9 @@ SPREAD = (
 # Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
 LONG = ("accuracy/test_pathologies.py", "architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
 
+# A thread of torch that has no work sleeps, instead of asking for work in a loop: the cores are for the other tests meanwhile.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
 
