@@ -9,6 +9,7 @@ while it runs, the others wait.
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ LONG = ("accuracy/test_pathologies.py", "architecture/", "golden/", "unit/many/"
 
 # A thread of torch that has no work sleeps, instead of asking for work in a loop: the cores are for the other tests meanwhile.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+SELDOM = 100_000  # objects between two looks for garbage, as in the command line
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
@@ -79,6 +81,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: no look for garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(SELDOM)
 
 
 def _group(nodeid: str) -> str:
