@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from commanding import Commands
 from forking import Forker, quick
 
 HERE = Path(__file__).parent
@@ -196,3 +197,14 @@ def quick_captures(request: pytest.FixtureRequest, _forker: Forker) -> Iterator[
     """Captures are forked from a process that has imported torch, but for tests marked `afresh`; tests/forking.py says why."""
     with nullcontext() if request.node.get_closest_marker("afresh") else quick(_forker):
         yield
+
+
+# ---------------------------------------------------------------- commands that need no fresh start
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """Commands are forked from a process that has imported the command line; tests/commanding.py says which."""
+    started = Commands()
+    yield started
+    started.close()
