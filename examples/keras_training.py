@@ -13,7 +13,8 @@ import keras
 import numpy as np
 import torch
 
-STEPS, BATCH, FEATURES = 50, 64, 256
+STEPS = int(os.environ.get("STEPS", "50"))
+BATCH, FEATURES = 64, 256
 torch.set_num_threads(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-STEPS, BATCH, FEATURES = 70, 64, 256
+STEPS = int(os.environ.get("STEPS", "70"))
+BATCH, FEATURES = 64, 256
 torch.set_num_threads(1)
 
 

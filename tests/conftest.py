@@ -4,11 +4,12 @@
 browser, a timeout, a program that sleeps. The tests of a file stay together, so that what a file prepares is prepared once, and
 so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by one. What takes
 longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast something runs here:
-while it runs, the others wait.
+while it runs, the others wait. Those tests are one row at the very beginning, when no other test has to end first.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -19,11 +20,22 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from commanding import Commands
 from forking import Forker, quick
 
 HERE = Path(__file__).parent
 PAGE, WATCH = "page", "watch"  # servers with a browser, and trainings: each folder's tests wait for much of their time
-TOGETHER = {"browser/": PAGE, "unit/web/": PAGE, "unit/watch/": WATCH, "golden/": "golden"}
+ALONE = "alone"
+TOGETHER = {  # the first one that a test begins with
+    "accuracy/test_pathologies.py": ALONE,
+    "unit/watch/test_bench.py::test_this_machine_is_measured_and_predicts": ALONE,
+    "unit/watch/test_examples.py": ALONE,
+    "unit/watch/test_watch_gpu.py": ALONE,
+    "browser/": PAGE,
+    "unit/web/": PAGE,
+    "unit/watch/": WATCH,
+    "golden/": "golden",
+}
 SPREAD = (
     "architecture/test_docs.py",
     "unit/test_plan_command.py",
@@ -33,7 +45,11 @@ SPREAD = (
     "unit/workload/test_script.py",
 )
 # Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
-LONG = ("accuracy/test_pathologies.py", "architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
+LONG = ("architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
+
+# A thread of torch that has no work sleeps, instead of asking for work in a loop: the cores are for the other tests meanwhile.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+SELDOM = 100_000  # objects between two looks for garbage, as in the command line
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("any machine")
@@ -78,18 +94,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: _turn(item.nodeid))
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays until the end: no look for garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(SELDOM)
+
+
 def _group(nodeid: str) -> str:
     """What one process runs, by a name: a test of SPREAD alone, other tests with their file or folder."""
-    place = nodeid.partition("::")[0].removeprefix(f"{HERE.name}/")
+    test = nodeid.removeprefix(f"{HERE.name}/")
+    place = test.partition("::")[0]
     if place in SPREAD:
         return nodeid
-    return next((group for start, group in TOGETHER.items() if place.startswith(start)), place)
+    return next((group for start, group in TOGETHER.items() if test.startswith(start)), place)
 
 
 def _turn(nodeid: str) -> int:
     group = _group(nodeid)
     place = nodeid.removeprefix(f"{HERE.name}/")
-    return 0 if group in (PAGE, WATCH) else 1 if group == nodeid else 2 if place.startswith(LONG) else 3
+    if group in (ALONE, PAGE, WATCH):
+        return 0 if group == ALONE else 1
+    return 2 if group == nodeid else 3 if place.startswith(LONG) else 4
 
 
 # ---------------------------------------------------------------- tests that need the machine for themselves
@@ -171,3 +197,14 @@ def quick_captures(request: pytest.FixtureRequest, _forker: Forker) -> Iterator[
     """Captures are forked from a process that has imported torch, but for tests marked `afresh`; tests/forking.py says why."""
     with nullcontext() if request.node.get_closest_marker("afresh") else quick(_forker):
         yield
+
+
+# ---------------------------------------------------------------- commands that need no fresh start
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """Commands are forked from a process that has imported the command line; tests/commanding.py says which."""
+    started = Commands()
+    yield started
+    started.close()

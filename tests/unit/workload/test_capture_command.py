@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from commanding import Commands
+
 CONTRACT_KEYS = set(
     "model mode precision batch parameters forward_flops backward_flops optimizer_flops ops coverage_fraction unknown_ops "
     "symbolic assumptions data_date".split()
@@ -83,8 +85,8 @@ def test_a_workload_file_is_a_model(tmp_path: Path) -> None:
         (["--input", "x=batch,3"], "uses no inputs; --input cannot"),
     ],
 )
-def test_a_workload_file_keeps_its_settings(option: list[str], says: str, resnet18: Path) -> None:
-    done = run("w.json", *option, folder=resnet18.parent)
+def test_a_workload_file_keeps_its_settings(option: list[str], says: str, resnet18: Path, commands: Commands) -> None:
+    done = commands.run("capture", "w.json", *option, folder=resnet18.parent)
     assert done.returncode == 2
     assert says in done.stderr
 
@@ -144,8 +146,8 @@ def test_assumptions_are_stated() -> None:
         ["none.py"],
     ],
 )
-def test_bad_input_exits_2_with_error_and_hint(arguments: list[str], tmp_path: Path) -> None:
-    done = run(*arguments, folder=tmp_path)
+def test_bad_input_exits_2_with_error_and_hint(arguments: list[str], tmp_path: Path, commands: Commands) -> None:
+    done = commands.run("capture", *arguments, folder=tmp_path)
     assert done.returncode == 2, done.stdout
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
