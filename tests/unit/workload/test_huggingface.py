@@ -8,13 +8,15 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="capturing needs torch")
-pytest.importorskip("transformers", reason="these models are built by transformers")
+if find_spec("transformers") is None:  # not imported before it is needed: it takes long, in every process that collects tests
+    pytest.skip("these models are built by transformers", allow_module_level=True)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
