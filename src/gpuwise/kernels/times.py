@@ -37,11 +37,14 @@ _LIBRARIES = {
     "linear.rate": 1.0,
     "linear.flops_per_clock": 1e5,
     "linear.overlap": 8.0,
+    "linear.narrow": 0.0,
+    "linear.experts": 1.0,
     "linear.ecc": 1.0,
     "linear.apple": 1.0,
     "linear.amd": 1.0,
     "linear.intel": 1.0,
     "attention.cache": 1.0,
+    "attention.expand": 0.0,
 }
 
 
@@ -66,7 +69,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards ta
 
 _COLUMNS = (
     *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
-    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "products16", "flash"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "products16", "sums16", "bytes8", "flash"),
 )
 
 
@@ -106,6 +109,8 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         float(gpu.segment == "desktop"),
         float(gpu.segment in ("workstation", "datacenter") and gpu.memory_type.startswith("GDDR")),
         _FP16_PRODUCTS.get(gpu.architecture.id, 1.0),
+        _sums16(gpu),
+        _bytes8(gpu),
         float(_has_flash(gpu)),
         *(rate for rate, _ in engines),
         *(float(on_matrix) for _, on_matrix in engines),
@@ -167,6 +172,17 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
         return wide, False
     own = peaks.get("vector", {}).get(dtype, 0.0)
     return (own, False) if dtype == "fp64" and own else (max(own, wide), False)
+
+
+def _sums16(gpu: Gpu) -> float:
+    """GeForce cards halve the rate of fp16 products whose sums are kept in fp32, as PyTorch asks for, and not of others."""
+    return max(1.0, gpu.peak_flops_per_s.get("matrix", {}).get("fp16_acc16", 0.0) / _engine(gpu, "fp16")[0])
+
+
+def _bytes8(gpu: Gpu) -> float:
+    """Kernels that round activations to int8 do two of its products for one in fp16 on most chips, and more where fp16 crawls."""
+    best = max(gpu.peak_flops_per_s.get(engine, {}).get("int8", 0.0) for engine in ("matrix", "vector"))
+    return max(1.0, best / 2.0 / _engine(gpu, "fp16")[0])
 
 
 def _maker(gpu: Gpu) -> float:

@@ -155,8 +155,9 @@ class Gpus:
     the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
     `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
     slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth,
-    `products16` what products in fp16 reach of the rate in fp32 where libraries have no good kernels for them, `generation`
-    the place of its generation among `GENERATIONS`.
+    `products16` what products in fp16 reach of the rate in fp32 where libraries have no good kernels for them, `sums16` how many
+    times as fast products in fp16 are that also add up in fp16, `bytes8` the same for products in int8 at half their rate, and
+    `generation` the place of its generation among `GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -183,6 +184,8 @@ class Gpus:
     desktop: Array
     ecc: Array
     products16: Array
+    sums16: Array
+    bytes8: Array
 
     def take(self, which: Sequence[int] | slice) -> Gpus:
         """Some of these GPUs."""

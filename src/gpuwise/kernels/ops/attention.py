@@ -35,6 +35,7 @@ __all__ = ["ATTENTION", "attention"]
 _FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
 _TF32 = dtype_code("tf32")
 _FP32_SCORES = 1.7  # their bytes against those of 16-bit scores, whose softmax runs in fp32: 34 to 20 by counting kernels
+_HALF = 2.0  # bytes of a key or value in 16 bits
 _ROWS = 64.0  # rows of scores one unit works on
 
 
@@ -72,10 +73,17 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     if "rate" in op:  # a step may name a slower kernel than the usual one
         reached = reached * op["rate"]
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
-    return Cost(
-        compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun,
-        memory_s=moved_s(op, gpu, k, np.where(op["q_len"] > 1, 1.0, k["attention.cache"])),
-    )
+    memory = moved_s(op, gpu, k, np.where(op["q_len"] > 1, 1.0, k["attention.cache"]))
+    if k["attention.expand"]:
+        memory = memory + _expanded_s(op, gpu, k)
+    return Cost(compute_s=longer(flops / (reached * filled), flops / powered(gpu, k, reached, matrix)) + begun, memory_s=memory)
+
+
+def _expanded_s(op: Columns, gpu: Gpus, k: Constants) -> Array:
+    """Seconds that software takes in decoding which first copies keys and values for every head that shares them."""
+    shared = (op["kv_heads"] < op["heads"]) & (op["q_len"] == 1)
+    copied = np.where(shared, op["batch"] * op["heads"] * op["kv_len"] * (op["head_dim"] + op["value_dim"]), 0.0)
+    return moved_s({"read": copied * _HALF, "written": copied * _HALF}, gpu, k, k["attention.expand"] / 2.0)
 
 
 def _blocks(op: Columns) -> Array:

@@ -28,12 +28,15 @@ from gpuwise.kernels.types import (
     Signature,
     Sizes,
     Split,
+    dtype_code,
     engine_code,
 )
 
 __all__ = ["LINEAR", "held_columns", "linear"]
 
 _UNPACKED = 1000.0  # FLOPs a clock of a unit that unpacks weights: beyond, the matrix engine does the work, for less energy each
+_BYTES_16 = 2.0
+_FP16, _BF16 = dtype_code("fp16"), dtype_code("bf16")
 _FEW = 8.0  # tokens: up to so many, kernels multiply a vector at a time and work in proportion to them
 
 
@@ -57,12 +60,22 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
     capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
     streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
+    multiplied = matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / (k["linear.rate"] * _narrow(op, gpu, k))
     return Cost(
-        compute_s=longer(matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / k["linear.rate"], capped, 2.0),
+        compute_s=longer(multiplied, capped, 2.0) / np.where(op["experts"] > 1, k["linear.experts"], 1.0),
         memory_s=longer(
             moved_s(each, gpu, k) / (k["linear.bandwidth"] * either(gpu.ecc, k["linear.ecc"], 1.0)), streamed, k["linear.overlap"]
         ),
     )
+
+
+def _narrow(op: Columns, gpu: Gpus, k: Constants) -> Array | float:
+    """How much faster products are in software that adds up in fp16, and that multiplies packed weights in int8."""
+    if not k["linear.narrow"]:
+        return 1.0
+    packed, in_16 = op["width"] < _BYTES_16, (op["dtype"] == _FP16) | (op["dtype"] == _BF16)
+    result: Array = np.where(in_16, np.where(packed, np.maximum(gpu.sums16, gpu.bytes8), gpu.sums16), 1.0)
+    return result
 
 
 def held_columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:

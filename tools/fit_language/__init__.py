@@ -1,0 +1,1 @@
+"""Fits what engines that generate text do to published speeds: `python -m tools.fit_language`."""

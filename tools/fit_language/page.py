@@ -1,0 +1,111 @@
+"""The errors of all engines as a page of the docs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwise.evidence.generation import GenerationRow
+
+from .solve import FOLDS
+
+Array = NDArray[np.float64]
+
+
+def statistics(errors: Array) -> str:
+    """The median, the ninth tenth and the bias of predictions that are off by so much, as logarithms."""
+    off = np.abs(np.exp(errors) - 1.0)
+    return f"{np.median(off):.1%} | {np.quantile(off, 0.9):.1%} | {np.median(np.exp(errors) - 1):+.1%}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A row, and its errors as logarithms: in sample, and for each of `FOLDS`."""
+
+    row: GenerationRow
+    errors: tuple[float, ...]
+
+
+def kendall(tested: Sequence[Tested], fold: int) -> float:
+    """Agreement in the order of GPUs that ran the same thing: pairs in the right order less pairs in the wrong one."""
+    groups = defaultdict(list)
+    for one in tested:
+        row = one.row
+        same = (
+            row.engine.name,
+            row.version,
+            row.shape.name,
+            row.format_name,
+            row.cells["mode"],
+            row.passes,
+            row.gpu_count,
+            row.unit,
+        )
+        groups[same].append((row.value, row.value * math.exp(one.errors[fold]), row.gpu.name))
+    right = wrong = 0
+    for members in groups.values():
+        for (value, guess, gpu), (other, its_guess, its_gpu) in combinations(members, 2):
+            if gpu == its_gpu or value == other:
+                continue
+            if (value - other) * (guess - its_guess) > 0:
+                right += 1
+            else:
+                wrong += 1
+    return (right - wrong) / max(1, right + wrong)
+
+
+def page(tested: Sequence[Tested]) -> str:
+    """The errors as a page of the docs."""
+    head = ("in sample", *FOLDS)
+    lines = [_WORDS.strip(), ""]
+    for phase in ("decode", "prefill"):
+        chosen = [one for one in tested if one.row.cells["mode"] == phase]
+        lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("test", ""), _rule(6)]
+        for fold, name in enumerate(head):
+            lines.append(
+                f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"
+            )
+        for title, key in _GROUPS.items():
+            lines += ["", f"By {title}, with the GPU unseen:", "", _header(title, "rows | "), _rule(6)]
+            groups = defaultdict(list)
+            for one in chosen:
+                groups[key(one.row)].append(one)
+            for name, members in sorted(groups.items()):
+                errors = np.array([one.errors[1] for one in members])
+                lines.append(f"| {name} | {len(members)} | {statistics(errors)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _header(first: str, more: str) -> str:
+    return f"| {first} | {more}median | 90% | bias |" + (" rank correlation (tau) |" if not more else "")
+
+
+def _rule(columns: int) -> str:
+    return "|" + "---|" * (columns - 1)
+
+
+_TITLES = {"decode": "Generating tokens", "prefill": "Reading prompts"}
+_GROUPS: dict[str, Callable[[GenerationRow], str]] = {
+    "engine": lambda row: f"{row.engine.title} {row.version}".strip(),
+    "GPU": lambda row: row.gpu.name,
+    "source": lambda row: row.cells["source"],
+}
+_WORDS = """
+# How accurate are predictions for language models?
+
+`python -m tools.fit_language` writes this page. It compares predicted speeds for text-generation engines with published
+measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of predicted / measured - 1.
+
+Each engine (vLLM, llama.cpp, ...) has only a few constants. The kernel models for GPUs were fitted to training steps, and no row
+on this page was used for them. For vLLM and TensorRT-LLM, kernels that were timed alone on four GPUs also entered the fit; they
+are not scored here. *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out every row for
+one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a single source, so this
+test shows what to expect for an engine without measurements. Several engines were measured only on the A100. When the A100 is
+left out, their constants come from the priors and the kernels alone.
+"""

@@ -1,0 +1,128 @@
+"""The fit of one engine, and what it says of rows that it was fitted without."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuwise.evidence.generation import GenerationRow, predicted_s, predicted_value
+from gpuwise.kernels.times import load_constants
+
+from .kernels import KernelSet
+from .problem import Problem, common_constants, family_constants, problem_of, stack_maker
+
+Array = NDArray[np.float64]
+_NOISE, _HUBER, _ROUNDS, _LEAST_ROWS = 0.08, 1.5, 12, 3
+_KERNEL_NOISE = 0.12  # of a kernel timed alone: two engines differ by as much on one shape
+_SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, which gain by rules that no row states
+
+
+def logs(problem: Problem, theta: Array) -> Array:
+    """The logarithm of what is predicted: for each row in its own unit, then for each kernel in seconds."""
+    values = {name: math.exp(value) for name, value in zip(problem.names, theta, strict=True)}
+    seconds = predicted_s(problem.rows, stack_maker(values))
+    found = [math.log(predicted_value(row, float(time))) for row, time in zip(problem.rows, seconds, strict=True)]
+    return np.concatenate([found, *(np.log(_kernel_s(problem, one, values)) for one in problem.kernels)])
+
+
+def _kernel_s(problem: Problem, one: KernelSet, values: dict[str, float]) -> Array:
+    known = load_constants()
+    own = {**common_constants(values, problem.engine, problem.newest, known), **family_constants(values, one.family)}
+    return one.seconds({**known, **own})
+
+
+def measured_logs(problem: Problem) -> Array:
+    """The logarithm of what was measured, in the same order."""
+    return np.concatenate([[math.log(row.value) for row in problem.rows], *(np.log(one.measured_s) for one in problem.kernels)])
+
+
+def precisions_of(problem: Problem) -> Array:
+    """Rows of one model on one GPU in one format say much the same, so together they count as the root of their number; so do
+    kernels of one kind on one GPU."""
+    rows = problem.rows
+    groups = [(row.cells["source"], row.gpu.name, row.shape.name, row.cells["mode"], row.format_name) for row in rows]
+    counts = Counter(groups)
+    several = [_SPLIT_PROMPT if row.gpu_count > 1 and row.cells["mode"] == "prefill" else 1.0 for row in rows]
+    own = [factor / math.sqrt(counts[group]) for group, factor in zip(groups, several, strict=True)]
+    kernels = [np.full(len(one.measured_s), 1.0 / math.sqrt(len(one.measured_s))) for one in problem.kernels]
+    return np.concatenate([own, *kernels])
+
+
+def _noise_of(problem: Problem) -> Array:
+    kernels = sum(len(one.measured_s) for one in problem.kernels)
+    return np.concatenate([np.full(len(problem.rows), _NOISE), np.full(kernels, _KERNEL_NOISE)])
+
+
+def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) -> Array:
+    """The constants with the least loss, by Levenberg and Marquardt: Huber's of the logarithms, and how far they lie from the
+    priors."""
+    theta = problem.middle if start is None else start.copy()
+    measured, noise = measured_logs(problem), _noise_of(problem)
+    weight, middle, precision = precisions_of(problem), problem.middle, 1.0 / problem.spread**2
+
+    def loss(at: Array, found: Array) -> float:
+        far = np.abs(found - measured) / noise
+        huber = np.where(far < _HUBER, far**2 / 2, _HUBER * far - _HUBER**2 / 2)
+        return float((weight * huber).sum() + 0.5 * (precision * (at - middle) ** 2).sum())
+
+    found = logs(problem, theta)
+    best, damping = loss(theta, found), 1.0
+    for _ in range(rounds):
+        slope = np.stack([(logs(problem, theta + step) - found) / 0.02 for step in 0.02 * np.eye(len(theta))], axis=1)
+        far = np.abs(found - measured) / noise
+        robust = weight * np.minimum(1.0, _HUBER / np.maximum(far, 1e-9)) / noise**2
+        normal = (slope * robust[:, None]).T @ slope
+        gradient = (slope * robust[:, None]).T @ (found - measured) + precision * (theta - middle)
+        gained = 0.0
+        for _ in range(6):
+            matrix = normal + np.diag(precision) + damping * np.diag(np.diag(normal) + 1e-6)
+            trial = theta + np.clip(-np.linalg.solve(matrix, gradient), -1.0, 1.0)
+            there = logs(problem, trial)
+            if loss(trial, there) < best:
+                gained = best - loss(trial, there)
+                theta, found, best, damping = trial, there, loss(trial, there), max(damping / 4, 1e-3)
+                break
+            damping *= 4
+        if gained < 0.05:
+            break
+    return theta
+
+
+Key = Callable[[GenerationRow], tuple[str, ...]]
+
+
+def left_out(problem: Problem, whole: Array, key: Key) -> Array:
+    """Predicted over measured of every row, as logarithms, with the engine fitted without all rows that share a part of its key,
+    and without the kernels of a GPU that is one; where that leaves too few, on the priors alone."""
+    rows, found = problem.rows, np.zeros(len(problem.rows))
+    groups = defaultdict(list)
+    for place, row in enumerate(rows):
+        groups[key(row)].append(place)
+    for parts, places in groups.items():
+        kept = tuple(row for row in rows if not any(one == other for one, other in zip(parts, key(row), strict=True)))
+        kernels = tuple(one for one in problem.kernels if one.gpu.name not in parts)
+        enough = len(kept) >= _LEAST_ROWS or kernels
+        theta = fitted(replace(problem, rows=kept, kernels=kernels), start=whole, rounds=3) if enough else problem.middle
+        tested = replace(problem, rows=tuple(rows[place] for place in places), kernels=())
+        found[places] = logs(tested, theta) - measured_logs(tested)
+    return found
+
+
+FOLDS: dict[str, Key] = {
+    "GPU unseen": lambda row: (row.gpu.name,),
+    "model unseen": lambda row: (row.shape.name,),
+    "GPU and source unseen": lambda row: (row.gpu.name, row.cells["source"]),
+}
+
+
+def errors_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> tuple[Problem, Array, Array]:
+    """An engine's problem, its constants, and the errors of its rows in sample and with each fold, (rows, folds + 1)."""
+    problem = problem_of(rows, kernels)
+    theta = fitted(problem)
+    inside = (logs(problem, theta) - measured_logs(problem))[: len(rows)]
+    return problem, theta, np.array([inside, *(left_out(problem, theta, key) for key in FOLDS.values())]).T
