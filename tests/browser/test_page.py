@@ -65,7 +65,7 @@ def test_options_are_shown_whole_with_their_remarks(page: Page, width: int) -> N
 
 
 def test_cards_out_of_reach_are_grey_and_say_why(page: Page) -> None:
-    page.open(view="choose", model="llama-2-7b", budget="1500", find="rtx 5050")
+    page.open(view="choose", model="llama-2-7b", mode="train", budget="1500", find="rtx 5050")
     rows = page.run("return [...document.querySelectorAll('tr.off')].map((row) => row.innerText)")
     assert rows
     assert all("does not fit: it needs" in row for row in rows)

@@ -43,6 +43,16 @@ def test_a_model_that_is_known_by_its_sizes_alone_can_be_asked_for(page: Page) -
     assert page.complaints() == []
 
 
+def test_a_language_model_trains_where_that_is_chosen(page: Page) -> None:
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090")
+    assert "tokens per second with llama-3-8b" in page.verdict
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", mode="train")
+    assert "samples per second" in page.verdict
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", precision="bf16")
+    assert "samples per second" in page.verdict
+    assert page.complaints() == []
+
+
 def test_a_model_without_words_is_not_offered_any(page: Page) -> None:
     page.open(view="model", model="resnet50", gpu="RTX 4090")
     assert page.run(f"return {FOLD}.hidden")
@@ -50,7 +60,7 @@ def test_a_model_without_words_is_not_offered_any(page: Page) -> None:
 
 
 def test_the_fold_asks_for_text(page: Page) -> None:
-    page.open(view="model", model="llama-3-8b", gpu="RTX 4090")
+    page.open(view="model", model="gpt2-xl", gpu="RTX 4090")
     assert "samples per second" in page.verdict
     page.run(
         "const field = document.querySelector('[name=engine]'); field.value = 'vllm'; field.dispatchEvent(new Event('change'))"

@@ -12,7 +12,7 @@ from gpuwise.surfaces.cli.app import app
 QUESTIONS = {
     "which": ["which"],
     "which with a budget": ["which", "--budget", "2500", "--model", "bert-large", "--have", "GTX 1080 Ti"],
-    "which for a large model": ["which", "--budget", "1500", "--model", "llama-2-7b"],
+    "which for a large model": ["which", "--budget", "1500", "--model", "llama-2-7b", "--mode", "train"],
     "cost": ["cost", "--gpu", "RTX 4090", "--gpus", "2", "--cloud", "vast", "--resale", "1200", "--hours-per-week", "40"],
     "cost of a job": ["cost", "--gpu", "RTX 3090", "--model", "resnet50", "--samples", "1e6"],
     "build": ["build", "--gpu", "4x RTX 3090", "--psu", "1600"],
@@ -24,7 +24,8 @@ QUESTIONS = {
     "matters": ["matters"],
     "tune batch": ["tune", "batch", "resnet50", "--gpu", "RTX 3090"],
     "tune power": ["tune", "power", "resnet50", "--gpu", "RTX 3090"],
-    "fit": ["fit", "llama-2-7b", "--gpu", "RTX 3090"],
+    "fit": ["fit", "llama-2-7b", "--mode", "train", "--gpu", "RTX 3090"],
+    "fit of text": ["fit", "llama-2-7b", "--gpu", "RTX 3090"],
     "compare": ["compare", "RTX 3090", "RTX 4070 Ti"],
     "compare sets": ["compare", "2x RTX 3090", "RTX 4090"],
     "predict": ["predict", "resnet50", "--gpu", "RTX 3090"],

@@ -154,7 +154,9 @@ def test_where_no_card_wins_throughout_the_first_line_counts() -> None:
 
 
 def test_what_fits_neither_is_said_first() -> None:
-    assert gpuwise.compare(["GTX 960M", "GTX 950M"], model=["llama-2-7b"]).verdict.startswith("None of these workloads fits on")
+    assert gpuwise.compare(["GTX 960M", "GTX 950M"], model=["llama-2-7b"], mode="train").verdict.startswith(
+        "None of these workloads fits on"
+    )
 
 
 def test_a_pair_that_could_have_a_bridge_is_told_to_have_none() -> None:

@@ -139,7 +139,7 @@ def test_a_gpu_offered_instead_can_be_bought_or_is_said_to_be_rented(
 ) -> None:
     monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
     offered = {}
-    for answered in (overflowing, gpuwise.fit(model="llama-2-7b", gpu=["RTX 3090"])):
+    for answered in (overflowing, gpuwise.fit(model="llama-2-7b", mode="train", gpu=["RTX 3090"])):
         found = answered.results[0]
         offered |= {rung.gpu: rung.title for rung in found.advice.remedies if rung.name == "bigger-gpu"}
     segments = {name: load_catalog().find(name).gpu.segment for name in offered}

@@ -100,7 +100,7 @@ def test_temporaries_of_the_update_are_not_called_activations() -> None:
 
 
 def test_a_large_model_is_made_to_fit_as_people_do() -> None:
-    ladder = said("fit", "llama-3-8b", "--gpu", "RTX 4090")["ladder"]
+    ladder = said("fit", "llama-3-8b", "--mode", "train", "--gpu", "RTX 4090")["ladder"]
     assert [rung["name"] for rung in ladder] == ["qlora", "checkpoint"]
 
 

@@ -181,7 +181,7 @@ def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_sai
 
 
 def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() -> None:
-    answer = asked("--model", "llama-2-7b")
+    answer = asked("--model", "llama-2-7b", "--mode", "train")
     assert "llama-2-7b runs with LoRA adapters (full training needs 142 GiB, " in answer["verdict"]
     assert all(option["jobs"][0]["way"] == "lora" for option in answer["options"])
     assert all(any("with LoRA adapters" in reason for reason in option["reasons"]) for option in answer["options"])

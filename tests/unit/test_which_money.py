@@ -28,7 +28,8 @@ def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         {"model": ["resnet50"]},
         {"model": ["llama-2-7b"]},
-        {"model": ["llama-2-13b"]},
+        {"model": ["llama-2-7b"], "mode": "train"},
+        {"model": ["llama-2-13b"], "mode": "train"},
         {"model": ["resnet50"], "hours_per_week": 2.0},
         {"model": ["resnet50"], "hours_per_week": 60.0},
         {"model": ["resnet50"], "have": ["RTX 3090"]},
@@ -126,7 +127,7 @@ def test_nothing_in_time_names_the_fastest() -> None:
 
 
 def test_nothing_that_fits_says_what_is_needed() -> None:
-    verdict = asked("--model", "llama-2-70b", "--buy", "--vendor", "intel")["verdict"]
+    verdict = asked("--model", "llama-2-70b", "--mode", "train", "--buy", "--vendor", "intel")["verdict"]
     assert "Nothing fits" in verdict
     assert "GiB" in verdict
 

@@ -107,8 +107,11 @@ def test_the_task_of_serving_is_text() -> None:
     assert all(isinstance(pace, TextPace) for pace in best(answer).run.paces)
 
 
-def test_training_stays_a_step() -> None:
-    assert "tokens/s" not in which(model="llama-3-8b", budget=2000).verdict
+def test_a_language_model_generates_unless_an_option_trains_it() -> None:
+    assert "tokens/s" in which(model="llama-3-8b", budget=2000).verdict
+    assert "tokens/s" not in which(model="llama-3-8b", mode="train", budget=2000).verdict
+    assert "tokens/s" not in which(model="llama-3-8b", optimizer="adamw", budget=2000).verdict
+    assert "tokens/s" not in which(model="gpt2", budget=2000).verdict
 
 
 # ---------------------------------------------------------------- what is printed and refused

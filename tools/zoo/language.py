@@ -1,4 +1,7 @@
-"""Language and speech models of Hugging Face transformers, from the hyper-parameters in gpuwise's own table; and GPT-3."""
+"""Language and speech models of Hugging Face transformers, from the hyper-parameters in gpuwise's own table; and GPT-3.
+
+A decoder that has the sizes of one listed here (an instruct or coder version, a distilled one) needs no row: the zoo finds it.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,40 @@ qwen2.5-7b     Qwen/Qwen2.5-7B                  qwen     1 2048 Qwen2.5-7B     q
 qwen2.5-14b    Qwen/Qwen2.5-14B                 qwen     1 2048 Qwen2.5-14B    qwen-14b
 qwen2.5-32b    Qwen/Qwen2.5-32B                 qwen     1 2048 Qwen2.5-32B    qwen-32b
 qwen2.5-72b    Qwen/Qwen2.5-72B                 qwen     1 2048 Qwen2.5-72B    qwen-72b
+qwen3-0.6b     Qwen/Qwen3-0.6B                  qwen     4 2048 Qwen3-0.6B
+qwen3-1.7b     Qwen/Qwen3-1.7B                  qwen     2 2048 Qwen3-1.7B
+qwen3-4b       Qwen/Qwen3-4B                    qwen     1 2048 Qwen3-4B
+qwen3-8b       Qwen/Qwen3-8B                    qwen     1 2048 Qwen3-8B
+qwen3-14b      Qwen/Qwen3-14B                   qwen     1 2048 Qwen3-14B
+qwen3-32b      Qwen/Qwen3-32B                   qwen     1 2048 Qwen3-32B
+qwen3-30b-a3b  Qwen/Qwen3-30B-A3B               qwen     1 2048 Qwen3-30B-A3B
+deepseek-r1-distill-qwen-1.5b deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B qwen 2 2048 DeepSeek-R1-Distill-Qwen-1.5B
+gemma-2b       google/gemma-2b                  gemma    1 2048 Gemma-2B
+gemma-7b       google/gemma-7b                  gemma    1 2048 Gemma-7B
+gemma-2-2b     google/gemma-2-2b                gemma    1 2048 Gemma-2-2B
+gemma-2-9b     google/gemma-2-9b                gemma    1 2048 Gemma-2-9B
+gemma-2-27b    google/gemma-2-27b               gemma    1 2048 Gemma-2-27B
+gemma-3-270m   google/gemma-3-270m              gemma    8 2048 Gemma-3-270M
+gemma-3-1b     google/gemma-3-1b-it             gemma    4 2048 Gemma-3-1B
+gemma-3-4b     google/gemma-3-4b-it             gemma    1 2048 Gemma-3-4B
+gemma-3-12b    google/gemma-3-12b-it            gemma    1 2048 Gemma-3-12B
+gemma-3-27b    google/gemma-3-27b-it            gemma    1 2048 Gemma-3-27B
+phi-3-mini     microsoft/Phi-3.5-mini-instruct  phi      1 2048 Phi-3-mini     phi-3.5-mini
+phi-3-medium   microsoft/Phi-3-medium-4k-instruct phi    1 1024 Phi-3-medium
+phi-4          microsoft/phi-4                  phi      1 2048 Phi-4
+phi-4-mini     microsoft/Phi-4-mini-instruct    phi      1 2048 Phi-4-mini
+mistral-7b-v0.3 mistralai/Mistral-7B-v0.3       mistral  1 4096 Mistral-7B-v0.3
+mistral-nemo   mistralai/Mistral-Nemo-Instruct-2407 mistral 1 4096 Mistral-Nemo-12B
+mistral-small-24b mistralai/Mistral-Small-24B-Instruct-2501 mistral 1 4096 Mistral-Small-24B
+olmo-2-7b      allenai/OLMo-2-1124-7B           olmo     1 2048 OLMo-2-7B
+olmo-2-13b     allenai/OLMo-2-1124-13B          olmo     1 2048 OLMo-2-13B
+granite-3-2b   ibm-granite/granite-3.3-2b-instruct granite 1 4096 Granite-3-2B
+granite-3-8b   ibm-granite/granite-3.3-8b-instruct granite 1 4096 Granite-3-8B
+smollm2-135m   HuggingFaceTB/SmolLM2-135M       smollm   8 2048 SmolLM2-135M
+smollm2-360m   HuggingFaceTB/SmolLM2-360M       smollm   4 2048 SmolLM2-360M
+smollm2-1.7b   HuggingFaceTB/SmolLM2-1.7B       smollm   1 2048 SmolLM2-1.7B
+smollm3-3b     HuggingFaceTB/SmolLM3-3B         smollm   1 2048 SmolLM3-3B
+gpt-oss-20b    openai/gpt-oss-20b               gpt-oss  1 2048 gpt-oss-20B
 """
 _SPEECH = """
 whisper-tiny   openai/whisper-tiny              whisper 16  448 Whisper-tiny
@@ -126,10 +163,9 @@ def _longest(model: str) -> int | None:
 
 def _subject(model: str, wish: Wish, seq: int) -> Subject:
     settings = Settings(mode=wish.mode, precision=wish.precision)
-    found: Any = huggingface.subject(Request(model=model, phase=wish.phase, settings=settings))
-    if wish.phase and found.seq is not None:
-        found = replace(found, seq=min(_CONTEXT, seq), batch=1)
-    return found
+    length = min(_CONTEXT, seq) if wish.phase else seq  # sliding windows are captured on the side where this length is
+    found: Any = huggingface.subject(Request(model=model, phase=wish.phase, seq=length, settings=settings))
+    return replace(found, batch=1) if wish.phase and found.seq is not None else found
 
 
 def _gpt3(name: str, layers: str, width: str, heads: str, published: str, title: str, *aliases: str) -> Model:

@@ -170,6 +170,14 @@ def unknown(model: str) -> GpuwiseError:
     """What is said of a name that no source has."""
     if Path(model).exists():
         return _not_a_model(Path(model))
+    from gpuwise.workload.language.find import known_id  # reads tables that other models do not need
+
+    if hub := known_id(model):
+        return BadValue(
+            f"'{model}' is known for generating text only, not for training or for a step of a given batch",
+            looked_in=f"the {len(zoo.names())} models whose steps are included",
+            hint=f"use `--mode infer` without options of a step, or `hf:{hub}`, which captures the model with PyTorch",
+        )
     typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)
     meant = "did you mean " + either(f"`{name}`" for name in near) + "? " if near else ""

@@ -33,7 +33,7 @@ def test_a_curve_is_answered_with_all_its_points() -> None:
 
 
 def test_questions_about_steps_still_take_included_models_only() -> None:
-    status, told = asked("fit", model="Qwen/Qwen3-14B", gpu=["RTX 4090"])
+    status, told = asked("fit", model="Qwen/Qwen3-235B-A22B", gpu=["RTX 4090"])
     assert status == 400
     assert "unknown model" in told["error"]
 

@@ -104,6 +104,22 @@ def test_graphs_survive_packing(several: list[Workload]) -> None:
         assert _same(unpack(data, number, "a file"), workload)
 
 
+def _layered(count: int) -> Workload:
+    """A forward pass of equal layers, each of two ops, and a backward pass in the other order that reads what they made."""
+    op = Op("elementwise", "add", "fp32", (1,), {}, (0, 0), (0,))
+    made = [Buffer(0, 4, call, 4 * count) for call in range(4 * count)]
+    forward = [Call(0, 0, 0, (number, 0), (number + 1,)) for number in range(2 * count)]
+    backward = [Call(0, 1, 0, (2 * count + step, 2 * count - step), (2 * count + step + 1,)) for step in range(2 * count)]
+    return _workload(((), (0,)), (TensorSpec("fp32", 1),), (op,), forward + backward, [Buffer(0, 0, 0, 4 * count), *made])
+
+
+def test_ten_times_the_layers_cost_hardly_more() -> None:
+    few, many = _layered(20), _layered(200)
+    packed = pack([graph_of(many)])
+    assert _same(unpack(packed, 0, "a file"), many)
+    assert len(packed) < 1.25 * len(pack([graph_of(few)]))
+
+
 @given(workloads(), st.binary(max_size=30), st.floats(0, 1))
 def test_damage_never_ends_in_another_error(workload: Workload, noise: bytes, where: float) -> None:
     data = pack([graph_of(workload)])

@@ -19,7 +19,9 @@ class CompareOptions:
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="GPU GPU...", least=1, most=8)] = field(kw_only=False)
     model: Annotated[Names, Option(help="Compare on this model instead of the common jobs; may be repeated.")] = ()
-    mode: Annotated[str, Option(help="The mode for --model: train (the default) or infer.")] = ""
+    mode: Annotated[
+        str, Option(help="The mode for --model: train or infer (by default, language models generate text and others train).")
+    ] = ""
     precision: Annotated[str, Option(help="The precision for --model (default: the best for each GPU).")] = ""
     batch: Batch = None
     weights: Weights = ""

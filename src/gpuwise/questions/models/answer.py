@@ -11,6 +11,7 @@ from gpuwise.core.errors import UnknownName
 from gpuwise.hardware import tables
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.face import face
+from gpuwise.questions.models.listing import Listed, listed_models
 from gpuwise.questions.models.options import ModelsOptions
 from gpuwise.workload.store import zoo
 
@@ -19,12 +20,12 @@ __all__ = ["ModelsAnswer", "answer", "models"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsAnswer(Shown):
-    """Models of the zoo, by family."""
+    """Models by family."""
 
     TEXT: ClassVar[str] = "questions.models.text.render"
 
     search: str
-    models: tuple[zoo.Entry, ...]
+    models: tuple[Listed, ...]
     data_date: date
 
     def to_dict(self) -> dict[str, Any]:
@@ -32,17 +33,18 @@ class ModelsAnswer(Shown):
         return {
             "models": [
                 {
-                    "name": entry.name,
-                    "title": entry.title,
-                    "family": entry.family,
-                    "aliases": list(entry.aliases),
-                    "parameters": entry.parameters,
-                    "batch": entry.batch,
-                    "seq": entry.seq,
-                    "image": entry.image,
-                    "generates": _generates(entry),
+                    "name": model.name,
+                    "title": model.title,
+                    "family": model.family,
+                    "aliases": list(model.aliases),
+                    "parameters": model.parameters,
+                    "batch": model.batch,
+                    "seq": model.seq,
+                    "image": model.image,
+                    "trains": model.trains,
+                    "generates": model.generates,
                 }
-                for entry in self.models
+                for model in self.models
             ],
             "assumptions": [],
             "data_date": self.data_date.isoformat(),
@@ -52,7 +54,8 @@ class ModelsAnswer(Shown):
 def answer(options: ModelsOptions, progress: Callable[[str], None] = lambda text: None) -> ModelsAnswer:
     """All models, or those that match the search."""
     wanted = options.search.strip().lower()
-    found = tuple(entry for entry in zoo.entries().values() if wanted in _searched(entry))
+    every = listed_models()
+    found = tuple(model for model in every if wanted in _searched(model))
     if not found:
         near = ", ".join(zoo.close(options.search))
         hint = (
@@ -60,17 +63,12 @@ def answer(options: ModelsOptions, progress: Callable[[str], None] = lambda text
             if near
             else "`gpuwise models` lists all included models; use `hf:ID` or `timm:NAME` for others"
         )
-        raise UnknownName(f"no model matches '{options.search}'", looked_in=f"{len(zoo.entries())} included models", hint=hint)
+        raise UnknownName(f"no model matches '{options.search}'", looked_in=f"{len(every)} included models", hint=hint)
     return ModelsAnswer(search=options.search, models=found, data_date=tables.data_date())
 
 
-def _searched(entry: zoo.Entry) -> str:
-    return " ".join((entry.name, entry.title, entry.family, *entry.aliases)).lower()
-
-
-def _generates(entry: zoo.Entry) -> bool:
-    """Whether it generates text, so that `--phase prefill` and `decode` apply."""
-    return any(stored.phase for stored in entry.graphs)
+def _searched(model: Listed) -> str:
+    return " ".join((model.name, model.title, model.family, *model.aliases)).lower()
 
 
 models = face(ModelsOptions, answer)

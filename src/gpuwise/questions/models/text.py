@@ -5,19 +5,20 @@ from __future__ import annotations
 from itertools import groupby
 
 from gpuwise.questions.models.answer import ModelsAnswer
+from gpuwise.questions.models.listing import Listed
 from gpuwise.render.text import WIDTH, Column, bold, table, wrapped
-from gpuwise.workload.store.zoo import Entry
 
 __all__ = ["render"]
 
 _FEW = 16  # models that are listed one by one in a brief answer
+_FOUND = 64  # the same where they were searched for
 
 
 def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """A row for each model; where there are many, a line for each family."""
     count = f"{len(answer.models)} {'model' if len(answer.models) == 1 else 'models'}"
     head = bold(f"{count} included" + (f" that match '{answer.search}'" if answer.search else ""), colour=colour)
-    if verbose or len(answer.models) <= _FEW:
+    if verbose or len(answer.models) <= (_FOUND if answer.search else _FEW):
         return f"{head}\n\n{_rows(answer.models, width, colour)}"
     families = [(name, list(found)) for name, found in groupby(answer.models, key=lambda entry: entry.family)]
     columns = [
@@ -33,11 +34,12 @@ def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = Fal
     return f"{head}\n\n{table(kept, width=width or WIDTH, colour=colour)}\n\n{note}"
 
 
-def _rows(entries: tuple[Entry, ...], width: int | None, colour: bool) -> str:
+def _rows(entries: tuple[Listed, ...], width: int | None, colour: bool) -> str:
     columns = [
         Column(title="model", cells=[entry.name for entry in entries], right=False),
         Column(title="parameters", cells=[_millions(entry.parameters) for entry in entries]),
-        Column(title="batch", cells=[str(entry.batch) for entry in entries]),
+        Column(title="for", cells=[entry.uses for entry in entries], right=False),
+        Column(title="batch", cells=[str(entry.batch or "") for entry in entries]),
         Column(title="input", cells=[_input(entry) for entry in entries], right=False),
         Column(title="what it is", cells=[entry.title for entry in entries], right=False, drop=1),
     ]
@@ -48,7 +50,7 @@ def _millions(count: int) -> str:
     return f"{count / 1e9:.1f} B" if count >= 1e9 else f"{count / 1e6:.1f} M"
 
 
-def _input(entry: Entry) -> str:
+def _input(entry: Listed) -> str:
     if entry.image is not None:
         return f"{entry.image} pixels"
     return f"{entry.seq} tokens" if entry.seq is not None else ""

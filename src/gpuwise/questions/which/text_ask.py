@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.text.ask import language_shape
+from gpuwise.questions.common.text.ask import generates_unasked, language_shape
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.step.time.engines import find_engine
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import find_cache, find_format
-from gpuwise.workload.store import zoo
 
 __all__ = ["text_asked", "text_job"]
 
@@ -57,9 +56,8 @@ def _is_plain(options: WhichOptions) -> bool:
 
 
 def _writes(model: str, mode: str) -> bool:
-    """Whether a model generates text unless it is told otherwise: in inference, or where only its sizes are known."""
-    known = ":" in model or zoo.has(model) or model.endswith((".py", ".gz"))
-    return (mode == "infer" or not known) and language_shape(model) is not None
+    """Whether a model generates text: in inference, or where it does so unasked."""
+    return language_shape(model) is not None if mode == "infer" else generates_unasked(model)
 
 
 def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> TextAsked:

@@ -21,6 +21,7 @@ from gpuwise.advise.jobs import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.questions.common.text.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.step.time.engines import engines
@@ -165,10 +166,13 @@ def _add_choices(app: FastAPI) -> None:
 
 
 def _text() -> dict[str, Any]:
-    """What can be chosen where a language model generates text: those of the zoo, others by their sizes, formats and engines."""
-    included = [name for entry in zoo.entries().values() for name in (entry.name, *entry.aliases)]
+    """What can be chosen where a language model generates text: those of the zoo, and which of these train unless told otherwise;
+    others by their sizes, formats and engines."""
+    every = [name for entry in zoo.entries().values() for name in (entry.name, *entry.aliases)]
+    included = [name for name in every if is_known_name(name)]
     return {
-        "included": [name for name in included if is_known_name(name)],
+        "included": included,
+        "trained": [name for name in included if not generates_unasked(name)],
         "models": list(known_names()),
         "weights": list(FORMATS),
         "engines": [{"name": engine.name, "title": engine.title} for engine in engines().values()],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,12 +19,14 @@ from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.names import key_of, shorter, without_sizes
 from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["find_shape", "is_known_name", "known_names"]
+__all__ = ["find_shape", "is_known_name", "known_id", "known_names", "named_shape", "twin_of"]
 
 _KEPT = 256
 # Models with layers that keep a state of fixed size, by the names they have.
 _RECURRENT = re.compile(r"nemotron[\W_]*(?:h|3|nano)|mamba|jamba|zamba|rwkv|qwen3[\W_]*next|falcon[\W_]*h1|granite[\W_]*4|lfm2")
 _FILES = (".json", ".gguf", ".py", ".gz")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_WORDS = 64  # tables of words are often filled up to a multiple of this
 _NEAR = 0.1  # a name that says another count of parameters than the model has by more than this means another model
 
 
@@ -47,6 +50,33 @@ def is_known_name(name: str) -> bool:
     if "/" in name:
         return name.lower() in {row.lower() for row in _configs()}
     return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
+
+
+def known_id(name: str) -> str:
+    """What the model of this name is called in our tables, mostly its id on the Hugging Face Hub; empty where it is in none.
+    An id of somebody else, such as unsloth/Qwen3-8B, stands for the model that it is named after."""
+    if is_known_name(name) or (_HUB_ID.fullmatch(name) and not name.endswith(_FILES)):
+        return _row_of(name) or ""
+    return ""
+
+
+def named_shape(name: str) -> LanguageShape | None:
+    """The sizes of a model of our tables, by name alone; None where it is in none."""
+    return _shape_of_row(row) if (row := known_id(name)) else None
+
+
+def twin_of(name: str) -> tuple[str, LanguageShape] | None:
+    """What models of our tables have in common that take the same step: their type, and their sizes but for what hardly changes
+    a step: a few words more, the width of an MLP that no layer has, the longest context, and how far layers look back. None where
+    the name is in no table."""
+    row = known_id(name)
+    if not row:
+        return None
+    shape = _shape_of_row(row)
+    words = -(-shape.vocabulary // _WORDS) * _WORDS
+    dense = shape.intermediate if shape.routed_layers < shape.layers else 0
+    same = replace(shape, name="", vocabulary=words, intermediate=dense, context=0, window=0, window_layers=0)
+    return _configs()[row]["model_type"], same
 
 
 def known_names() -> tuple[str, ...]:

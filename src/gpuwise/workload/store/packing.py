@@ -1,7 +1,7 @@
 """Packs the graphs of one model into a small file and back: gzipped JSON, column by column.
 
-A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place
-of the last op of that name, and a buffer as its difference from what its first writer and its last reader let
+A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place of
+the same op a layer before (see `sequences`), and a buffer as its difference from what its first writer and its last reader let
 expect. A hundred equal layers then cost hardly more than two.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -19,12 +19,24 @@ from gpuwise.core.errors import BadFile
 from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.edit import Graph, slots, spread
 from gpuwise.workload.model.types import DTYPE_BYTES, AttrValue, Ints, Op, TensorSpec, ints
+from gpuwise.workload.store.sequences import (
+    as_array,
+    changes,
+    cut,
+    lags_of,
+    plain,
+    steps,
+    unchanged,
+    unstepped,
+    unstepped_in_order,
+)
 
 __all__ = ["VERSION", "pack", "unpack"]
 
-VERSION = 1
+VERSION = 2
 _DTYPES = tuple(DTYPE_BYTES)
 _PLACES = 1 << 16  # more than any op has operands
+_MANY = 16  # operands of one op, more than those of a layer's
 _ACTIVATION, _TEMPORARY = 4, 5  # rows of CATEGORIES
 
 
@@ -42,6 +54,7 @@ class _Columns(msgspec.Struct, kw_only=True):
     phases: tuple[int, int, int]
     call_ops: list[int]
     call_modules: list[int]
+    lags: list[int]
     refs: list[int]
     buffer_tensors: list[int]
     buffer_categories: list[int]
@@ -87,19 +100,22 @@ class _Packer:
     def columns(self, graph: Graph) -> _Columns:
         modules = ints(self.modules.setdefault(name, len(self.modules)) for name in graph.modules)
         call_modules = modules[graph.module_of]
+        kinds = _kinds(graph.ops, graph.op_of, graph.phase_counts)
+        lags = lags_of(graph.refs, kinds)
         return _Columns(
-            dims=[_plain(row) for row in graph.dims],
+            dims=[plain(row) for row in graph.dims],
             product_lengths=[len(product) for product in graph.products],
-            product_dims=_steps(dim for product in graph.products for dim in product),
+            product_dims=steps(dim for product in graph.products for dim in product),
             tensor_dtypes=[_DTYPES.index(tensor.dtype) for tensor in graph.tensors],
-            tensor_products=_steps(tensor.elements for tensor in graph.tensors),
+            tensor_products=steps(tensor.elements for tensor in graph.tensors),
             op_heads=[self._head(op) for op in graph.ops],
-            op_sizes=_steps(size for op in graph.ops for size in op.sizes),
-            op_tensors=_steps(tensor for op in graph.ops for tensor in (*op.reads, *op.writes)),
+            op_sizes=steps(size for op in graph.ops for size in op.sizes),
+            op_tensors=steps(tensor for op in graph.ops for tensor in (*op.reads, *op.writes)),
             phases=graph.phase_counts,
-            call_ops=_steps(graph.op_of.tolist()),
+            call_ops=steps(graph.op_of.tolist()),
             call_modules=np.diff(call_modules, prepend=0).tolist(),
-            refs=_changes(graph.refs, _contexts(graph.ops, graph.op_of)).tolist(),
+            lags=lags,
+            refs=changes(graph.refs, kinds, lags).tolist(),
             trained=[
                 (np.diff(weights, prepend=0).tolist(), np.diff(gradients, prepend=0).tolist())
                 for weights, gradients in graph.trained
@@ -145,27 +161,27 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
 
 def _graph(page: _Page, columns: _Columns) -> Graph:
     ops = _ops(page, columns)
-    op_of = _unsteps_in_order(_array(columns.call_ops))
-    modules = np.cumsum(_array(columns.call_modules))
+    op_of = unstepped_in_order(as_array(columns.call_ops))
+    modules = np.cumsum(as_array(columns.call_modules))
     used = np.flatnonzero(np.bincount(modules))
     bare = Graph(
         dims=columns.dims,
-        products=_cut(_unsteps(columns.product_dims), columns.product_lengths),
+        products=cut(unstepped(columns.product_dims), columns.product_lengths),
         tensors=[
             TensorSpec(page.dtypes[dtype], product)
-            for dtype, product in zip(columns.tensor_dtypes, _unsteps(columns.tensor_products), strict=True)
+            for dtype, product in zip(columns.tensor_dtypes, unstepped(columns.tensor_products), strict=True)
         ],
         ops=ops,
         modules=tuple(page.modules[row] for row in used.tolist()),
         op_of=op_of,
         phase_counts=columns.phases,
         module_of=np.searchsorted(used, modules),
-        refs=_unchanges(_array(columns.refs), _contexts(ops, op_of)),
-        tensor_of=_array(()),
-        category_of=_array(()),
-        born=_array(()),
-        died=_array(()),
-        trained=tuple((np.cumsum(_array(weights)), np.cumsum(_array(gradients))) for weights, gradients in columns.trained),
+        refs=unchanged(as_array(columns.refs), _kinds(ops, op_of, columns.phases), columns.lags),
+        tensor_of=as_array(()),
+        category_of=as_array(()),
+        born=as_array(()),
+        died=as_array(()),
+        trained=tuple((np.cumsum(as_array(weights)), np.cumsum(as_array(gradients))) for weights, gradients in columns.trained),
     )
     return _with_buffers(bare, columns)
 
@@ -174,7 +190,7 @@ def _ops(page: _Page, columns: _Columns) -> list[Op]:
     attrs: list[dict[str, AttrValue]] = [
         {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in page.attrs
     ]
-    sizes, tensors = _unsteps(columns.op_sizes), _unsteps(columns.op_tensors)
+    sizes, tensors = unstepped(columns.op_sizes), unstepped(columns.op_tensors)
     ops, size, tensor = [], 0, 0
     for row in columns.op_heads:
         kind, name, dtype, attr, reads, writes = page.heads[row]
@@ -187,15 +203,15 @@ def _ops(page: _Page, columns: _Columns) -> list[Op]:
 
 
 def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
-    written = _array(columns.buffer_tensors)
+    written = as_array(columns.buffer_tensors)
     first, made, last = _expected(graph, len(written))
     other = written != 0
     tensor_of = np.where(other, 0, made)
     tensor_of[other] = np.cumsum((written[other] - 1) // 2)
-    born = first + _array(columns.buffer_born)
-    late = _array(columns.buffer_died)
+    born = first + as_array(columns.buffer_born)
+    late = as_array(columns.buffer_died)
     died = np.where(late == 0, len(graph.op_of), np.maximum(last, born) + late - 1)
-    category = _array(columns.buffer_categories)
+    category = as_array(columns.buffer_categories)
     expected = _category_expected(born, died, graph.phase_counts[0])
     return replace(graph, tensor_of=tensor_of, category_of=np.where(category < 0, expected, category), born=born, died=died)
 
@@ -218,81 +234,14 @@ def _category_expected(born: Ints, died: Ints, forward: int) -> Ints:
     return np.where((born < forward) & (died > forward), _ACTIVATION, _TEMPORARY)
 
 
-def _contexts(ops: Sequence[Op], op_of: Ints) -> Ints:
-    """References are alike that stand in the same place of ops of the same name."""
+def _kinds(ops: Sequence[Op], op_of: Ints, phases: Sequence[int]) -> Ints:
+    """References are alike that stand in the same place of ops of the same name, in the same phase of the step; and all of an op
+    that takes many, such as one that updates every weight."""
     names: dict[str, int] = {}
     named = ints(names.setdefault(op.name, len(names)) for op in ops)
     arity = ints(len(op.reads) + len(op.writes) for op in ops)
     place = np.arange(arity.sum()) - np.repeat(np.cumsum(arity) - arity, arity)
-    found: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
-    return found
-
-
-# ---------------------------------------------------------------- number sequences
-
-
-def _array(values: Sequence[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
-
-
-def _plain(values: Iterable[float]) -> list[float]:
-    return [int(value) if float(value).is_integer() else float(value) for value in values]
-
-
-def _cut(values: list[int], lengths: Iterable[int]) -> list[tuple[int, ...]]:
-    found, at = [], 0
-    for length in lengths:
-        found.append(tuple(values[at : at + length]))
-        at += length
-    return found
-
-
-def _steps(values: Iterable[int]) -> list[int]:
-    """How far behind the newest value each one stands; a new one is 0."""
-    found, top = [], 0
-    for value in values:
-        found.append(top - value)
-        top = max(top, value + 1)
-    return found
-
-
-def _unsteps(steps: Iterable[int]) -> list[int]:
-    found, top = [], 0
-    for step in steps:
-        value = top - step
-        found.append(value)
-        if value >= top:
-            top = value + 1
-    return found
-
-
-def _unsteps_in_order(steps: Ints) -> Ints:
-    """The same where every new value is the next whole number."""
-    new = (steps == 0).astype(np.int64)
-    found: Ints = np.cumsum(new) - new - steps
-    return found
-
-
-def _changes(values: Ints, context: Ints) -> Ints:
-    """Each value less the one before it in the same context."""
-    order = np.argsort(context, kind="stable")
-    ordered = values[order]
-    before = np.concatenate((_array((0,)), ordered[:-1]))
-    before[_starts(context[order])] = 0
-    result = np.empty_like(values)
-    result[order] = ordered - before
-    return result
-
-
-def _unchanges(changes: Ints, context: Ints) -> Ints:
-    order = np.argsort(context, kind="stable")
-    ordered = changes[order]
-    sums, starts = np.cumsum(ordered), _starts(context[order])
-    lengths = np.diff(np.append(starts, len(changes)))
-    result = np.empty_like(changes)
-    result[order] = sums - np.repeat(sums[starts] - ordered[starts], lengths)
-    return result
-
-
-def _starts(ordered: Ints) -> Ints:
-    return np.flatnonzero(np.diff(ordered, prepend=-1))
+    place[np.repeat(arity, arity) > _MANY] = 0
+    phase = np.repeat(np.arange(len(phases)), phases) * len(names)
+    kind: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
+    return kind + np.repeat(phase * _PLACES, arity[op_of])

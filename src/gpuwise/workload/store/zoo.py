@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,10 +23,14 @@ from gpuwise.workload.model.types import Settings, Workload, no_collection
 from gpuwise.workload.store import packing
 from gpuwise.workload.transform import relatives as rewrite
 
+if TYPE_CHECKING:
+    from gpuwise.workload.language.shape import LanguageShape
+
 __all__ = ["Entry", "Stored", "close", "entries", "entry", "has", "key", "load", "names"]
 
 _DATA = files("gpuwise.workload") / "data" / "zoo"
 _KEPT = 32  # workloads, of 1 to 8 MB each
+_NAMES_KEPT = 1024
 _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
 
 
@@ -98,8 +104,32 @@ def names() -> tuple[str, ...]:
 
 
 def has(model: str) -> bool:
-    """Whether the zoo has a model of this name or alias."""
-    return key(model) in _by_key()
+    """Whether the zoo has a model of this name or alias, or a language model of the same sizes."""
+    return _name_of(model) is not None
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def _name_of(model: str) -> str | None:
+    """The model that this name means. A language model that was made from another, or is called in one of the many other ways,
+    has no graph of its own: it takes the steps of the one with its sizes."""
+    found = _by_key().get(key(model))
+    if found is None:
+        from gpuwise.workload.language.find import twin_of  # reads tables that other models do not need
+
+        found = _by_sizes().get(twin_of(model))
+    return found
+
+
+@cache
+def _by_sizes() -> Mapping[tuple[str, LanguageShape] | None, str]:
+    """The language models of the zoo by what their twins have in common with them."""
+    from gpuwise.workload.language.find import twin_of
+
+    known: dict[tuple[str, LanguageShape] | None, str] = {}
+    for found in entries().values():
+        if found.seq is not None and (twin := twin_of(found.source.removeprefix("hf:"))) is not None:
+            known.setdefault(twin, found.name)
+    return known
 
 
 def close(model: str, count: int = 3) -> tuple[str, ...]:
@@ -110,7 +140,7 @@ def close(model: str, count: int = 3) -> tuple[str, ...]:
 
 def entry(model: str) -> Entry:
     """What the zoo knows of the model of this name or alias."""
-    name = _by_key().get(key(model))
+    name = _name_of(model)
     if name is None:
         near = close(model)
         hint = (
@@ -191,10 +221,17 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
 
 
 def _refuse_too_long(found: Entry, request: Request) -> None:
-    if request.seq is not None and found.longest is not None and request.seq > found.longest:
+    """Refuse more tokens than the model has positions for; one of the same sizes may have more of them."""
+    if request.seq is None or found.longest is None or request.seq <= found.longest:
+        return
+    from gpuwise.workload.language.find import named_shape
+
+    shape = named_shape(request.model)
+    longest = max(found.longest, shape.context if shape else 0)
+    if request.seq > longest:
         raise BadValue(
-            f"{found.name} supports at most {found.longest:,} tokens, so --seq {request.seq} is too long",
-            hint=f"use at most `--seq {found.longest}`, or a model with a longer context",
+            f"{found.name} supports at most {longest:,} tokens, so --seq {request.seq} is too long",
+            hint=f"use at most `--seq {longest}`, or a model with a longer context",
         )
 
 

@@ -22,13 +22,14 @@ from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, 
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.store import zoo
 
-__all__ = ["AsksForText", "TextQuery", "asked_for_text", "language_shape", "text_query"]
+__all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "text_query"]
 
 _PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
 _GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k")
 _HOST = "desktop"
 _PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
+_RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people train and measure
 
 
 class AsksForText(Protocol):
@@ -133,7 +134,8 @@ def _check_numbers(options: AsksForText) -> None:
 def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] = (), gpu_count: int = 1) -> TextQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
-    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text.
+    Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text, and so is a model
+    that generates unasked (docs/decisions/0029).
     GPUs that were found already may be given, with how many of each, in place of those that the options name."""
     if options.method:
         if options.asks_for_text:
@@ -144,7 +146,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
         return None
     if options.model.endswith(".gguf"):
         find_shape(options.model)  # says what is wrong with the file
-    plain = _is_only_known_by_its_sizes(options.model) or options.mode == "infer"
+    plain = options.mode == "infer" or generates_unasked(options.model)
     plain = plain and options.mode != "train" and not _asks_for_a_step(options)
     if not options.asks_for_text and not plain and not (options.precision == "int4" and options.mode != "train"):
         return None
@@ -178,9 +180,14 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     )
 
 
-def _is_only_known_by_its_sizes(model: str) -> bool:
-    """Whether this is a language model that can be priced from its sizes but has no captured step."""
-    return ":" not in model and not zoo.has(model) and not model.endswith((".py", ".gz")) and language_shape(model) is not None
+def generates_unasked(model: str) -> bool:
+    """Whether this is a language model that generates text where nothing says that it is trained: every decoder by its name or
+    its sizes, but for those from before chat whose training is included."""
+    if ":" in model or model.endswith((".py", ".gz")):
+        return False
+    if zoo.has(model) and zoo.entry(model).family in _RESEARCH:
+        return False
+    return language_shape(model) is not None
 
 
 _INSTEAD = {"batch": "users", "seq": "prompt"}  # of a step, and what it is called where text is generated
@@ -195,8 +202,9 @@ def _check_step_options(options: TextOptions) -> None:
 
 
 def _asks_for_a_step(options: TextOptions) -> bool:
-    given = (options.batch, options.seq, options.image, options.phase, options.compile, options.stack, options.input)
-    return any(given) or bool(options.precision and options.precision not in _PACKED_PRECISIONS) or bool(options.measured)
+    sizes = (options.batch, options.seq, options.image, options.phase, options.input, options.rank is not None, options.targets)
+    how = (options.optimizer, options.accumulate, options.checkpoint, options.compile, options.stack, options.measured)
+    return any((*sizes, *how)) or bool(options.precision and options.precision not in _PACKED_PRECISIONS)
 
 
 def _format_name(

@@ -24,7 +24,7 @@ export function list(text) {
 
 let fixed = new Set();
 let tasks = [];
-let words = { included: [], models: [], weights: [], engines: [] };
+let words = { included: [], trained: [], models: [], weights: [], engines: [] };
 
 // Which models have no sequence: they are not asked at one. And which models a task is made of.
 export function know(choices) {
@@ -40,8 +40,11 @@ const TEXT = ["weights", "engine", "users", "prompt", "output"];
 export const saysText = (state) => TEXT.some((key) => state[key] !== "");
 export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model);
 
-// Whether the question is about text: an option for it is set, nothing but its sizes is known of the model, or it is only run.
-export const writes = (state) => isLanguage(state) && state.mode !== "train" && (saysText(state) || !words.included.includes(state.model) || (state.mode === "infer" && !state.batch && !state.seq && !state.precision));
+// Whether the question is about text: an option for it is set, nothing but its sizes is known of the model, or no option is set
+// that only a step has and the model is run, or usually generates.
+const isPlain = (state) => !state.batch && !state.seq && !state.precision;
+const generates = (state) => isPlain(state) && (state.mode === "infer" || !words.trained.includes(state.model));
+export const writes = (state) => isLanguage(state) && state.mode !== "train" && (saysText(state) || !words.included.includes(state.model) || generates(state));
 
 export const textOf = (state) => ({
   model: model(state),
@@ -69,7 +72,7 @@ export const step = (state) => ({
   batch: state.batch,
   seq: hasSequence(state) ? numeric(state.seq, "Sequence") : undefined,
   precision: state.precision,
-  mode: state.mode,
+  mode: state.mode || (isLanguage(state) ? "train" : ""), // a language model would generate text where nothing is said
 });
 
 export const money = (state) => ({

@@ -127,7 +127,7 @@ function inputs(choices) {
     batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "default for the model", show: String }),
     seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "default for the model", show: (value) => `${value} tokens` }),
     precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, name || "default"])),
-    mode: choice("Mode", "mode", [["", "training"], ["infer", "inference"]]),
+    mode: choice("Mode", "mode", [["", "default"], ["train", "training"], ["infer", "inference"]]),
   };
   fill(document.getElementById("inputs"),
     text("Model", "model", { list: "models", placeholder: "choose a model or a task", change: (value) => (value ? { model: value, task: "" } : { model: "" }) }),
