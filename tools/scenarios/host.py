@@ -49,7 +49,7 @@ def _superclocked(value: Mapping[str, Any]) -> Reply:
 
 @scenario("S038", question="how hot a card may run", how="matters cooling: the temperature it gives", quoted=True)
 def _hot(value: Mapping[str, Any]) -> Reply:
-    return {"max_temp_c": _degrees(r"below (\d+) °C")[0]}
+    return {"max_temp_c": _degrees(r"[Bb]elow (\d+) °C")[0]}
 
 
 _equal_cards = unanswered(
@@ -94,7 +94,7 @@ _offboard = unanswered(
     "S162", question="how much case fans lower the temperature", how="matters cooling: the range it gives for a case", quoted=True
 )
 def _case(value: Mapping[str, Any]) -> Reply:
-    low, high = _degrees(r"case by (\d+) to (\d+) °C")
+    low, high = _degrees(r"better case cools them by (\d+) to (\d+) °C")
     return {"case_dC": Ours(value=(low + high) / 2, low=low, high=high, unit="°C")}
 
 

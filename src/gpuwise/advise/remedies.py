@@ -12,7 +12,7 @@ from datetime import date
 from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
 from gpuwise.advise.remedies_several import split, zero
 from gpuwise.advise.trial import Trial
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.ways import largest
 from gpuwise.workload.model.evaluate import peak_memory

@@ -9,7 +9,7 @@ from itertools import product
 
 from gpuwise.advise.candidates import Offered
 from gpuwise.advise.types import Rung
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import GIB
 from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
 from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context

@@ -1,13 +1,17 @@
-"""Helpers for printed text: escape control characters from outside, and list names in a sentence."""
+"""Helpers for printed text: escape control characters from outside, list names in a sentence, and give them articles."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["either", "plain"]
+__all__ = ["a", "are", "either", "plain", "share_of", "the"]
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirectional marks), lone surrogates, line ends
+_SEVERAL = re.compile(r"\d+ ?x[ A-Z]|.* \+ ")  # "2x T4", "RTX 3090 + T4"
+_WORD = re.compile(r"[A-Za-z]?[a-z]+")
+_SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"  # letters whose names begin with a vowel, as in "an RTX 3090"
 
 
 def plain(text: str) -> str:
@@ -33,3 +37,50 @@ def either(names: Iterable[str]) -> str:
 
 def _written(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+# ---------------------------------------------------------------- names of devices in a sentence
+
+
+def a(name: str) -> str:
+    """The name with its indefinite article; a set of several GPUs takes none.
+
+    >>> a("RTX 3090"), a("T4"), a("Arc A770"), a("Ryzen 7 5800X"), a("2x T4")
+    ('an RTX 3090', 'a T4', 'an Arc A770', 'a Ryzen 7 5800X', '2x T4')
+    """
+    if _several(name):
+        return name
+    spelled = _WORD.match(name) is None
+    return f"{'an' if name[:1] in (_SPOKEN_WITH_A_VOWEL if spelled else 'AEIOaeio') else 'a'} {name}"
+
+
+def the(name: str, *, first: bool = False) -> str:
+    """The name with its definite article, with a capital where it comes `first` in its sentence; a set of several GPUs takes
+    none.
+
+    >>> the("T4"), the("T4", first=True), the("2x T4"), the("RTX 3090 + T4")
+    ('the T4', 'The T4', '2x T4', 'RTX 3090 + T4')
+    """
+    return name if _several(name) else f"{'The' if first else 'the'} {name}"
+
+
+def are(name: str) -> str:
+    """The verb for one GPU or for several.
+
+    >>> are("T4"), are("2x T4")
+    ('is', 'are')
+    """
+    return "are" if _several(name) else "is"
+
+
+def share_of(ratio: float, what: str) -> str:
+    """A ratio in words: as a multiple from 1 on, and as a percentage below.
+
+    >>> share_of(1.5, "the bandwidth"), share_of(0.42, "the bandwidth")
+    ('1.50 times the bandwidth', '42% of the bandwidth')
+    """
+    return f"{ratio:.2f} times {what}" if ratio >= 0.995 else f"{100 * ratio:.2g}% of {what}"
+
+
+def _several(name: str) -> bool:
+    return _SEVERAL.match(name) is not None

@@ -12,9 +12,9 @@ from statistics import median
 
 import numpy as np
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.engine.run import Measured, Run
 from gpuwise.evidence.parallel import unknown_range

@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.core.provenance import Basis
+from gpuwise.core.text import the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu

@@ -55,14 +55,14 @@ def test_a_row_says_its_plan() -> None:
     [
         ({"model": "Nemotron", "hidden": ""}, "the sizes of Nemotron are unknown"),
         ({"task": "lora"}, "lora trains only part"),
-        ({"tp": "3"}, "do not divide"),
+        ({"tp": "3"}, "does not match the plan"),
         ({"iteration_ms": ""}, "no step time"),
         ({"iteration_ms": "inf"}, "no step time"),
         ({"tp": "0"}, "no step time"),
         ({"seq": "long"}, "not a number"),
         ({"gpu_count": "many"}, "not a number"),
         ({"gpu": "Banana 9000"}, "unknown GPU Banana 9000"),
-        ({"precision": "int2"}, "no int2 products"),
+        ({"precision": "int2"}, "int2 products are not modelled"),
     ],
 )
 def test_rows_that_cannot_be_asked_are_counted_with_the_reason(change: dict[str, str], reason: str) -> None:

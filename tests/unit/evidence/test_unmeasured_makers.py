@@ -58,7 +58,7 @@ def test_the_sentence_and_the_assumptions_say_that_nothing_was_measured(name: st
     told = notes(result)
     assert result.range_basis == "assumed"
     assert f"because no {maker}" in told[f"{name} range"]
-    assert told[f"{name} backend"].startswith(f"{backend}: it was not measured")
+    assert told[f"{name} backend"].startswith(f"{backend}: not measured")
     assert f"with {backend}" in told["stack"]
     assert maker in told["cpu"]
     assert "80% of measurements" not in render(answer)
@@ -129,4 +129,4 @@ def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
     assert wide.low < narrow.low < narrow.high < wide.high
     (told,) = unknown.notes(("batch",))
     assert told.basis == "assumed"
-    assert "no measurement of Google" in told.effect
+    assert "no Google GPU was measured" in told.effect

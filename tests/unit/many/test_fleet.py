@@ -112,7 +112,7 @@ def test_without_a_table_what_is_done_is_kept_until_the_end(
 def test_a_trace_that_changed_is_another_question(runs: Path) -> None:
     _each(runs, out=runs / "all.csv")
     training(load_us=77.0).write(runs / "quick" / "trace.json.gz")
-    with pytest.raises(BadValue, match="another question"):
+    with pytest.raises(BadValue, match="a different command"):
         _each(runs, out=runs / "all.csv")
 
 

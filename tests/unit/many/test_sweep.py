@@ -121,7 +121,7 @@ def test_a_workload_of_one_size_is_predicted_there_alone(tmp_path: Path) -> None
     workload = gpuwise.capture(model="resnet18", batch=8).workload
     files.write(replace(workload, symbols=()), tmp_path / "fixed.json.gz")
     _, rows = swept(tmp_path, (f"{tmp_path}/fixed.json.gz",), precisions="")
-    assert [row["reason"] for row in rows] == ["it was captured only at batch 8", None]
+    assert [row["reason"] for row in rows] == ["the model was captured only at batch 8", None]
     (one,) = gpuwise.predict(model=f"{tmp_path}/fixed.json.gz", gpu=["RTX 3090"]).results
     assert (rows[1]["step_s"], rows[1]["memory_bytes"]) == pytest.approx((one.step_s, one.memory.total_bytes))
 

@@ -276,4 +276,4 @@ def test_what_kills_every_worker_is_a_result_too() -> None:
     found: dict[int, bytes] = {}
     with ThreadPoolExecutor(1) as executor:
         spread(_killed, {7: 70}, executor, done=found.__setitem__, lost=lambda task, reason: f"{task}: {reason}".encode())
-    assert found[7].startswith(b"70: every worker that tried it was killed")
+    assert found[7].startswith(b"70: every worker that tried this part was killed")

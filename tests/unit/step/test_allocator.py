@@ -118,7 +118,7 @@ def test_a_full_device_makes_it_give_back_and_try_again() -> None:
     allocator.release(allocator.allocate(60 * MIB))
     allocator.allocate(70 * MIB)
     assert (allocator.reserved, allocator.retries) == (70 * MIB, 1)
-    with pytest.raises(OutOfMemory, match="asked for"):
+    with pytest.raises(OutOfMemory, match="requested"):
         allocator.allocate(40 * MIB)
 
 

@@ -12,9 +12,9 @@ import msgspec
 
 from gpuwise.advise.candidates import price_for
 from gpuwise.advise.jobs import JobPace
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.core.text import the
 from gpuwise.evidence.ranges import knows
 from gpuwise.hardware.types import Gpu, has_matrix_cores
 from gpuwise.money.prices import data_date, price_now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import GIB
 from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
 from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped

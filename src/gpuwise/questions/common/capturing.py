@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.core.units import parse_memory
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.types import Gpu, supported

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either
+from gpuwise.core.text import either, the
 from gpuwise.core.units import format_si
 from gpuwise.engine import Run, Steps, predict_steps
 from gpuwise.engine.ways import Needs

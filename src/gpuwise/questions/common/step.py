@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either
+from gpuwise.core.text import either, the
 from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
 from gpuwise.engine.ways import as_computed

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.engine.choices import METHODS, RANK
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.step_options import StepOptions

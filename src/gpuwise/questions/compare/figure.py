@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.questions.compare.types import CompareAnswer, Pair
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.render.text import range_words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import share_of, the
+from gpuwise.core.text import share_of, the
 from gpuwise.questions.common.prediction_types import Prediction
 
 __all__ = ["explain_ratio"]

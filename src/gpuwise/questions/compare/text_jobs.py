@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import peak_in
 from gpuwise.questions.common.prediction_types import Prediction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from gpuwise.core.articles import are, the
+from gpuwise.core.text import are, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import Deal, Pair

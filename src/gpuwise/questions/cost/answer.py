@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Ownership, Rental, break_even_days, break_even_utilization, emissions_kg, own, rent
 from gpuwise.money.prices import data_date, price_now, rent_median, stale_sentence

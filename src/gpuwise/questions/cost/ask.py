@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs

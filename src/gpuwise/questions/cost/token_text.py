@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.money.currency import Currency
 from gpuwise.questions.cost.tokens import TokenCosts
 from gpuwise.questions.cost.types import CostAnswer

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.text_remedies import TextRung
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import GIB
 from gpuwise.questions.fit.text import bar_of
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer

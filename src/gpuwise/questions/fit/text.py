@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow
 from gpuwise.questions.fit.types import Fit, FitAnswer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuwise.core.articles import the
 from gpuwise.core.provenance import Basis, Fact, Source
+from gpuwise.core.text import the
 from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
 from gpuwise.questions.gpus.answer import GpuAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.hardware import tables
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.face import face

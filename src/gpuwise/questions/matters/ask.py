@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.matters.options import MOST_GPUS, MattersOptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import MIB
 from gpuwise.engine.ways import room_of
 from gpuwise.questions.matters.case import MattersCase

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
 from gpuwise.questions.matters.case import MattersCase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.types import Matter

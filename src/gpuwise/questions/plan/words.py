@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.articles import share_of
+from gpuwise.core.text import share_of
 from gpuwise.core.units import format_si
 from gpuwise.questions.plan.types import SIMPLEST, PlanAnswer, PlanEntry
 from gpuwise.scale.plans.types import Plan

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from typing import Any, ClassVar
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import the
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.types import supported
 from gpuwise.questions.common.gpu_list import how_many, named_gpus

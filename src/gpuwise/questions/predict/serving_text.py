@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.predict.generation_text import bytes_text, head, rate

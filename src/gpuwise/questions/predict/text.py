@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si, format_span
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, ClassVar
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.text import the
 from gpuwise.engine import predict_steps
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu

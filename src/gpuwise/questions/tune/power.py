@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.text import the
 from gpuwise.core.units import parse
 from gpuwise.engine import predict_steps
 from gpuwise.engine.steps import power_curve

@@ -23,9 +23,8 @@ from gpuwise.advise.choosing import (
     worth_usd,
 )
 from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
-from gpuwise.core.articles import a
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either
+from gpuwise.core.text import a, either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.prices import age_text, data_date

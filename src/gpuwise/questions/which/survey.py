@@ -13,8 +13,8 @@ from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfal
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
-from gpuwise.core.articles import a
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import a
 from gpuwise.core.units import format_si, format_span
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu

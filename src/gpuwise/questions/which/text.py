@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.box.checks import worst
-from gpuwise.core.articles import the
+from gpuwise.core.text import the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.survey import format_rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.core.articles import a
+from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.survey import Survey
 from gpuwise.questions.which.text_paces import TextPace

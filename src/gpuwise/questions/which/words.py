@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
-from gpuwise.core.articles import a, the
+from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.remedied import Remedied

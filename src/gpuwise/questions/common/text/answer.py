@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.core.articles import the
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either
+from gpuwise.core.text import either, the
 from gpuwise.core.units import GIB
 from gpuwise.engine.generation import (
     Generations,

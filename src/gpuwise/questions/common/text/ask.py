@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuwise.core.articles import the
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import the
 from gpuwise.engine.generation import Serving
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
