@@ -174,9 +174,9 @@ def unknown(model: str) -> GpuwiseError:
 
     if hub := known_id(model):
         return BadValue(
-            f"'{model}' is known for generating text only, not for training or for a step of a given batch",
+            f"'{model}' is known for generating text only; its training and single steps are not included",
             looked_in=f"the {len(zoo.names())} models whose steps are included",
-            hint=f"use `--mode infer` without options of a step, or `hf:{hub}`, which captures the model with PyTorch",
+            hint=f"use `hf:{hub}`, which captures the model with PyTorch; for text, use `gpuwise predict {model} --mode infer`",
         )
     typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)
