@@ -19,7 +19,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile
-from gpuwise.core.files import home
 from gpuwise.core.provenance import Basis
 from gpuwise.money.types import Electricity, Grid, Offer, Price, Region, Trend
 
@@ -147,13 +146,13 @@ def regions() -> tuple[Region, ...]:
 
 
 def refreshed_folder() -> Path:
-    """The user's data folder: `GPUWISE_DATA`, or the usual place of the system."""
+    """The user's data folder: `GPUWISE_DATA`, or the system's usual place. It begins with `~` for a user without a home."""
     given = os.environ.get("GPUWISE_DATA")
     if given:
         return Path(given)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home() / "AppData" / "Local") / "gpuwise"
-    return Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share") / "gpuwise"
+        return Path(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local"), "gpuwise")
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "gpuwise")
 
 
 def refreshed_path() -> Path:

@@ -164,7 +164,7 @@ def test_every_bad_line_is_told_before_the_work(tmp_path: Path) -> None:
         "did you mean",
         "line 5: no.py:Net",
         "line 6: timm:",
-        "line 7: resnet50: the same as line 1",
+        "line 7: resnet50: repeats line 1",
     ):
         assert words in str(result.exception)
     assert "line 8" in str(result.exception)

@@ -1,7 +1,7 @@
 """Packs the graphs of one model into a small file and back: gzipped JSON, column by column.
 
 A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place of
-the same op a layer before (see `sequences`), and a buffer as its difference from what its first writer and its last reader let
+the same op a layer before (see the end of this file), and a buffer as its difference from what its first writer and its last reader let
 expect. A hundred equal layers then cost hardly more than two.
 """
 
@@ -9,33 +9,24 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadFile
 from gpuwise.kernels.registry import KINDS
 from gpuwise.workload.model.edit import Graph, slots, spread
 from gpuwise.workload.model.types import DTYPE_BYTES, AttrValue, Ints, Op, TensorSpec, ints
-from gpuwise.workload.store.sequences import (
-    as_array,
-    changes,
-    cut,
-    lags_of,
-    plain,
-    steps,
-    unchanged,
-    unstepped,
-    unstepped_in_order,
-)
 
 __all__ = ["VERSION", "pack", "unpack"]
 
 VERSION = 2
 _DTYPES = tuple(DTYPE_BYTES)
 _PLACES = 1 << 16  # more than any op has operands
+_LONGEST_LAG = 128
 _MANY = 16  # operands of one op, more than those of a layer's
 _ACTIVATION, _TEMPORARY = 4, 5  # rows of CATEGORIES
 
@@ -101,21 +92,21 @@ class _Packer:
         modules = ints(self.modules.setdefault(name, len(self.modules)) for name in graph.modules)
         call_modules = modules[graph.module_of]
         kinds = _kinds(graph.ops, graph.op_of, graph.phase_counts)
-        lags = lags_of(graph.refs, kinds)
+        lags = _lags_of(graph.refs, kinds)
         return _Columns(
-            dims=[plain(row) for row in graph.dims],
+            dims=[_plain(row) for row in graph.dims],
             product_lengths=[len(product) for product in graph.products],
-            product_dims=steps(dim for product in graph.products for dim in product),
+            product_dims=_steps(dim for product in graph.products for dim in product),
             tensor_dtypes=[_DTYPES.index(tensor.dtype) for tensor in graph.tensors],
-            tensor_products=steps(tensor.elements for tensor in graph.tensors),
+            tensor_products=_steps(tensor.elements for tensor in graph.tensors),
             op_heads=[self._head(op) for op in graph.ops],
-            op_sizes=steps(size for op in graph.ops for size in op.sizes),
-            op_tensors=steps(tensor for op in graph.ops for tensor in (*op.reads, *op.writes)),
+            op_sizes=_steps(size for op in graph.ops for size in op.sizes),
+            op_tensors=_steps(tensor for op in graph.ops for tensor in (*op.reads, *op.writes)),
             phases=graph.phase_counts,
-            call_ops=steps(graph.op_of.tolist()),
+            call_ops=_steps(graph.op_of.tolist()),
             call_modules=np.diff(call_modules, prepend=0).tolist(),
             lags=lags,
-            refs=changes(graph.refs, kinds, lags).tolist(),
+            refs=_changes(graph.refs, kinds, lags).tolist(),
             trained=[
                 (np.diff(weights, prepend=0).tolist(), np.diff(gradients, prepend=0).tolist())
                 for weights, gradients in graph.trained
@@ -161,27 +152,27 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
 
 def _graph(page: _Page, columns: _Columns) -> Graph:
     ops = _ops(page, columns)
-    op_of = unstepped_in_order(as_array(columns.call_ops))
-    modules = np.cumsum(as_array(columns.call_modules))
+    op_of = _unstepped_in_order(_as_array(columns.call_ops))
+    modules = np.cumsum(_as_array(columns.call_modules))
     used = np.flatnonzero(np.bincount(modules))
     bare = Graph(
         dims=columns.dims,
-        products=cut(unstepped(columns.product_dims), columns.product_lengths),
+        products=_cut(_unstepped(columns.product_dims), columns.product_lengths),
         tensors=[
             TensorSpec(page.dtypes[dtype], product)
-            for dtype, product in zip(columns.tensor_dtypes, unstepped(columns.tensor_products), strict=True)
+            for dtype, product in zip(columns.tensor_dtypes, _unstepped(columns.tensor_products), strict=True)
         ],
         ops=ops,
         modules=tuple(page.modules[row] for row in used.tolist()),
         op_of=op_of,
         phase_counts=columns.phases,
         module_of=np.searchsorted(used, modules),
-        refs=unchanged(as_array(columns.refs), _kinds(ops, op_of, columns.phases), columns.lags),
-        tensor_of=as_array(()),
-        category_of=as_array(()),
-        born=as_array(()),
-        died=as_array(()),
-        trained=tuple((np.cumsum(as_array(weights)), np.cumsum(as_array(gradients))) for weights, gradients in columns.trained),
+        refs=_unchanged(_as_array(columns.refs), _kinds(ops, op_of, columns.phases), columns.lags),
+        tensor_of=_as_array(()),
+        category_of=_as_array(()),
+        born=_as_array(()),
+        died=_as_array(()),
+        trained=tuple((np.cumsum(_as_array(weights)), np.cumsum(_as_array(gradients))) for weights, gradients in columns.trained),
     )
     return _with_buffers(bare, columns)
 
@@ -190,7 +181,7 @@ def _ops(page: _Page, columns: _Columns) -> list[Op]:
     attrs: list[dict[str, AttrValue]] = [
         {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in page.attrs
     ]
-    sizes, tensors = unstepped(columns.op_sizes), unstepped(columns.op_tensors)
+    sizes, tensors = _unstepped(columns.op_sizes), _unstepped(columns.op_tensors)
     ops, size, tensor = [], 0, 0
     for row in columns.op_heads:
         kind, name, dtype, attr, reads, writes = page.heads[row]
@@ -203,15 +194,15 @@ def _ops(page: _Page, columns: _Columns) -> list[Op]:
 
 
 def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
-    written = as_array(columns.buffer_tensors)
+    written = _as_array(columns.buffer_tensors)
     first, made, last = _expected(graph, len(written))
     other = written != 0
     tensor_of = np.where(other, 0, made)
     tensor_of[other] = np.cumsum((written[other] - 1) // 2)
-    born = first + as_array(columns.buffer_born)
-    late = as_array(columns.buffer_died)
+    born = first + _as_array(columns.buffer_born)
+    late = _as_array(columns.buffer_died)
     died = np.where(late == 0, len(graph.op_of), np.maximum(last, born) + late - 1)
-    category = as_array(columns.buffer_categories)
+    category = _as_array(columns.buffer_categories)
     expected = _category_expected(born, died, graph.phase_counts[0])
     return replace(graph, tensor_of=tensor_of, category_of=np.where(category < 0, expected, category), born=born, died=died)
 
@@ -245,3 +236,120 @@ def _kinds(ops: Sequence[Op], op_of: Ints, phases: Sequence[int]) -> Ints:
     phase = np.repeat(np.arange(len(phases)), phases) * len(names)
     kind: Ints = (np.repeat(named * _PLACES, arity) + place)[spread(arity, op_of)]
     return kind + np.repeat(phase * _PLACES, arity[op_of])
+
+
+# ---------------------------------------------------------------- sequences that repeat themselves
+# A reference in one layer is a fixed distance from the same reference in the next layer. The number of references of a kind in a
+# layer, the lag, differs from kind to kind. Each number is therefore written as its difference from what the numbers one lag and
+# two lags before it predict, kind by kind, which gives long runs of zeros.
+
+
+def _as_array(values: Sequence[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _plain(values: Iterable[float]) -> list[float]:
+    return [int(value) if float(value).is_integer() else float(value) for value in values]
+
+
+def _cut(values: list[int], lengths: Iterable[int]) -> list[tuple[int, ...]]:
+    found, at = [], 0
+    for length in lengths:
+        found.append(tuple(values[at : at + length]))
+        at += length
+    return found
+
+
+# ---------------------------------------------------------------- distances from the newest
+
+
+def _steps(values: Iterable[int]) -> list[int]:
+    """How far behind the newest value each one stands; a new one is 0."""
+    found, top = [], 0
+    for value in values:
+        found.append(top - value)
+        top = max(top, value + 1)
+    return found
+
+
+def _unstepped(given: Iterable[int]) -> list[int]:
+    found, top = [], 0
+    for step in given:
+        value = top - step
+        found.append(value)
+        if value >= top:
+            top = value + 1
+    return found
+
+
+def _unstepped_in_order(given: Ints) -> Ints:
+    """The same where every new value is the next whole number."""
+    new = (given == 0).astype(np.int64)
+    found: Ints = np.cumsum(new) - new - given
+    return found
+
+
+# ---------------------------------------------------------------- changes from one layer to the next
+
+
+def _lags_of(values: Ints, kind: Ints) -> list[int]:
+    """The lag of each kind, in the order of the kinds."""
+    return [_lag(values[kind == one]) for one in np.unique(kind)]
+
+
+def _lag(values: Ints) -> int:
+    """The distance at which the changes change least often; what has no rhythm gets 1."""
+    best, least = 1, len(values) + 1
+    for lag in range(1, min(_LONGEST_LAG, len(values) // 2) + 1):
+        moved = values[lag:] - values[:-lag]
+        cost = 2 * lag + int(np.count_nonzero(moved[lag:] != moved[:-lag]))
+        if cost < least:
+            best, least = lag, cost
+    return best
+
+
+def _changes(values: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
+    """Each value less what was to be expected, kind by kind: in the first layer the value before it, in the second the one a lag
+    before it, and from there on a step from the last layer that is as long as the step before."""
+    order, place, lag = _order(kind, lags)
+    ordered = values[order]
+    expected = np.zeros_like(ordered)
+    first, second = (place > 0) & (place < lag), (place >= lag) & (place < 2 * lag)
+    later = place >= 2 * lag
+    at = np.arange(len(ordered))
+    expected[first] = ordered[at[first] - 1]
+    expected[second] = ordered[(at - lag)[second]]
+    expected[later] = 2 * ordered[(at - lag)[later]] - ordered[(at - 2 * lag)[later]]
+    found: Ints = ordered - expected
+    return found
+
+
+def _unchanged(given: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
+    """The values whose `changes` these are."""
+    order, place, lag = _order(kind, lags)
+    first = np.flatnonzero(place < lag)
+    ordered = given.copy()
+    ordered[first] = _sums(given[first], place[first] == 0)
+    series = np.argsort((np.cumsum(place == 0) - 1) * (len(place) + 1) + place % lag, kind="stable")
+    row, told = place[series] // lag[series], ordered[series]
+    told[row > 0] = _sums(told[row > 0], row[row > 0] == 1)
+    result = np.empty_like(given)
+    result[order[series]] = _sums(told, row == 0)
+    return result
+
+
+def _order(kind: Ints, lags: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+    """The values in the order of their kinds, and of each its place in its kind and the lag there."""
+    _, number, count = np.unique(kind, return_inverse=True, return_counts=True)
+    if len(lags) != len(count) or min(lags, default=1) < 1:
+        raise ValueError(f"{len(lags)} lags for {len(count)} kinds of references")
+    place = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
+    return np.argsort(number, kind="stable"), place, np.repeat(_as_array(lags), count)
+
+
+def _sums(values: Ints, starts: NDArray[np.bool_]) -> Ints:
+    """Running sums that start anew where this says so."""
+    at, sums = np.flatnonzero(starts), np.cumsum(values)
+    lengths = np.diff(np.append(at, len(values)))
+    found: Ints = sums - np.repeat(sums[at] - values[at], lengths)
+    return found
