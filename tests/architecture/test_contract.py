@@ -24,13 +24,19 @@ KEYS: dict[str, dict[str, str]] = {
     "predict resnet18 --gpu T4 --batch 8": {
         "": f"model results {EVERY}",
         "results[]": "gpu gpu_count mode precision batch step_s "
-        "step_low_s step_high_s samples_per_s bound bound_fractions memory "
+        "step_low_s step_high_s samples_per_s rate rate_unit bound bound_fractions memory "
         "fits coverage_fraction by_op assumptions",
         "results[].bound_fractions": "compute memory launch input copy communication",
         "results[].memory": MEMORY,
         "results[].by_op[]": "op count seconds bound",
         "results[].assumptions[]": "name value basis effect",
     },
+    "predict llama-3-8b --weights q4_k_m --gpu 'RTX 3090'": {
+        "": f"model results {EVERY}",
+        "results[]": "gpu gpu_count step_s step_low_s step_high_s samples_per_s rate rate_unit ttft_s time_per_token_s tokens_per_s "
+        "bound memory fits",
+    },
+    "predict sdxl --gpu 'RTX 4090'": {"results[]": "gpu step_s samples_per_s rate rate_unit memory fits"},
     "gpus 'RTX 3090'": {
         "": f"gpus {EVERY}",
         "gpus[]": "name aliases vendor architecture compute_capability sm_count boost_clock_hz memory_bytes usable_memory_bytes "

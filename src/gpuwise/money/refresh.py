@@ -55,8 +55,6 @@ def refresh(today: date) -> Refreshed:
     writer.writeheader()
     writer.writerows(rows)
     place = refreshed_path()
-    if place.parts[0] == "~":
-        raise BadFile("the prices cannot be saved, because you have no home folder", hint="set `GPUWISE_DATA` to a folder")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:

@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile
+from gpuwise.core.files import home
 from gpuwise.core.provenance import Basis
 from gpuwise.money.types import Electricity, Grid, Offer, Price, Region, Trend
 
@@ -37,6 +38,7 @@ __all__ = [
 
 OFFER_COLUMNS = "cloud gpu kind usd_per_gpu_hour low_usd_per_gpu_hour spot_usd_per_gpu_hour with_host dated source note".split()
 _DATA = files("gpuwise.money") / "data"
+_HOME = home()
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -146,13 +148,13 @@ def regions() -> tuple[Region, ...]:
 
 
 def refreshed_folder() -> Path:
-    """The user's data folder: `GPUWISE_DATA`, or the system's usual place. It begins with `~` for a user without a home."""
+    """The user's data folder: `GPUWISE_DATA`, or the usual place of the system."""
     given = os.environ.get("GPUWISE_DATA")
     if given:
         return Path(given)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local"), "gpuwise")
-    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "gpuwise")
+        return Path(os.environ.get("LOCALAPPDATA") or _HOME / "AppData" / "Local") / "gpuwise"
+    return Path(os.environ.get("XDG_DATA_HOME") or _HOME / ".local" / "share") / "gpuwise"
 
 
 def refreshed_path() -> Path:

@@ -59,6 +59,10 @@ class ImagePrediction(Prediction):
 
     image_generation: Drawn
 
+    @property
+    def rate(self) -> tuple[float, str]:
+        return self.image_generation.it_per_s, "it/s"
+
     def to_dict(self) -> dict[str, Any]:
         """In the names of `predict`, with the figures of an image beside them."""
         return {**Prediction.to_dict(self), "image_generation": asdict(self.image_generation)}

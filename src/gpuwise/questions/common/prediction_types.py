@@ -30,7 +30,8 @@ class OpShare:
 class Prediction:
     """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
     `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`. `method` is what is trained
-    where that is not all weights, `tokens` how many of a sample a step of a language model works on."""
+    where that is not all weights, `tokens` how many of a sample a step of a language model works on, and `samples` what people
+    call the samples of other models."""
 
     gpu: Gpu
     gpu_count: int
@@ -56,6 +57,7 @@ class Prediction:
     method: str = ""
     trained_parameters: int | None = None
     tokens: int | None = None
+    samples: str = "samples"
 
     @property
     def samples_per_s(self) -> float:
@@ -66,8 +68,14 @@ class Prediction:
         """Tokens per second of a language model; a decoding step counts one token per sample."""
         return None if self.tokens is None else self.samples_per_s * self.tokens
 
+    @property
+    def rate(self) -> tuple[float, str]:
+        """The speed in the unit that people use for this kind of model, and that unit."""
+        return (self.samples_per_s, f"{self.samples}/s") if self.tokens_per_s is None else (self.tokens_per_s, "tokens/s")
+
     def to_dict(self) -> dict[str, Any]:
         """The answer with the keys of the JSON contract."""
+        rate, unit = self.rate
         return {
             "gpu": self.gpu.name,
             "gpu_count": self.gpu_count,
@@ -82,6 +90,8 @@ class Prediction:
             "range_basis": self.range_basis,
             "samples_per_s": self.samples_per_s,
             **({"tokens_per_s": self.tokens_per_s} if self.tokens is not None else {}),
+            "rate": rate,
+            "rate_unit": unit,
             "bound": self.bound,
             "bound_fractions": self.bound_fractions,
             "lanes_s": self.lanes_s,

@@ -102,6 +102,7 @@ def _told(workload: Workload, query: StepQuery) -> dict[str, Any]:
         "method": tuning.title(workload.precision) if tuning else "",
         "trained_parameters": workload.options.get("trained_parameters"),
         "tokens": tokens_of(workload),
+        "samples": "images" if workload.options.get("image") else "samples",
     }
 
 

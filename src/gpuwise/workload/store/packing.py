@@ -1,8 +1,8 @@
 """Packs the graphs of one model into a small file and back: gzipped JSON, column by column.
 
 A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place of
-the same op a layer before (see the end of this file), and a buffer as its difference from what its first writer and its last reader let
-expect. A hundred equal layers then cost hardly more than two.
+the same op a layer before (see the end of this file), and a buffer as its difference from what its first writer and its last
+reader let expect. A hundred equal layers then cost hardly more than two.
 """
 
 from __future__ import annotations

@@ -71,9 +71,20 @@ class TextPrediction(Prediction):
 
     generation: Generated
 
+    @property
+    def rate(self) -> tuple[float, str]:
+        return self.generation.tokens_per_s, "tokens/s"
+
     def to_dict(self) -> dict[str, Any]:
         """The keys of `predict`, with the values for text generation added."""
-        return {**Prediction.to_dict(self), "generation": self.generation.to_dict()}
+        told = self.generation
+        return {
+            **Prediction.to_dict(self),
+            "tokens_per_s": told.tokens_per_s,
+            "time_per_token_s": told.time_per_token_s,
+            "ttft_s": told.time_to_first_token_s,
+            "generation": told.to_dict(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
