@@ -33,8 +33,8 @@ KEYS: dict[str, dict[str, str]] = {
     },
     "predict llama-3-8b --weights q4_k_m --gpu 'RTX 3090'": {
         "": f"model results {EVERY}",
-        "results[]": "gpu gpu_count step_s step_low_s step_high_s samples_per_s rate rate_unit ttft_s time_per_token_s tokens_per_s "
-        "bound memory fits",
+        "results[]": "gpu gpu_count step_s step_low_s step_high_s samples_per_s rate rate_unit ttft_s time_per_token_s "
+        "tokens_per_s bound memory fits",
     },
     "predict sdxl --gpu 'RTX 4090'": {"results[]": "gpu step_s samples_per_s rate rate_unit memory fits"},
     "gpus 'RTX 3090'": {

@@ -114,7 +114,7 @@ def _more_room(widths: Sequence[int], box: Box) -> str:
         ways.append("two-slot blower cards")
     if placed([1] * len(widths), box.board, box.case_slots):
         ways.append("one-slot water blocks")
-    last = "risers with an open frame" if len(widths) <= box.board.x16 else _longer(len(widths))
+    last = "risers" if len(widths) <= box.board.x16 else _longer(len(widths))
     return f"use {either([*ways, last])}"
 
 
@@ -203,7 +203,7 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
         )
     verdict = "fail" if count >= _MANY else "tight"
     text = f"{count} open-air cards have no gap between them; {_HINT}"
-    remedy = "use blower cards, risers or water cooling, leave gaps between cards, or lower the power limit"
+    remedy = "use blower cards, risers or water cooling, leave gaps or lower the power limit"
     return _air_line(verdict, 0, 1, text, remedy)
 
 
