@@ -130,7 +130,7 @@ def _accumulate(trial: Trial, choices: Choices) -> Proposal:
         return Proposal(choices=changed, title=f"{parts} batches of {size}", how="run the batches one after another")
     remark = "; batch norm then uses the statistics of each micro-batch" if _norms_batches(trial, choices) else ""
     how = f"one optimizer step every {parts} backward passes{remark}"
-    return Proposal(choices=changed, title=f"accumulate {parts} micro-batches of {size}", how=how)
+    return Proposal(choices=changed, title=f"gradient accumulation over {parts} micro-batches of {size}", how=how)
 
 
 def _norms_batches(trial: Trial, choices: Choices) -> bool:

@@ -49,7 +49,7 @@ def fraction(value: float, what: str, option: str, example: str) -> float:
     if value > 1:
         percent = f"for {value:g}%, write `{option} {value / 100:g}`"
         share = percent if value <= 100 else f"try `{option} {example}`"
-        raise BadValue(f"{what} of {value:g} is above 1; give a fraction between 0 and 1", hint=share)
+        raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=share)
     return value
 
 
@@ -136,7 +136,7 @@ def parse_currency(text: str) -> Currency:
     if code not in CODES:
         near = difflib.get_close_matches(code, sorted(CODES), n=2, cutoff=0.5)
         meant = either(f"`{name}`" for name in near)
-        hint = f"did you mean {meant}? Give its value in US dollars too, such as `--currency EUR=1.08`" if near else _HINT
+        hint = f"did you mean {meant}? Also give its value in US dollars: `--currency EUR=1.08`" if near else _HINT
         raise UnknownName(f"unknown currency '{code}'", looked_in=f"{len(CODES)} ISO 4217 codes", hint=hint)
     if not equals:
         raise BadValue(

@@ -144,10 +144,10 @@ Batch = Annotated[
 Seq = Annotated[Optional[int], Option(help="The sequence length in tokens.", low=1, high=_MOST_SAMPLES)]
 Image = Annotated[Optional[int], Option(help="The image size in pixels.", low=1, high=_MOST_SAMPLES)]
 Precision = Annotated[str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8.")]
-Mode = Annotated[str, Option(help="The mode: train or infer (by default, language models generate text and others train).")]
+Mode = Annotated[str, Option(help="The mode: train or infer (default: infer for language models, train for all others).")]
 Optimizer = Annotated[str, Option(help="The optimizer: none, sgd, momentum, adam, adamw, adafactor, lion or adam8bit.")]
 Phase = Annotated[str, Option(help="The text generation phase: prefill or decode.")]
-Compile = Annotated[bool, Option(help="Predict the model as compiled with torch.compile.")]
+Compile = Annotated[bool, Option(help="Assume that the model is compiled with torch.compile.")]
 ChannelsLast = Annotated[bool, Option(help="Use the channels-last (NHWC) memory layout.")]
 Accumulate = Annotated[
     Optional[int], Option(help="The number of micro-batches accumulated into one step.", low=1, high=_MOST_SAMPLES)

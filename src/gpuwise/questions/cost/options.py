@@ -53,7 +53,7 @@ class CostOptions:
     cloud_gpu: Annotated[str, Option(help="Rent this GPU instead of the one you would buy.")] = ""
     spot: Annotated[bool, Option(help="Compare with spot prices instead of on-demand prices.")] = False
     commit: Annotated[
-        Optional[float], Option(help="The discount for a commitment that bills every hour, such as 0.4.", low=0)
+        Optional[float], Option(help="The discount for a commitment billed around the clock: 0.4 is 40% off.", low=0)
     ] = None
     job_hours: Annotated[
         Optional[float], Option(help="Also show the cost of one job of this many hours.", low=0, high=_MOST_MONEY)

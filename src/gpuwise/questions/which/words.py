@@ -192,7 +192,7 @@ def _why_not_bought(survey: Survey) -> str:
     return (
         "no card for sale meets your limits"
         if survey.query.kinds & {"buy new", "buy used"}
-        else f"this GPU has the lowest cost per {survey.work} of all GPUs for rent"
+        else f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
     )
 
 
@@ -245,7 +245,7 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
     used = [run.gpu for run in survey.older if run.fits]
     near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
-    hint = f' Most used cards have no published price; you can add one with `--price "{near.name}=…"`.' if near else ""
+    hint = f' Most second-hand cards have no published price; you can add one with `--price "{near.name}=…"`.' if near else ""
     return f"No option costs {survey.money(limits.budget_usd)} or less; {what}.{hint}"
 
 

@@ -141,7 +141,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
     if not callable(thing):
         raise BadValue(
             f"{label} is a {type(thing).__name__}, not a model",
-            hint="name a model class, a model, or a function that returns a model",
+            hint="name a model class, a model instance, or a function that returns a model",
         )
     try:
         parameters = inspect.signature(thing).parameters.values()
