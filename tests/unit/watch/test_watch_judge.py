@@ -30,7 +30,7 @@ def test_a_precision_that_the_gpu_does_not_have_is_told() -> None:
     answer = judge(run_on("NVIDIA GeForce GTX 1080"), title="a run", model="resnet18", precision="tf32")
     assert answer.expected is None
     (told,) = [entry for entry in answer.abstained if entry.code == "slower_than_expected"]
-    assert "no prediction for resnet18: GTX 1080" in told.reason
+    assert "no prediction for resnet18: the GTX 1080" in told.reason
     assert "--model" not in told.record_next
     assert answer.verdict
 

@@ -58,17 +58,42 @@ class Decoded:
     def _calls(self, modules: list[str]) -> list[tuple[Any, ...]]:
         phases = [phase for phase, count in enumerate(self.graph["phases"]) for _ in range(count)]
         named = [modules[row] for row in accumulate(self.graph["call_modules"])]
-        changes, seen, calls = iter(self.graph["refs"]), {}, []
-        for op, phase, module in zip(behind_newest(self.graph["call_ops"]), phases, named, strict=True):
-            _, name, _, _, reads, writes = self.heads[op]
-            for place in range(reads + writes):
-                buffer = seen[name, place] = seen.get((name, place), 0) + next(changes)
+        ops = behind_newest(self.graph["call_ops"])
+        refs, calls = iter(self._refs(ops, phases)), []
+        for op, phase, module in zip(ops, phases, named, strict=True):
+            reads, writes = self.heads[op][-2:]
+            own = tuple(next(refs) for _ in range(reads + writes))
+            for place, buffer in enumerate(own):
                 self.user[buffer] = len(calls)
                 if place >= reads:
                     self.maker.setdefault(buffer, (len(calls), self.tensors[op][place]))
-            refs = tuple(seen[name, place] for place in range(reads + writes))
-            calls.append((op, phase, module, refs[:reads], refs[reads:]))
+            calls.append((op, phase, module, own[:reads], own[reads:]))
         return calls
+
+    def _refs(self, ops: list[int], phases: list[int]) -> list[int]:
+        """Buffers in the order of the calls. The file has them kind by kind, each less what the layers before let expect."""
+        number = {name: place for place, name in enumerate(dict.fromkeys(head[1] for head in self.heads))}
+        kinds: dict[tuple[int, int, int], list[int]] = {}
+        count = 0
+        for op, phase in zip(ops, phases, strict=True):
+            _, name, _, _, reads, writes = self.heads[op]
+            for place in range(reads + writes):
+                kind = (phase, number[name], 0 if reads + writes > 16 else place)
+                kinds.setdefault(kind, []).append(count)
+                count += 1
+        changes, found = iter(self.graph["refs"]), [0] * count
+        for kind, lag in zip(sorted(kinds), self.graph["lags"], strict=True):
+            values: list[int] = []
+            for at, slot in enumerate(kinds[kind]):
+                if at < lag:
+                    expected = values[-1] if at else 0
+                elif at < 2 * lag:
+                    expected = values[at - lag]
+                else:
+                    expected = 2 * values[at - lag] - values[at - 2 * lag]
+                values.append(expected + next(changes))
+                found[slot] = values[-1]
+        return found
 
     def _buffers(self) -> list[Buffer]:
         graph, end, forward, tensor, found = self.graph, len(self.calls), self.graph["phases"][0], 0, []
