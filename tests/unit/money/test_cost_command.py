@@ -187,7 +187,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--utilization", "15"], "above 1"),
+        (["--utilization", "15"], "not a fraction between 0 and 1"),
         (["--price", "€700"], "is in EUR, but amounts must be in USD"),
         (["--utilization", "-0.1"], "between 0 and 1"),
         (["--utilization", "nan"], "between 0 and 1"),
@@ -225,7 +225,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--cloud", "awz"], "does not offer the"),
         (["--cloud-gpu", "GTX 1080 Ti"], "no cloud in our tables"),
         (["--spot"], "spot price"),
-        (["--commit", "40"], "above 1"),
+        (["--commit", "40"], "not a fraction between 0 and 1"),
         (["--job-hours", "0"], "must be above zero"),
         (["--job-hours", "1", "--samples", "5"], "already sets the job length"),
         (["--samples", "5"], "requires --model"),
