@@ -55,7 +55,7 @@ def test_a_gpu_without_a_precision_is_left_out_of_its_rows_only() -> None:
         ({"batch": "8..2"}, "invalid batch size or range"),
         ({"batch": "8,x"}, "invalid batch size 'x'"),
         ({"batch": "auto,8"}, "invalid batch size or range"),
-        ({"batch": "8,16", "precision": "fp32,fp32"}, "given twice"),
+        ({"batch": "8,16", "precision": "fp32,fp32"}, "repeated entry"),
         ({"batch": "8,16", "precision": "fp8"}, "does not support fp8"),
         ({"batch": "8,16", "measured": ["GTX 1070=5ms"]}, "applies to one batch size and one precision"),
         ({"batch": ",".join(str(size) for size in range(1, 50))}, "too many"),

@@ -51,7 +51,7 @@ def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lamb
     precisions = [part.strip() for part in options.precision.split(",")]
     if len(set(precisions)) < len(precisions) or ("" in precisions and len(precisions) > 1):
         raise BadValue(
-            f"invalid precisions '{options.precision}': one of them is empty or given twice",
+            f"invalid precisions '{options.precision}': the list contains an empty or repeated entry",
             hint="try `--precision fp32,amp`",
         )
     if options.measured:
