@@ -8,18 +8,18 @@ cost per run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from gpuwise.advise.jobs import Job, JobPace
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Tariff, own, rent
-from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers
+from gpuwise.money.estimates import remaining
+from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers, sold_new
 from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange
 
 __all__ = [
     "KINDS",
-    "NEW_MONTHS",
     "Candidate",
     "Offered",
     "TaskRun",
@@ -29,21 +29,17 @@ __all__ = [
     "buyable",
     "kept",
     "offered",
-    "older",
     "owned",
     "price_for",
     "rentable",
     "rented",
     "run_on",
     "served",
-    "sold_new",
     "whole",
 ]
 
 # ---------------------------------------------------------------- what is available today: speed plays no part
 
-NEW_MONTHS = 30  # after launch a card counts as sold new, assumed: makers publish no last day of sale
-_OLD_YEARS = 8  # after launch, used cards are too old to recommend
 _ENOUGH_CLOUDS = 2  # the price of a single cloud is not a market price
 _CARDS = ("desktop", "workstation")
 
@@ -76,15 +72,6 @@ def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
     rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
     prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop")}
     return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
-
-
-def _months(gpu: Gpu, today: date) -> float:
-    return (today - gpu.launched_on).days / 30.44 if gpu.launched_on else float("inf")
-
-
-def sold_new(gpu: Gpu, today: date) -> bool:
-    """Whether it was launched recently enough that shops still sell it."""
-    return _months(gpu, today) <= NEW_MONTHS
 
 
 def served(gpu: Gpu) -> bool:
@@ -122,20 +109,6 @@ def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[
     return found
 
 
-def older(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[Gpu]:
-    """Cards sold only used, without a dated price: the price at which they are worth buying can still be computed."""
-    return [
-        gpu
-        for gpu in gpus
-        if gpu.segment == "desktop"
-        and wanted.accepts(gpu)
-        and served(gpu)
-        and price_for(gpu, book) is None
-        and NEW_MONTHS < _months(gpu, book.today) <= 12 * _OLD_YEARS
-        and gpu.launch_usd is not None
-    ]
-
-
 def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gpu, RentRange]]:
     """GPUs for rent from more than one cloud, or from an offer the user gave, with their median price."""
     pairs = [(gpu, rent_median(gpu, book)) for gpu in gpus if vendor.lower() in ("", gpu.vendor.lower()) and gpu.segment != "tpu"]
@@ -163,6 +136,11 @@ class Terms:
     grid: Grid
     machine_watts: float
     machine_usd: float
+    resale_fraction: float | None = None
+
+    def resale_share(self, kind: str) -> float:
+        """What a card brings at the end, as a share of its price: as the user says, or by the usual loss of value."""
+        return remaining(self.years, new=kind == "buy new") if self.resale_fraction is None else self.resale_fraction
 
     @property
     def hours(self) -> float:
@@ -181,14 +159,12 @@ class TaskRun:
     samples: float
     low: float
     high: float
+    seconds: float = field(init=False)
+    fits: bool = field(init=False)
 
-    @property
-    def seconds(self) -> float:
-        return sum(self.job_s)
-
-    @property
-    def fits(self) -> bool:
-        return all(pace.fits for pace in self.paces)
+    def __post_init__(self) -> None:  # both are asked for thousands of times while options are compared
+        object.__setattr__(self, "seconds", sum(self.job_s))
+        object.__setattr__(self, "fits", all(pace.fits for pace in self.paces))
 
     @property
     def needed_bytes(self) -> float:
@@ -203,7 +179,7 @@ class TaskRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One thing to do. Amounts of None are unknown because no price is published. `running_usd` is the part of the total that
-    depends on use: electricity, or rent."""
+    depends on use: electricity, or rent. `added` of the GPUs are bought to join others of the same kind that the user has."""
 
     kind: str
     run: TaskRun
@@ -212,9 +188,11 @@ class Candidate:
     upfront_usd: float | None
     total_usd: float | None
     running_usd: float
+    resale_usd: float = 0.0
     energy_kwh: float
     kg_co2e: float
     runs: float
+    added: int = 0
 
     @property
     def gpu(self) -> Gpu:
@@ -226,12 +204,18 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return f"{self.gpu_count}x {self.gpu.name}" if self.gpu_count > 1 else self.gpu.name
+        more = f" ({self.added} more)" if self.added else ""
+        return f"{self.gpu_count}x {self.gpu.name}{more}" if self.gpu_count > 1 else self.gpu.name
 
     @property
     def key(self) -> str:
         """Identifies a candidate."""
         return f"{self.kind} {self.name}"
+
+    @property
+    def bought_count(self) -> int:
+        """How many GPUs are paid for."""
+        return self.added or self.gpu_count
 
     @property
     def usd_per_run(self) -> float | None:
@@ -243,7 +227,7 @@ class Candidate:
         """The rest of the machine, as far as it is in the total; None where the total is unknown."""
         if self.total_usd is None:
             return None
-        return self.total_usd - self.running_usd - (self.price.usd * self.gpu_count if self.price else 0.0)
+        return self.total_usd + self.resale_usd - self.running_usd - (self.price.usd * self.bought_count if self.price else 0.0)
 
     @property
     def usd_per_kwh(self) -> float | None:
@@ -269,11 +253,14 @@ def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: floa
     )
 
 
-def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False) -> Candidate:
+def owned(
+    run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False, added: int = 0
+) -> Candidate:
     """Bought, or kept where nothing is left to pay; electricity is added. The rest of the machine counts in the total, and
-    upfront where the user wants to buy it too."""
-    whole = 0.0 if price is None else price.usd * run.gpu_count
+    upfront where the user wants to buy it too. `added` are bought where the user has the others."""
+    whole = 0.0 if price is None else price.usd * (added or run.gpu_count)
     machine = 0.0 if kind == "keep" else terms.machine_usd
+    resale = 0.0 if price is None else whole * terms.resale_share(kind)
     found = own(
         price_usd=whole,
         watts=_watts(run) + terms.machine_watts,
@@ -281,6 +268,7 @@ def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine
         years=terms.years,
         tariff=terms.tariff,
         machine_usd=machine,
+        resale_usd=resale,
     )
     unknown = price is None and kind != "keep"
     return Candidate(
@@ -290,9 +278,11 @@ def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine
         upfront_usd=None if unknown else whole + (machine if machine_upfront else 0.0),
         total_usd=None if unknown else found.total_usd,
         running_usd=found.electricity_usd,
+        resale_usd=found.resale_usd,
         energy_kwh=found.energy_kwh,
         kg_co2e=found.energy_kwh * terms.grid.kg_per_kwh,
         runs=found.hours * 3600 / run.seconds,
+        added=added,
     )
 
 

@@ -1,42 +1,49 @@
 """Which option to recommend: the best within the limits, and the few others worth showing; and what would change that.
 
 With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
-One GPU is preferred to several unless those are clearly faster, since several need code that uses them all; without a budget they
-must be clearly cheaper per run, and their software must use them unasked, as engines that generate text do. What the user has is
-kept unless something is clearly faster. Renting is recommended where nothing can be bought, or, without a budget, where a run
-costs less than half.
+One GPU is preferred to several unless those are much faster and have no less memory each, since several need code that uses them
+all; without a budget they must be clearly cheaper per run, and their software must use them unasked, as engines that generate
+text do. What the user has is
+kept unless something is clearly faster. Renting is recommended where nothing can be bought, or where `is_cheaper_rented` says so
+of a rented GPU that is as fast as what would be bought.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned
+from gpuwise.advise.candidates import Candidate, Terms
+from gpuwise.money.costs import is_cheaper_rented
 from gpuwise.money.types import HOURS_PER_YEAR
 
 __all__ = [
     "CLEARLY_CHEAPER",
     "MOST_ROWS",
     "NEARLY",
-    "RENT_BELOW",
     "WORTH_A_CHANGE",
+    "WORTH_SEVERAL",
+    "Flip",
     "Selection",
     "UserLimits",
+    "adds_up",
+    "at_price",
     "best_bought",
     "best_rented",
     "even_hours_per_week",
     "pareto",
+    "price_flips",
     "select",
     "shortfall",
-    "worth_usd",
 ]
 
 MOST_ROWS = 7  # options that a person can compare at a glance
 NEARLY = 0.93  # of the fastest speed: the difference is hardly noticed
 CLEARLY_CHEAPER = 0.85  # of its price: the saving is worth that difference
-WORTH_A_CHANGE = 1.3  # times as fast as the present GPU, or as one GPU alone: less is not worth the trouble
-RENT_BELOW = 0.5  # of the cost per run when bought: a cloud also means copying data and waiting for machines
+WORTH_A_CHANGE = 1.3  # times as fast as the present GPU: less is not worth the trouble
+WORTH_SEVERAL = 1.5  # times as fast as one GPU alone: more cards also need power, slots and code that uses them all
+_USEFUL = 4.0  # times as long as the best: slower options are of no use beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +56,15 @@ class UserLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to recommend (None if nothing is within the limits), and what else to show, best first."""
+    """What to recommend (None if nothing is within the limits), and what else to show, best first.
+
+    `rented` has the lowest cost per run of all rented GPUs, `hired` of those that are about as fast as what is `bought`.
+    """
 
     best: Candidate | None
     bought: Candidate | None
     rented: Candidate | None
+    hired: Candidate | None
     kept: Candidate | None
     shown: tuple[Candidate, ...]
     front: tuple[Candidate, ...]
@@ -78,26 +89,57 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
     rented = best_rented(able)
+    hired = best_rented(able, as_fast_as=bought)
     owned = [option for option in options if option.kind == "keep"]
     kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
-    best = _best(bought, rented, kept if kept in able else None, limits)
-    front = pareto([option for option in able if option.kind != "rent" or option is rented or bought is None])
+    best = recommend(able, limits)
+    bought = best if best is not None and best.kind.startswith("buy") else bought
+    front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
+    rents = [option for option in dict.fromkeys((hired, rented)) if option is not None]
     return Selection(
-        best=best, bought=bought, rented=rented, kept=kept, shown=_shown(best, rented, kept, front, able), front=front
+        best=best,
+        bought=bought,
+        rented=rented,
+        hired=hired,
+        kept=kept,
+        shown=_shown(best, [option for option in (kept, bought, *rents) if option is not None], front, able),
+        front=front,
     )
+
+
+def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
+    """What to do, of options within the limits."""
+    bought = best_bought(able, limits)
+    kept = min((option for option in able if option.kind == "keep"), key=lambda option: option.run.seconds, default=None)
+    if kept and (bought is None or kept.run.seconds < WORTH_A_CHANGE * bought.run.seconds):
+        return kept  # what is paid for costs less than any rent
+    hired = best_rented(able, as_fast_as=bought)
+    if bought is None or hired is None or not is_cheaper_rented(_usd_per_run(bought), _usd_per_run(hired)):
+        return bought or hired
+    several = [option for option in able if option.kind.startswith("buy") and option.run.seconds <= hired.run.seconds]
+    cheapest = min(several, key=_usd_per_run, default=hired)
+    return cheapest if _usd_per_run(cheapest) < _usd_per_run(hired) else hired
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run."""
     bought = [option for option in able if option.kind.startswith("buy")]
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
-    several = _prefer([option for option in bought if option.gpu_count > 1], limits)
+    least = 0.0 if single is None else single.gpu.memory_bytes
+    roomy = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
+    several = _prefer(roomy, limits)
     if single is None or several is None:
         return single or several
     if limits.budget_usd is None:
         dearer = _usd_per_run(single) >= WORTH_A_CHANGE * _usd_per_run(several)
-        return several if dearer and all(pace.adds_up for pace in several.run.paces) else single
-    return several if single.run.seconds >= WORTH_A_CHANGE * several.run.seconds else single
+        return several if dearer and adds_up(several) else single
+    least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
+    return several if single.run.seconds >= least * several.run.seconds else single
+
+
+def adds_up(option: Candidate) -> bool:
+    """Whether its GPUs share the work and the memory of every job without a change of code."""
+    return all(pace.adds_up for pace in option.run.paces)
 
 
 def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
@@ -108,21 +150,14 @@ def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     fastest = min(bought, key=lambda option: (option.run.seconds, _upfront(option)))
     near = [option for option in bought if fastest.run.seconds >= NEARLY * option.run.seconds]
     cheaper = [option for option in near if _upfront(option) <= CLEARLY_CHEAPER * _upfront(fastest)]
-    return min(cheaper, key=_upfront) if cheaper else fastest
+    return min(cheaper, key=lambda option: (_upfront(option), option.run.seconds)) if cheaper else fastest
 
 
-def best_rented(able: Sequence[Candidate]) -> Candidate | None:
-    """The rented GPU with the lowest cost per run."""
-    return min((option for option in able if option.kind == "rent"), key=_usd_per_run, default=None)
-
-
-def _best(bought: Candidate | None, rented: Candidate | None, kept: Candidate | None, limits: UserLimits) -> Candidate | None:
-    if kept is not None:
-        faster = [option for option in (bought, rented) if option and kept.run.seconds >= WORTH_A_CHANGE * option.run.seconds]
-        bought, rented = (option if option in faster else None for option in (bought, rented))
-    if bought and rented and kept is None and limits.budget_usd is None:
-        return rented if _usd_per_run(rented) < RENT_BELOW * _usd_per_run(bought) else bought
-    return bought or kept or rented
+def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) -> Candidate | None:
+    """The rented GPU with the lowest cost per run; of those about as fast as another option, or faster."""
+    slowest = math.inf if as_fast_as is None else as_fast_as.run.seconds / NEARLY
+    rents = [option for option in able if option.kind == "rent" and option.run.seconds <= slowest]
+    return min(rents, key=_usd_per_run, default=None)
 
 
 def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -135,24 +170,23 @@ def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _shown(
-    best: Candidate | None,
-    rented: Candidate | None,
-    kept: Candidate | None,
-    front: Sequence[Candidate],
-    able: Sequence[Candidate],
+    best: Candidate | None, beside: Sequence[Candidate], front: Sequence[Candidate], able: Sequence[Candidate]
 ) -> tuple[Candidate, ...]:
-    """At most seven: the best, a few spread along the front, the user's own GPU and the cheapest rent. Options that another beats
-    in both time and cost are not shown, except those without a price, of which that is unknown."""
-    ends = [option for option in (kept, rented) if option is not None and option is not best]
+    """At most seven: the best, a few spread along the front, and the best of each other kind. Options that another beats in both
+    time and cost are not shown, except those without a price, of which that is unknown."""
+    ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
-    rest = [option for option in front if option is not best and option not in ends]
+    slowest = math.inf if best is None else _USEFUL * best.run.seconds
+    rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:
         unpriced = [option for option in able if option.total_usd is None]
         others = [option for option in unpriced if option not in (*chosen, *ends, *rest, best)]
         others.sort(key=lambda option: option.run.seconds)
         chosen += others[: room - len(chosen)]
-    return tuple([best] if best else []) + tuple(chosen) + tuple(ends)
+    bought = [option for option in ends if option.kind.startswith("buy")]
+    rows = sorted([*chosen, *bought], key=lambda option: option.run.seconds)
+    return tuple([best] if best else []) + tuple(rows) + tuple(option for option in ends if option not in bought)
 
 
 def _spread(options: Sequence[Candidate], count: int) -> list[Candidate]:
@@ -178,18 +212,66 @@ def _total(option: Candidate) -> float:
 # ---------------------------------------------------------------- thresholds that would change the answer
 
 _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
+_HALVINGS = 9  # of a price range: the threshold is then known to 1/500 of it
 
 
-def worth_usd(run: TaskRun, terms: Terms, against: Candidate) -> float | None:
-    """The price of one of these GPUs at which its cost per run equals that of the other option; None where it never pays.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """The price of one of these GPUs from which on something else is recommended, within the range of its price."""
 
-    runs x cost per run = price + machine + electricity, solved for the price.
-    """
-    if against.usd_per_run is None:
+    option: Candidate
+    usd: float
+    then: Candidate
+
+
+def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
+    """The same option where one of its GPUs costs this much."""
+    if option.price is None or option.upfront_usd is None or option.total_usd is None:
+        return option
+    more = (usd - option.price.usd) * option.bought_count
+    resold = more * terms.resale_share(option.kind)
+    return replace(
+        option,
+        price=replace(option.price, usd=usd),
+        upfront_usd=option.upfront_usd + more,
+        total_usd=option.total_usd + more - resold,
+        resale_usd=option.resale_usd + resold,
+    )
+
+
+def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, best: Candidate) -> list[Flip]:
+    """Where the recommendation changes within the range of a single price: that of what is recommended, if it were higher, then
+    those of others, if they were lower."""
+    able, timely = [option for option in options if not shortfall(option, limits)], UserLimits(deadline_s=limits.deadline_s)
+    found = [_flip(able, limits, terms, best, "high")]
+    for option in options:
+        if option is not best and option.kind.startswith("buy") and not shortfall(option, timely):
+            found.append(_flip(able, limits, terms, option, "low"))
+    return [flip for flip in found if flip is not None]
+
+
+def _flip(able: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:
+    """The nearest price of `moved` that changes what is recommended, on the way to one end of its range."""
+    if moved.price is None or not moved.run.fits:
         return None
-    free = owned(run, terms, None, kind="keep")  # nothing paid for card and machine
-    price = (free.runs * against.usd_per_run - (free.total_usd or 0.0) - terms.machine_usd) / run.gpu_count
-    return price if price > 0 else None
+    now, last = moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
+    others = [one for one in able if one is not moved]
+
+    def recommended(usd: float) -> Candidate | None:
+        other = at_price(moved, usd, terms)
+        found = recommend(others if shortfall(other, limits) else [*others, other], limits)
+        return moved if found is other else found
+
+    kept = recommended(now)
+    if last == now or (found := recommended(last)) is kept or (end == "low" and found is not moved) or found is None:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (now + last) / 2
+        if (there := recommended(middle)) is kept or there is None:
+            now = middle
+        else:
+            last, found = middle, there
+    return Flip(option=moved, usd=last, then=found)
 
 
 def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:

@@ -21,6 +21,7 @@ from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Gr
 __all__ = [
     "DEFAULT_REGION",
     "MACHINE_USD",
+    "RENT_BELOW",
     "WEEK_HOURS",
     "Ownership",
     "Rental",
@@ -32,6 +33,7 @@ __all__ = [
     "emissions_kg",
     "find_region",
     "flat",
+    "is_cheaper_rented",
     "of_bills",
     "of_region",
     "own",
@@ -308,6 +310,14 @@ def break_even_utilization(
     """The utilisation at which both cost the same after these years; None where even non-stop work does not reach it."""
     saved_usd = HOURS_PER_YEAR * years * (rent_usd_per_hour - electricity_usd_per_hour)
     return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
+
+
+RENT_BELOW = 0.75  # of the cost of owning: a smaller saving does not pay for copying data and waiting for machines, assumed
+
+
+def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:
+    """The one rule of renting against owning: renting is recommended if the same work costs at least a quarter less."""
+    return rent_usd < RENT_BELOW * own_usd
 
 
 # ---------------------------------------------------------------- carbon dioxide, from yearly life-cycle averages

@@ -30,10 +30,13 @@ from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
 from gpuwise.money.currency import USD, Currency, amount, parse_currency
-from gpuwise.money.types import Offer, Price, RentRange
+from gpuwise.money.estimates import estimate, years_since
+from gpuwise.money.types import MONTHS_PER_YEAR, Offer, Price, RentRange
 
 __all__ = [
     "CONDITIONS",
+    "NEW_MONTHS",
+    "NUMBERS",
     "STALE_DAYS",
     "PriceBook",
     "PriceFile",
@@ -50,12 +53,15 @@ __all__ = [
     "read_price_file",
     "rent_median",
     "rent_offers",
+    "sold_new",
     "stale_sentence",
     "today",
 ]
 
-# What a buyer takes: kinds of prices beside the user's own. A launch price is one of a new card.
-CONDITIONS = {"any": ("new", "used", "launch"), "new": ("new", "launch"), "used": ("used",)}
+CONDITIONS = ("any", "new", "used")  # what a buyer takes
+NEW_MONTHS = 30  # after launch a card counts as sold new, assumed: makers publish no last day of sale
+_RECENT_DAYS = 180  # an older price is left for an estimate
+_ALIKE_DAYS = 75  # prices this close together make one median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +125,52 @@ def launch_price(gpu: Gpu) -> Price | None:
 
 
 def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
-    """The price of a card now: the user's, else the newest that has a date and a source, in a condition of `CONDITIONS`.
+    """The price of a card now, in a condition of `CONDITIONS`: the user's, the usual one of recent prices that have a date and a
+    source, or else an estimate. With any condition it is the price of a new card as long as shops sell it, then of a used one.
 
     Its `kind` and date say which it is: of a shop (new), used, or the launch price. None where none is known.
     """
     if gpu.name in book.given:
         return book.given[gpu.name]
-    launch = launch_price(gpu)
-    every = [price for price in tables.market() if price.gpu == gpu.name] + ([launch] if launch else [])
-    wanted = [price for price in every if price.kind in CONDITIONS[condition]]
-    return max(wanted, key=lambda price: (price.dated, price.kind == "new"), default=None)
+    kind = condition if condition != "any" else "new" if sold_new(gpu, book.today) else "used"
+    known = [price for price in tables.market_of(gpu.name) if price.kind == kind]
+    found = _usual(known, book.today) or estimate(gpu, kind) or _usual(known, None)
+    if found is not None or condition == "used":
+        return found
+    if condition == "any" and kind == "new":
+        return launch_price(gpu) or price_now(gpu, book, "used")
+    return launch_price(gpu)
+
+
+def _usual(known: Sequence[Price], today: date | None) -> Price | None:
+    """The median of the newest prices of one card and kind, with the range of most of them. None where they are too old."""
+    newest = max((price.dated for price in known), default=None)
+    if newest is None or (today is not None and (today - newest).days > _RECENT_DAYS):
+        return None
+    recent = sorted((price for price in known if (newest - price.dated).days <= _ALIKE_DAYS), key=lambda price: price.usd)
+    first = recent[0]
+    sources = dict.fromkeys(price.source for price in recent)
+    return Price(
+        gpu=first.gpu,
+        kind=first.kind,
+        usd=round(median(price.usd for price in recent)),
+        low_usd=_nearly_least([price.low_usd for price in recent]),
+        high_usd=-_nearly_least([-price.high_usd for price in recent]),
+        dated=newest,
+        source="; ".join(sources),
+        basis=first.basis,
+        note=first.note if len(recent) == 1 else f"the median of {len(recent)} prices",
+    )
+
+
+def _nearly_least(amounts: Sequence[float]) -> float:
+    """The value that one in five is below: a single odd offer is no market."""
+    return sorted(amounts)[len(amounts) // 5]
+
+
+def sold_new(gpu: Gpu, today: date) -> bool:
+    """Whether it was launched recently enough that shops still sell it."""
+    return gpu.launched_on is not None and years_since(gpu.launched_on, today) <= NEW_MONTHS / MONTHS_PER_YEAR
 
 
 def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
@@ -286,7 +328,7 @@ def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple
 
 STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
 _KINDS = {"launch": "launch", "new": "shop", "used": "used"}
-_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 
 
 def today() -> date:
@@ -315,7 +357,7 @@ def age_text(dated: date, now: date) -> str:
 
 
 def _count(value: int) -> str:
-    return _NUMBERS[value] if value < len(_NUMBERS) else str(value)
+    return NUMBERS[value] if value < len(NUMBERS) else str(value)
 
 
 def is_stale(dated: date, kind: str, now: date) -> bool:
@@ -325,7 +367,10 @@ def is_stale(dated: date, kind: str, now: date) -> bool:
 
 def kind_text(price: Price) -> str:
     """What a price is, and from when: `used price in 2026-06`."""
-    return "your price" if price.kind == "given" else f"{_KINDS[price.kind]} price in {price.dated:%Y-%m}"
+    if price.kind == "given":
+        return "your price"
+    guessed = "estimated " if price.estimated else ""
+    return f"{guessed}{_KINDS[price.kind]} price in {price.dated:%Y-%m}"
 
 
 def price_text(price: Price, now: date) -> str:

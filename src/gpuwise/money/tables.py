@@ -27,6 +27,7 @@ __all__ = [
     "OFFER_COLUMNS",
     "history",
     "market",
+    "market_of",
     "offers",
     "offers_of_text",
     "refreshed_folder",
@@ -116,6 +117,19 @@ def market() -> tuple[Price, ...]:
         )
         for row in _rows("market.csv")
     )
+
+
+@cache
+def _market_by_gpu() -> Mapping[str, tuple[Price, ...]]:
+    found: dict[str, list[Price]] = defaultdict(list)
+    for price in market():
+        found[price.gpu].append(price)
+    return {gpu: tuple(prices) for gpu, prices in found.items()}
+
+
+def market_of(gpu: str) -> tuple[Price, ...]:
+    """The dated prices of one GPU."""
+    return _market_by_gpu().get(gpu, ())
 
 
 @cache

@@ -30,6 +30,11 @@ class Price:
     basis: Basis
     note: str = ""
 
+    @property
+    def estimated(self) -> bool:
+        """Whether nobody published it."""
+        return self.basis is Basis.FITTED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:

@@ -87,6 +87,7 @@ def _step_s(workload: Workload, gpu: Gpu, run: Run, batch: int | None) -> float:
     return float(predict_steps(workload, [gpu], run, [batch or workload.batch], by_kind=False).step_s[0, 0])
 
 
+@lru_cache(maxsize=256)
 def lane_costs(link: CardLink, count: int, limit_watts: float | None) -> tuple[LaneCost, ...]:
     """What this link costs training on `count` GPUs of one kind: inputs come over it, and gradients where there are several."""
     gpu = link.gpu
@@ -116,6 +117,7 @@ def lane_costs(link: CardLink, count: int, limit_watts: float | None) -> tuple[L
     return tuple(costs)
 
 
+@lru_cache(maxsize=256)
 def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
     """Images a second that one GPU trains on, of the CNN among the kinds."""
     query, workload = _asked(KINDS[0], gpu)

@@ -7,27 +7,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpuwise.advise.candidates import NEW_MONTHS, Candidate
+from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import (
     CLEARLY_CHEAPER,
     MOST_ROWS,
     NEARLY,
-    RENT_BELOW,
     WORTH_A_CHANGE,
+    WORTH_SEVERAL,
     Selection,
     UserLimits,
     best_bought,
     even_hours_per_week,
+    price_flips,
     select,
     shortfall,
-    worth_usd,
 )
 from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.prices import age_text, data_date
+from gpuwise.money.costs import RENT_BELOW
+from gpuwise.money.prices import NEW_MONTHS, age_text, data_date
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
@@ -80,7 +81,6 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
         remedied=tuple((one, describe_remedy(survey, one)) for one in spared),
         ways=tuple(priced.way for priced in survey.priced),
         every=survey.options,
-        older=survey.older,
         assumptions=(*query.assumptions, *notes(survey)),
         data_date=data_date(query.book),
     )
@@ -94,9 +94,7 @@ def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
 
 # ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
 
-_FEW = 4  # cards that are named
-_ENOUGH_MEMORY = 0.75  # of the best buy's: a used card with less is another kind of card
-_LEAST_PRICE = 0.25  # of the launch price, assumed: nobody sells a working card for less
+_FEW = 2  # prices that are named
 _NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
 _MORE_MEMORY = 1.4  # times the memory is worth mentioning
 _LITTLE_MORE = 1.25  # times the price
@@ -108,7 +106,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     found = (
-        [_used_cards(survey, best), "" if said else _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)]
+        [*_prices(survey, chosen), "" if said else _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)]
         if best
         else []
     )
@@ -116,32 +114,40 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     return tuple(text for text in (*found, _memory(taken)) if text)
 
 
-def _used_cards(survey: Survey, best: Candidate) -> str:
-    """Used cards and the prices below which they are worth it. Unrealistically low prices are left out."""
-    budget = survey.query.limits.budget_usd or float("inf")
-    always, below = [], []
-    for run in sorted(survey.older, key=lambda run: run.seconds):
-        price = worth_usd(run, survey.query.terms, best) or 0.0
-        enough = run.fits and run.gpu.memory_bytes >= _ENOUGH_MEMORY * best.gpu.memory_bytes
-        if enough and min(price, budget) >= _LEAST_PRICE * (run.gpu.launch_usd or 0.0):
-            name = f"{run.gpu.name} ({run.gpu.memory_bytes / GIB:.0f} GB)"
-            always += [name] if price >= budget else []
-            below += [f"{name} {survey.money(price)}"] if price < budget else []
-    cheaper = f"these used cards have a lower cost per {survey.work} than {a(best.name)}"
-    parts = [f"at any price within the budget: {', '.join(always[:_FEW])}"] if always else []
-    parts += [f"{'these do so ' if always else ''}if bought below the price shown: {', '.join(below[:_FEW])}"] if below else []
-    return f"{cheaper} {'; '.join(parts)}" if parts else ""
+def _prices(survey: Survey, chosen: Selection) -> list[str]:
+    """Prices, within the range in which they are asked, that would change the recommendation."""
+    if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
+        return []
+    found = []
+    for flip in price_flips(survey.options, survey.query.limits, survey.query.terms, chosen.best):
+        price, at = flip.option.price, survey.money(flip.usd)
+        if price is None:
+            continue
+        if flip.option is chosen.best:
+            span = f"sellers ask {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
+            found.append(f"if {a(flip.option.gpu.name)} costs {at} or more ({span}), {_instead(flip.then)} is the better choice")
+        else:
+            now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
+            found.append(f"if {a(flip.option.gpu.name)} costs {at} or less ({now}), {_instead(flip.then)} is the better choice")
+    return found[:_FEW]
+
+
+def _instead(option: Candidate) -> str:
+    if option.kind == "keep":
+        return "keeping what you have"
+    return f"renting {a(option.name)}" if option.kind == "rent" else a(option.name)
 
 
 def _hours(survey: Survey, chosen: Selection) -> str:
-    if chosen.rented is None or chosen.rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
+    rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.rented
+    if rented is None or rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
         return ""
-    hours = even_hours_per_week(chosen.bought, chosen.rented, survey.query.terms)
-    rate = survey.query.book.currency.show(chosen.rented.rent.usd_per_gpu_hour, 2)
-    who, now = f"{a(chosen.rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
+    hours = even_hours_per_week(chosen.bought, rented, survey.query.terms)
+    rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
+    who, now = f"{a(rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
         return f"renting {who} is cheaper at any number of hours"
-    if chosen.best is chosen.rented:
+    if chosen.best is rented:
         return f"above {hours:.0f} hours of use a week, buying {a(chosen.bought.name)} is cheaper"
     if hours <= now:
         return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
@@ -241,6 +247,13 @@ def _memory(best: Candidate | None) -> str:
 # ---------------------------------------------------------------- what it assumes beyond the question
 
 _FEW_PRICES = 3  # cards that are named one by one
+_PRICE_KINDS = (
+    ("launch", False, "launch"),
+    ("new", False, "shop"),
+    ("used", False, "used"),
+    ("new", True, "estimated shop"),
+    ("used", True, "estimated used"),
+)
 
 
 def notes(survey: Survey) -> tuple[Assumption, ...]:
@@ -304,15 +317,15 @@ def _rule(query: WhichQuery) -> Assumption:
         value = f"the rented GPU with the lowest cost per {work}"
     elif budget is None:
         value = f"the card with the lowest cost per {work}"
-        effect += (
-            [f"renting is recommended only if it costs less than {RENT_BELOW:.0%} of buying"] if "rent" in query.kinds else []
-        )
     else:
         value = "the fastest card that the budget buys"
         effect.append(
             f"a card with {NEARLY:.0%} of its speed is preferred if it costs at most {CLEARLY_CHEAPER:.0%} of its price"
         )
-        effect.append(f"several cards are preferred to one only if they are {WORTH_A_CHANGE:g} times as fast")
+        several = WORTH_SEVERAL if query.text is None else WORTH_A_CHANGE
+        effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
+    if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
+        effect.append(f"renting is recommended only if a GPU that is as fast does the same work for less than {RENT_BELOW:.0%}")
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
 
@@ -329,8 +342,8 @@ def _budget_note(survey: Survey) -> Assumption:
 def _kinds_of(prices: Sequence[Price]) -> str:
     """How many cards have which kind of price, and of when."""
     said = []
-    for kind, words in (("launch", "launch"), ("new", "shop"), ("used", "used")):
-        days = {price.gpu: price.dated for price in prices if price.kind == kind}
+    for kind, guessed, words in _PRICE_KINDS:
+        days = {price.gpu: price.dated for price in prices if price.kind == kind and price.estimated == guessed}
         first, last = min(days.values(), default=None), max(days.values(), default=None)
         if first and last:
             span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")

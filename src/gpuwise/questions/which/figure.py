@@ -128,7 +128,6 @@ def _value(answer: WhichAnswer) -> Bars:
 
 def _speed(answer: WhichAnswer) -> Bars:
     runs = {option.gpu.name: option.run for option in answer.every if option.gpu_count == 1}
-    runs |= {run.gpu.name: run for run in answer.older}
     ranked = sorted(runs.values(), key=lambda run: run.seconds)[:_MOST_BARS]
     best = ranked[0].seconds
     bars = tuple(_speed_bar(run, best) for run in ranked)

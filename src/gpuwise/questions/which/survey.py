@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 
 import msgspec
 
-from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, buyable, kept, older, owned, rentable, rented, run_on, whole
+from gpuwise.advise.candidates import (
+    Candidate,
+    TaskRun,
+    buy_kind,
+    buyable,
+    kept,
+    owned,
+    price_for,
+    rentable,
+    rented,
+    run_on,
+    whole,
+)
 from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
@@ -47,20 +60,22 @@ __all__ = [
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
-_COUNTS = (1, 2, 4, 8)  # of one GPU in a machine
+_COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
+# What a machine for this many cards costs above a plain desktop, assumed: a larger power supply, board and case; from three on a
+# workstation; for eight a server.
+_MORE_MACHINE_USD = ((1, 0.0), (2, 250.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All options that were considered. `refused` are sets of cards that no usual machine can hold, `older` are cards sold only
-    used, without a published price; `build` has the checks of each option by its key."""
+    """All options that were considered. `refused` are sets of cards that no usual machine can hold; `build` has the checks of
+    each option by its key."""
 
     query: WhichQuery
     priced: tuple[Priced, ...]
     options: tuple[Candidate, ...]
     refused: tuple[Candidate, ...]
-    older: tuple[TaskRun, ...]
     build: dict[str, tuple[CheckLine, ...]]
 
     def money(self, usd: float | None) -> str:
@@ -149,7 +164,6 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     book = query.book
     sold = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
     rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
-    used = older(catalogue, query.wanted, book) if "buy used" in query.kinds else []
     owns = [gpu for gpu, _ in query.have]
     budget = query.limits.budget_usd
     near = [gpu for gpu, price in sold if budget is None or price is None or price.usd <= budget]
@@ -159,26 +173,38 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             "no GPU for sale or rent matches these options",
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
-    every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents), *used])
+    every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents)])
     counts = _COUNTS if query.limits.deadline_s is not None or query.text else (1,)
+    more = _additions(query)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
+    wanted += [(gpu, count) for gpu, count, _ in more]
     if query.text is None:
         priced = _in_one_way(query, near or [gpu for gpu, _ in sold], every, progress)
     else:
-        reached = [*query.have, *_within(query, sold)] or [(gpu, count) for gpu, _ in rents for count in counts]
+        reached = [*query.have, *((gpu, count) for gpu, count, _ in more), *_within(query, sold)]
+        reached = reached or [(gpu, count) for gpu, _ in rents for count in counts]
         priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     checked: dict[str, tuple[CheckLine, ...]] = {}
     for gpu, price in sold:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
-        terms = replace(query.terms, machine_usd=0.0) if whole(gpu) else query.terms
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
+                machine = 0.0 if whole(gpu) else query.terms.machine_usd + _more_machine(query, count)
+                terms = replace(query.terms, machine_usd=machine)
                 option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
                 options.append(option)
                 if not whole(gpu):
-                    checked[option.key] = check_build(gpu, count, usual_box(count, query.psu_watts))
+                    checked[option.key] = _checks(gpu, count, query.psu_watts)
+    for gpu, count, price in more:
+        kind = buy_kind(gpu, price, book.today)
+        if kind in query.kinds and (run := runs(gpu, count)):
+            held = next(number for one, number in query.have if one.name == gpu.name)
+            terms = replace(query.terms, machine_usd=_more_machine(query, count) - _more_machine(query, held))
+            option = owned(run, terms, price, kind=kind, added=count - held)
+            options.append(option)
+            checked[option.key] = _checks(gpu, count, query.psu_watts)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
@@ -192,7 +218,6 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         priced=tuple(priced),
         options=tuple(option for option in options if option not in refused),
         refused=tuple(refused),
-        older=tuple(run for gpu in used if (run := runs(gpu, 1))),
         build=checked,
     )
 
@@ -218,6 +243,21 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     return tuple(count for count in _COUNTS if count <= most)
 
 
+def _more_machine(query: WhichQuery, count: int) -> float:
+    """What a machine for several cards costs above one for a single card, unless the user says what the machine costs."""
+    return 0.0 if query.machine_given else next(usd for most, usd in _MORE_MACHINE_USD if count <= most)
+
+
+def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:
+    """More of the cards that the user has: the GPU, how many there would be, and the price of one."""
+    found = []
+    for gpu, held in query.have:
+        price = None if whole(gpu) or gpu.is_cpu else price_for(gpu, query.book, query.wanted.condition)
+        if price is not None:
+            found += [(gpu, count, price) for count in _COUNTS if held < count <= query.most_gpus]
+    return found
+
+
 def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list[tuple[Gpu, int]]:
     """Sets of cards that the budget buys and a usual machine takes."""
     budget = inf if query.limits.budget_usd is None else query.limits.budget_usd
@@ -229,8 +269,14 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
     ]
 
 
+@lru_cache(maxsize=2048)
+def _checks(gpu: Gpu, count: int, psu_watts: float | None) -> tuple[CheckLine, ...]:
+    """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
+    return check_build(gpu, count, usual_box(count, psu_watts))
+
+
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return all(line.verdict != "fail" for line in check_build(gpu, count, usual_box(count, query.psu_watts)))
+    return all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts))
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
@@ -280,8 +326,7 @@ def wants_remedies(survey: Survey, chosen: Selection) -> bool:
     if survey.query.general or survey.query.text or not survey.query.kinds & {"buy new", "buy used"}:
         return False
     otherwise = any(priced.skipped for priced in survey.priced)
-    bought = chosen.best is not None and chosen.best.kind.startswith("buy")
-    return otherwise or bool(short_of_memory(survey, ("keep",))) or not bought
+    return otherwise or bool(short_of_memory(survey, ("keep",))) or chosen.bought is None
 
 
 def short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:

@@ -20,9 +20,8 @@ __all__ = ["WhichAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichAnswer(Shown):
-    """The options shown, best first; `every` is all that were considered, for charts, and `older` are cards sold only used,
-    without a published price; `ways` says how each job is run, the same on all; `remedied` are cards that hold the jobs as
-    asked with remedies, each with a sentence."""
+    """The options shown, best first; `every` is all that were considered, for charts; `ways` says how each job is run, the same
+    on all; `remedied` are cards that hold the jobs as asked with remedies, each with a sentence."""
 
     TEXT: ClassVar[str] = "questions.which.text.render"
     FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
@@ -38,7 +37,6 @@ class WhichAnswer(Shown):
     remedied: tuple[tuple[Remedied, str], ...]
     ways: tuple[str, ...]
     every: tuple[Candidate, ...]
-    older: tuple[TaskRun, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
 
@@ -62,7 +60,7 @@ class WhichAnswer(Shown):
         limits = self.query.limits
         priced = [option for option in self.every if option.total_usd is not None and not shortfall(option, limits)]
         front = {option.key for option in pareto(priced)}
-        seen = [
+        return [
             _run_dict(option.run)
             | {
                 "source": option.kind,
@@ -74,8 +72,6 @@ class WhichAnswer(Shown):
             }
             for option in self.every
         ]
-        unpriced = {"upfront_usd": None, "total_usd": None, "usd_per_run": None, "short_of": "price", "front": False}
-        return seen + [_run_dict(run) | {"source": "buy used"} | unpriced for run in self.older]
 
     def _option(self, option: Candidate) -> dict[str, Any]:
         run = option.run
@@ -83,6 +79,7 @@ class WhichAnswer(Shown):
         return {
             "gpu": option.gpu.name,
             "gpu_count": option.gpu_count,
+            "added_gpus": option.added,
             "source": option.kind,
             "fits": run.fits,
             "headroom_bytes": main.usable_bytes - run.needed_bytes,
@@ -104,6 +101,7 @@ class WhichAnswer(Shown):
             "usd_per_million_samples": option.usd_per_million_samples,
             "machine_usd": option.machine_usd,
             "running_usd": option.running_usd,
+            "resale_usd": option.resale_usd,
             "usd_per_kwh": option.usd_per_kwh,
             "energy_kwh": option.energy_kwh,
             "kg_co2e": option.kg_co2e,
@@ -170,7 +168,10 @@ def _price_dict(option: Candidate) -> dict[str, Any] | None:
         price = option.price
         return {
             "usd": price.usd,
+            "low_usd": price.low_usd,
+            "high_usd": price.high_usd,
             "kind": price.kind,
+            "estimated": price.estimated,
             "dated": price.dated.isoformat(),
             "source": price.source,
             "note": price.note,

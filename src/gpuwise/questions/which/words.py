@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
+from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import (
@@ -69,11 +71,13 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-        why = _half_of(survey, chosen) if chosen.bought else _why_not_bought(survey)
+        why = _less_than_bought(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
     price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
-    return f"Buy {a(best.name)} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
+    what = a(best.name) if not best.added else f"{NUMBERS[best.added]} more {best.gpu.name}"
+    time = f"together with yours, {time}" if best.added else time
+    return f"Buy {what} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
 
 
 def _describe_ways(survey: Survey) -> str:
@@ -117,7 +121,9 @@ def _to_change(survey: Survey, best: Candidate) -> str:
 
 
 def _several(option: Candidate) -> str:
-    return " in total" if option.gpu_count > 1 and option.kind != "rent" else " each" if option.gpu_count > 1 else ""
+    if option.kind == "rent":
+        return " each" if option.gpu_count > 1 else ""
+    return " in total" if option.bought_count > 1 else ""
 
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
@@ -153,13 +159,18 @@ def _sold(survey: Survey, best: Candidate) -> str:
 
 
 def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
-    """Whether renting would cost less than the recommendation: the table shows it, so the verdict must mention it."""
-    rented, terms = chosen.rented, survey.query.terms
-    if survey.query.limits.budget_usd is not None or rented is None or rented.usd_per_run is None or not best.usd_per_run:
+    """Rented GPUs that cost less per run than the recommendation: the table shows them, so the verdict must mention them."""
+    if not best.usd_per_run:
         return ""
-    less = 1 - rented.usd_per_run / best.usd_per_run
-    if less < SAME:
-        return ""
+    rents = [one for one in (chosen.hired, chosen.rented) if one and (one.usd_per_run or inf) < (1 - SAME) * best.usd_per_run]
+    if survey.query.limits.budget_usd is not None:
+        rents = [one for one in rents if one is chosen.hired]
+    return _rented_for_less(survey, best, rents[0]) if rents else ""
+
+
+def _rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
+    terms = survey.query.terms
+    less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
     reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
@@ -168,11 +179,15 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
 
 
-def _half_of(survey: Survey, chosen: Selection) -> str:
-    rented, limits = chosen.rented, survey.query.limits
-    able = [one.usd_per_run for one in buys(survey) if not shortfall(one, limits) and one.usd_per_run is not None]
-    every = rented is not None and all(2 * (rented.usd_per_run or 0.0) <= each for each in able)
-    return f"a {survey.work} costs less than half as much as on any {'' if every else 'single '}card for sale"
+def _less_than_bought(survey: Survey, chosen: Selection, rented: Candidate) -> str:
+    """Why renting is recommended although something can be bought."""
+    bought = chosen.bought
+    if bought is None or not bought.usd_per_run or not rented.usd_per_run:
+        return _why_not_bought(survey)
+    less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
+    limit = survey.query.limits.budget_usd
+    which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
+    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which would not be faster"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
@@ -243,10 +258,7 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     done = " and meets the deadline" if limits.deadline_s is not None else ""
     what = f"the cheapest option that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
     what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
-    used = [run.gpu for run in survey.older if run.fits]
-    near = min(used, key=lambda gpu: abs((gpu.launch_usd or 0.0) - (limits.budget_usd or 0.0)), default=None)
-    hint = f' Most second-hand cards have no published price; you can add one with `--price "{near.name}=…"`.' if near else ""
-    return f"No option costs {survey.money(limits.budget_usd)} or less; {what}.{hint}"
+    return f"No option costs {survey.money(limits.budget_usd)} or less; {what}."
 
 
 # ---------------------------------------------------------------- beside it: several cheaper cards, rent
@@ -255,7 +267,7 @@ def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
 def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
     """Several cards that are faster and cheaper than the recommended one, and why they are not recommended."""
     cost = best.upfront_usd
-    if best.kind != "buy new" or best.gpu_count > 1 or cost is None:
+    if not best.kind.startswith("buy") or best.gpu_count > 1 or cost is None:
         return ""
     cheaper = [one for one in shown if one.gpu_count > 1 and one.upfront_usd is not None and one.upfront_usd < cost]
     first = min(cheaper, key=lambda one: one.run.seconds, default=None)

@@ -1,0 +1,109 @@
+"""What a card probably costs where no recent price was published, and what it brings when it is sold again.
+
+price / launch price = exp(kind + loss x age + memory + time + vendor + segment + what this card's own prices differ by)
+
+`tools/fit_prices.py` fits the constants on the dated prices of `market.csv` and tests them on cards that were left out; the range
+holds eight of ten of those.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from gpuwise.core.provenance import Basis
+from gpuwise.core.units import GIB
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.types import Price
+
+__all__ = ["PriceModel", "describe", "estimate", "load_model", "remaining", "years_since"]
+
+_OLDEST = date(2016, 5, 1)  # Pascal: older cards are hardly traded, and current software does not run on them
+_SELLING = 0.10  # of the price goes to the market place and the parcel, assumed
+_MOST = 1.0  # of its price: nobody should count on a profit
+
+
+class PriceModel(msgspec.Struct, frozen=True):
+    """The constants, all of the logarithm of price over launch price; `cards` are what single cards differ by."""
+
+    fitted_to: date
+    rows: int
+    cards_fitted: int
+    new: float
+    used: float
+    new_per_year: float
+    used_per_year: float
+    memory: float
+    time_per_year: float
+    vendors: dict[str, float]
+    segments: dict[str, float]
+    cards: dict[str, float]
+    low: float
+    high: float
+
+
+@cache
+def load_model() -> PriceModel:
+    """The fitted constants."""
+    return msgspec.json.decode((files("gpuwise.money") / "data" / "price_model.json").read_bytes(), type=PriceModel)
+
+
+def years_since(launched: date, day: date) -> float:
+    """The age of a card."""
+    return (day - launched).days / 365.25
+
+
+def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float]:
+    """What the logarithm of price over launch price depends on, by the name of its constant."""
+    age = 0.0 if gpu.launched_on is None else years_since(gpu.launched_on, day)
+    return {
+        kind: 1.0,
+        f"{kind}_per_year": age,
+        "memory": math.log(gpu.memory_bytes / (12 * GIB)),
+        "time_per_year": years_since(fitted_to, day),
+        f"vendor {gpu.vendor}": 1.0,
+        f"segment {gpu.segment}": 1.0,
+    }
+
+
+def estimate(gpu: Gpu, kind: str) -> Price | None:
+    """The price of a new or used card on the day of the newest prices; None without a launch price."""
+    model = load_model()
+    if gpu.launch_usd is None or gpu.launched_on is None or gpu.launched_on < _OLDEST:
+        return None
+    if gpu.segment not in model.segments or gpu.vendor not in model.vendors:
+        return None
+    constants = {
+        **{name: getattr(model, name) for name in ("new", "used", "new_per_year", "used_per_year", "memory", "time_per_year")},
+        **{f"vendor {name}": value for name, value in model.vendors.items()},
+        **{f"segment {name}": value for name, value in model.segments.items()},
+    }
+    share = sum(constants[name] * value for name, value in describe(gpu, kind, model.fitted_to, model.fitted_to).items())
+    usd = gpu.launch_usd / gpu.devices_per_board * math.exp(share + model.cards.get(gpu.name, 0.0))
+    return Price(
+        gpu=gpu.name,
+        kind=kind,
+        usd=_rounded(usd),
+        low_usd=_rounded(usd * model.low),
+        high_usd=_rounded(usd * model.high),
+        dated=model.fitted_to,
+        source=f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards",
+        basis=Basis.FITTED,
+    )
+
+
+def _rounded(usd: float) -> float:
+    """Two significant digits, so that an estimate looks like one; three from $1,000 on."""
+    digits = 1 if usd < 1000 else 2
+    return round(usd, digits - math.floor(math.log10(usd)))
+
+
+def remaining(years: float, *, new: bool) -> float:
+    """The share of its price that a card brings after these years, less the cost of selling it."""
+    model = load_model()
+    first = model.used - model.new if new else 0.0
+    return min(_MOST, math.exp(first + model.used_per_year * years)) * (1 - _SELLING)

@@ -1,0 +1,165 @@
+"""Fit what cards cost by launch price, age and memory, and test it on cards that were left out.
+
+    python tools/fit_prices.py
+
+reads `src/gpuwise/money/data/market.csv`, writes `price_model.json` beside it and `docs/accuracy-prices.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.estimates import describe
+from gpuwise.money.tables import market
+from gpuwise.money.types import Price
+
+HERE = Path(__file__).resolve().parents[1]
+FITTED = HERE / "src/gpuwise/money/data/price_model.json"
+PAGE = HERE / "docs/accuracy-prices.md"
+SEGMENTS = ("desktop", "workstation")  # sold one by one to anyone, at a published launch price
+NAMES = ("new", "used", "new_per_year", "used_per_year", "memory", "time_per_year")
+RIDGE = {"vendor": 0.5, "segment": 0.5, "card": 0.5}  # prior rows that say "no difference"
+LITTLE = 0.05  # prior rows of the other constants
+ROUNDS = 30  # of reweighting; it settles after ten
+TESTED_DAYS = 150  # only prices this recent are tested: older ones belong to another market
+BOUNDS = (0.1, 0.9)  # of the errors on cards left out
+
+HEAD = """# How accurate are estimated prices?
+
+Where no recent price of a card was published, gpuwise estimates one from its launch price, its age, its memory, its vendor and
+whether it is a workstation card. This page compares such estimates with published prices: each card is estimated from the prices
+of all the other cards. `tools/fit_prices.py` writes this page.
+
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A published price, and its logarithm over the launch price."""
+
+    gpu: Gpu
+    price: Price
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Constants by name, and what each card differs by."""
+
+    constants: dict[str, float]
+    cards: dict[str, float]
+
+    def share(self, row: Row, fitted_to: date) -> float:
+        parts = describe(row.gpu, row.price.kind, row.price.dated, fitted_to)
+        return sum(self.constants.get(name, 0.0) * value for name, value in parts.items()) + self.cards.get(row.gpu.name, 0.0)
+
+
+def rows() -> list[Row]:
+    """Every price of a card with a launch price."""
+    gpus = {gpu.name: gpu for gpu in load_catalog().curated if gpu.launch_usd and gpu.segment in SEGMENTS}
+    return [
+        Row(gpu=gpu, price=price, share=math.log(price.usd * gpu.devices_per_board / gpu.launch_usd))
+        for price in market()
+        if (gpu := gpus.get(price.gpu)) and gpu.launch_usd
+    ]
+
+
+def fit(every: Sequence[Row], fitted_to: date) -> Fit:
+    """Ridge regression; rows far from the rest count less."""
+    parts = [describe(row.gpu, row.price.kind, row.price.dated, fitted_to) for row in every]
+    names = [*NAMES, *sorted({name for part in parts for name in part} - set(NAMES))]
+    cards = sorted({row.gpu.name for row in every})
+    columns = {name: place for place, name in enumerate([*names, *(f"card {card}" for card in cards)])}
+    matrix, shares = np.zeros((len(every), len(columns))), np.array([row.share for row in every])
+    for place, (row, part) in enumerate(zip(every, parts, strict=True)):
+        for name, value in part.items():
+            matrix[place, columns[name]] = value
+        matrix[place, columns[f"card {row.gpu.name}"]] = 1.0
+    prior = np.diag([RIDGE.get(name.partition(" ")[0], LITTLE) for name in columns])
+    weights = np.ones(len(every))
+    solved = np.zeros(len(columns))
+    for _ in range(ROUNDS):
+        solved = np.linalg.solve(matrix.T @ (weights[:, None] * matrix) + prior, matrix.T @ (weights * shares))
+        missed = np.abs(shares - matrix @ solved)
+        weights = 1 / np.maximum(1.0, missed / (1.5 * 1.48 * np.median(missed)))  # Huber's, from 1.5 robust deviations on
+    found = {name: float(solved[place]) for name, place in columns.items()}
+    return Fit(
+        constants={name: found[name] for name in names},
+        cards={card: found[f"card {card}"] for card in cards},
+    )
+
+
+def left_out(every: Sequence[Row], fitted_to: date) -> list[tuple[Row, float]]:
+    """Recent prices, each with the logarithm of it over what the other cards say."""
+    found = []
+    for card in sorted({row.gpu.name for row in every}):
+        others = fit([row for row in every if row.gpu.name != card], fitted_to)
+        recent = [row for row in every if row.gpu.name == card and row.price.dated >= fitted_to - timedelta(days=TESTED_DAYS)]
+        found += [(row, row.share - others.share(row, fitted_to)) for row in recent]
+    return found
+
+
+def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fit) -> str:
+    """The errors by kind and vendor, and what the fit says of loss of value."""
+    lines = ["| prices of | cards | prices | median error | nine of ten within |", "|---|---|---|---|---|"]
+    groups = {
+        "all cards": tested,
+        "new cards": [one for one in tested if one[0].price.kind == "new"],
+        "used cards": [one for one in tested if one[0].price.kind == "used"],
+        "NVIDIA GeForce": [one for one in tested if one[0].gpu.vendor == "NVIDIA" and one[0].gpu.segment == "desktop"],
+        "workstation cards": [one for one in tested if one[0].gpu.segment == "workstation"],
+        "AMD and Intel": [one for one in tested if one[0].gpu.vendor != "NVIDIA"],
+    }
+    for name, group in groups.items():
+        errors = np.exp(np.abs([error for _, error in group])) - 1
+        cards = len({row.gpu.name for row, _ in group})
+        lines.append(f"| {name} | {cards} | {len(group)} | {np.median(errors):.0%} | {np.quantile(errors, 0.9):.0%} |")
+    loss = 1 - math.exp(found.constants["used_per_year"])
+    rise = math.exp(found.constants["time_per_year"]) - 1
+    first = 1 - math.exp(found.constants["used"] - found.constants["new"])
+    said = (
+        f"\nThe range of an estimate is {low:.2f} to {high:.2f} times its middle, which contains eight of ten of these prices. "
+        f"A used card loses {loss:.0%} of its value per year, and a new card {first:.0%} when it is first sold on. In the prices "
+        f"collected, the market as a whole rose by {rise:.0%} per year; estimates do not extend that into the future.\n"
+    )
+    return HEAD + "\n".join(lines) + "\n" + said
+
+
+def main() -> None:
+    """Fit, test and write both files."""
+    every = rows()
+    fitted_to = max(row.price.dated for row in every)
+    found, tested = fit(every, fitted_to), left_out(every, fitted_to)
+    low, high = (float(end) for end in np.exp(np.quantile([error for _, error in tested], BOUNDS)))
+    constants = found.constants
+    model = {
+        "fitted_to": fitted_to.isoformat(),
+        "rows": len(every),
+        "cards_fitted": len(found.cards),
+        **{name: round(constants[name], 4) for name in NAMES},
+        **{
+            f"{group}s": {
+                name.partition(" ")[2]: round(value, 4) for name, value in constants.items() if name.startswith(f"{group} ")
+            }
+            for group in ("vendor", "segment")
+        },
+        "cards": {name: round(value, 3) for name, value in found.cards.items()},
+        "low": round(low, 3),
+        "high": round(high, 3),
+    }
+    FITTED.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(tested, low, high, found), encoding="utf-8")
+    print(page(tested, low, high, found))
+
+
+if __name__ == "__main__":
+    main()
