@@ -76,7 +76,7 @@ def test_bad_parts_are_refused_with_a_hint(arguments: list[str], told: str) -> N
 @pytest.mark.parametrize(
     ("gpus", "told"),
     [
-        ([], "no GPU was named"),
+        ([], "no GPU was given"),
         (["0x RTX 3090"], "invalid number of cards in '0x RTX 3090'"),
         (["-2x RTX 3090"], "invalid number of cards"),
         (["1000x RTX 3090"], "1,000 cards are too many for one machine"),

@@ -209,7 +209,7 @@ def test_a_brief_answer_fits_a_terminal(arguments: list[str]) -> None:
     text = CliRunner().invoke(app, ["fit", *arguments], catch_exceptions=False).stdout
     assert len(text.splitlines()) <= 25
     assert max(map(len, text.splitlines())) <= 100
-    assert "remedies combined until the model fits" in text
+    assert "remedies applied in order until the model fits" in text
 
 
 def test_several_gpus_stand_side_by_side() -> None:

@@ -97,7 +97,7 @@ def test_several_gpus_are_named_as_one_set() -> None:
 def test_a_service_level_that_nobody_reaches_is_an_answer() -> None:
     answer = served(sla="1ms")
     assert [found.users for found in answer.within] == [0]
-    assert "not even 1 user" in str(answer)
+    assert "cannot serve even 1 user" in str(answer)
 
 
 def test_a_cached_beginning_saves_time_but_never_all_of_it() -> None:

@@ -144,7 +144,7 @@ def test_what_only_generates_says_so_where_it_is_asked_to_train(name: str, more:
         fault = CliRunner().invoke(app, [command, name, *more, "--gpu", "H100 SXM 80GB"]).exception
         assert isinstance(fault, BadValue)  # exit code 2
         said = " ".join(str(fault).split())
-        assert f"'{name}' is known for generating text only" in said
+        assert f"gpuwise includes '{name}' only for text generation" in said
         assert "--mode infer" in said
         assert f"hf:{find_shape(name).name}" in said
 

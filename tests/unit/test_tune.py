@@ -66,7 +66,7 @@ def test_a_model_that_does_not_fit_and_other_odd_questions_are_refused() -> None
 def test_nothing_to_tune_is_told_in_our_own_words() -> None:
     done = CliRunner().invoke(app, ["tune"])
     assert isinstance(done.exception, BadValue)
-    assert "no model or script to tune was named" in done.exception.message
+    assert "no model or script to tune was given" in done.exception.message
     assert "gpuwise tune batch" in done.exception.hint
 
 

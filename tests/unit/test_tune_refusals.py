@@ -59,7 +59,7 @@ def test_bad_questions_are_refused_with_a_hint(options: dict[str, Any], kind: ty
         (["tune", "resnet50", "--gpu", "RTX 3090"], "--gpu has no effect on `gpuwise tune MODEL`"),
         (["tune", "resnet50", "--apply"], "--apply has no effect"),
         (["tune", "resnet50", "--seconds", "0"], "invalid --seconds 0"),
-        (["tune", "power", "resnet50"], "no GPU was named"),
+        (["tune", "power", "resnet50"], "no GPU was given"),
         (["tune", "power", "resnet50", "--gpu", "RTX 3090", "--batch", "0"], "invalid batch size 0"),
         (["tune", "power", "resnet50", "--gpu", "cpu"], "the power limit of"),
         (

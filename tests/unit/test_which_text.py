@@ -147,8 +147,8 @@ def test_the_table_counts_tokens_and_fits_a_terminal() -> None:
         ({"model": BIG, "weights": "q4_k_m", "engine": "vllm"}, BadValue, "vLLM does not support q4_k_m weights"),
         ({"model": BIG, "weights": "int4", "mode": "train"}, BadValue, "cannot be combined"),
         ({"model": "resnet50", "weights": "int4"}, UnknownName, "unknown language model 'resnet50'"),
-        ({"weights": "int4"}, BadValue, "none was named"),
-        ({"task": "vision", "users": 4}, BadValue, "none was named"),
+        ({"weights": "int4"}, BadValue, "none was given"),
+        ({"task": "vision", "users": 4}, BadValue, "none was given"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(options: dict[str, Any], fault: type[GpuwiseError], said: str) -> None:

@@ -203,7 +203,7 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
         )
     verdict = "fail" if count >= _MANY else "tight"
     text = f"{count} open-air cards have no gap between them; {_HINT}"
-    remedy = "use blower cards, risers or water cooling, leave gaps or lower the power limit"
+    remedy = "use blower cards, risers or water cooling, leave gaps, or lower the power limit"
     return _air_line(verdict, 0, 1, text, remedy)
 
 

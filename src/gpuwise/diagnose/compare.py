@@ -19,7 +19,7 @@ _HOST = {
     "allocation": "this depends on the driver, not on the GPU",
     "synchronisation": "this depends on how often the host waits",
     "host_launch": "this depends on the host; a faster GPU waits longer",
-    "graph_wait": "this depends on launching CUDA graphs",
+    "graph_wait": "this depends on CUDA graph launches",
     "idle_unexplained": "the traces do not show the cause",
     "communication": "this depends on the link and on the slowest rank",
     "copy": "this depends on the link to the host",

@@ -93,7 +93,7 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
         f"a measured step of {format_si(measured_s, 's')} on {the(gpu.name)} is implausible: "
         f"it is {_words(ratio)} than the predicted {format_si(predicted_s, 's')}",
         hint="check the unit (s, ms, µs), and that the batch, model and precision match the measurement; "
-        f"a factor of up to {_IMPOSSIBLE:g} is accepted",
+        f"deviations of up to a factor of {_IMPOSSIBLE:g} are accepted",
     )
 
 

@@ -125,7 +125,7 @@ def _text_row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
 def _check_doubts(cells: Mapping[str, str]) -> None:
     said = f"{cells['stack']} {cells.get('note', '')}"
     if "DO NOT USE" in said or "suspect" in said:
-        raise _Unusable("its own note questions it")
+        raise _Unusable("the note in the row questions its value")
 
 
 def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:

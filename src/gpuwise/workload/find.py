@@ -174,7 +174,7 @@ def unknown(model: str) -> GpuwiseError:
 
     if hub := known_id(model):
         return BadValue(
-            f"'{model}' is known for generating text only; its training and single steps are not included",
+            f"gpuwise includes '{model}' only for text generation, not for training or single steps",
             looked_in=f"the {len(zoo.names())} models whose steps are included",
             hint=f"use `hf:{hub}`, which captures the model with PyTorch; for text, use `gpuwise predict {model} --mode infer`",
         )

@@ -119,7 +119,7 @@ def test_the_best_square_product_is_below_the_peak(tmp_path: Path) -> None:
         ({"value": "-3"}, "a value that is not positive"),
         ({"value": "nan"}, "a value that is not positive"),
         ({"unit": "furlongs"}, "unknown unit: furlongs"),
-        ({"note": "DO NOT USE: scale unconfirmed"}, "its own note questions it"),
+        ({"note": "DO NOT USE: scale unconfirmed"}, "the note in the row questions its value"),
         ({"gpu_count": "0"}, "a number of GPUs that is not positive"),
         ({"model": "square matmul, best", "unit": "TFLOP_per_s", "precision": "odd"}, "unknown precision: odd"),
     ],

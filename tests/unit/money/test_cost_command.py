@@ -223,7 +223,7 @@ def test_break_even_falls_with_use(one: float, other: float) -> None:
         (["--cloud-price", "2", "--cloud", "aws"], "sets the rent"),
         (["--cloud-price", "2", "--spot"], "sets the rent"),
         (["--cloud", "awz"], "does not offer the"),
-        (["--cloud-gpu", "GTX 1080 Ti"], "no cloud in our tables"),
+        (["--cloud-gpu", "GTX 1080 Ti"], "no cloud in the price tables"),
         (["--spot"], "spot price"),
         (["--commit", "40"], "not a fraction between 0 and 1"),
         (["--job-hours", "0"], "must be above zero"),
@@ -240,7 +240,7 @@ def test_bad_questions_are_refused(options: list[str], message: str) -> None:
 
 
 def test_other_bad_questions() -> None:
-    assert "no GPU was named" in refused("cost").message
+    assert "no GPU was given" in refused("cost").message
     assert "neither a purchase price nor a rental price" in refused("cost", "--gpu", "Tesla M2090").message
     assert "cannot be combined" in refused("prices", "T4", "--regions").message
     assert "takes no names" in refused("prices", "refresh", "T4").message

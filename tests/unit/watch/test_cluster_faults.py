@@ -60,7 +60,7 @@ def complaint(address: str, **limits: float) -> GpuwiseError:
         (200, b"[1, 2]", "is not JSON from Prometheus"),
         (200, b'{"status": "success", "data": {"names": 3}}', "is not in the Prometheus format"),
         (200, b'{"status": "error", "error": "out of \\u001b[31mmemory"}', "reports an error: out of  [31mmemory"),
-        (401, b"", "refused the request (HTTP 401): it requires a login"),
+        (401, b"", "refused the request (HTTP 401): it requires credentials"),
         (403, b"", "refused the request (HTTP 403)"),
         (404, b"", "it has no /api/v1"),
         (422, b'{"status": "error", "error": "query processing would load too many samples"}', "would load too many samples"),

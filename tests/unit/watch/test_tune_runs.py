@@ -119,7 +119,7 @@ def test_the_device_is_seen_and_one_that_is_not_there_refused(facts: DeviceFacts
     assert facts.device == "cpu"
     assert facts.memory_bytes > 0
     assert "amp-bf16" in facts.precisions
-    with pytest.raises(GpuwiseError, match="torch does not find cuda:7 on this machine"):
+    with pytest.raises(GpuwiseError, match="torch cannot find cuda:7 on this machine"):
         facts_of("cuda:7")
 
 

@@ -51,7 +51,7 @@ def test_the_exit_code_is_passed_on_and_the_verdict_printed(code: str, ends: int
     done = run(code=code)
     assert done.returncode == ends
     assert f"exit code {ends}" in " ".join(done.stdout.split())  # a long path of Python wraps the line
-    assert done.stdout.startswith("no diagnosis: the run made too few steps")
+    assert done.stdout.startswith("no diagnosis: the run completed too few steps")
 
 
 def test_what_the_command_prints_stays_its_own() -> None:

@@ -47,7 +47,7 @@ def check(view: View) -> Finding | None:
         confidence="high",
         evidence=(
             f"{len(calls) / steps:,.0f} calls {view.per} take {view.facts.allocation_fraction:.1%} of the time",
-            f"the GPU is idle because of them {idle_s / view.step_s:.1%} of the time",
+            f"they leave the GPU idle {idle_s / view.step_s:.1%} of the time",
         ),
         remedy="do not call empty_cache() in the loop, use few distinct tensor sizes, and set expandable_segments",
         verify="there should be no cudaMalloc or cudaFree calls after the first few steps",

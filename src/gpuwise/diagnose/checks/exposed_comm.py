@@ -48,7 +48,7 @@ def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
         gain=view.gain(lost_s) if view.scene.on_cpu else view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
         confidence="high",
         evidence=(
-            f"{view.count(chosen):,.0f} collectives {view.per}, and nothing else runs {share:.1%} of the time",
+            f"{view.count(chosen):,.0f} collectives {view.per}; nothing else runs for {share:.1%} of the time",
             f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication time is hidden",
         ),
         remedy="check for a slow rank first, then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate",

@@ -61,7 +61,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=view.shrink(copies, 0.5)),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
-            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; nothing else runs {share:.1%} of the time"
+            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; nothing else runs for {share:.1%} of the time"
             + ("; the memory is pinned" if pinned else ""),
         ),
         remedy=_remedy(pinned, share),

@@ -60,6 +60,6 @@ def check(view: View) -> Finding | None:
         evidence=(
             f"{lost_s / view.kernel_s:.1%} of kernel time is spent in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
         ),
-        remedy="pad the vocabulary, hidden sizes and batch to multiples of 8, or preferably 64",
+        remedy="pad the vocabulary, hidden sizes and batch to multiples of 8, or preferably of 64",
         verify="kernel names should contain align8 or align4",
     )

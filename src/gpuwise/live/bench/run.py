@@ -167,7 +167,7 @@ def _check(torch: Any, device: str) -> None:
         raise BadValue(f"unknown device '{device}'", known="cpu, cuda:0, cuda:1, mps", hint="try `--device cpu`")
     if int(number or 0) >= counts[kind]:
         raise BadValue(
-            f"torch does not find {device} on this machine",
+            f"torch cannot find {device} on this machine",
             hint="list the devices with `gpuwise doctor`",
         )
 

@@ -98,6 +98,6 @@ def latest(device: str = "") -> Profile:
         raise BadFile(
             f"this machine has not been measured{f' for {device}' if device else ''}",
             looked_in=str(folder()),
-            hint="run `gpuwise bench`, which takes a minute",
+            hint="run `gpuwise bench`, which takes about a minute",
         )
     return read(found[-1])

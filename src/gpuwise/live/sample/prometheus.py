@@ -156,7 +156,7 @@ class Server:
         if code in (401, 403):
             login = f"set {LOGIN}=user:password or {TOKEN}=... in the environment"
             return GpuwiseError(
-                f"{self.address} refused the request (HTTP {code}): it requires a login, or a different one", hint=login
+                f"{self.address} refused the request (HTTP {code}): it requires credentials, or different ones", hint=login
             )
         if code in (301, 302, 303, 307, 308):
             where = _plain(fault.headers.get("Location", "another address"))
@@ -178,7 +178,7 @@ class Server:
             return GpuwiseError(f"the host name in {self.address} is unknown", hint="check the name and the network")
         if isinstance(reason, ssl.SSLError):
             return GpuwiseError(
-                f"no secure connection to {self.address}: {_plain(str(reason))}",
+                f"cannot establish a secure connection to {self.address}: {_plain(str(reason))}",
                 hint="check whether the server uses http:// instead, or whether its certificate is trusted",
             )
         if isinstance(reason, http.client.HTTPException) and not isinstance(reason, http.client.RemoteDisconnected):
@@ -227,7 +227,7 @@ def _address(url: str) -> str:
     ):
         raise BadValue(f"invalid server address '{_plain(url)}': it must start with http:// or https://", hint=example)
     if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
-        raise BadValue("the address must not contain a login", hint=f"set {LOGIN}=user:password in the environment")
+        raise BadValue("the address must not contain credentials", hint=f"set {LOGIN}=user:password in the environment")
     if parts.query or parts.fragment:
         raise BadValue(f"'{_plain(url)}' already contains a query", hint=example)
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

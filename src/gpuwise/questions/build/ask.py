@@ -68,7 +68,7 @@ def ask(options: BuildOptions) -> BuildQuery:
 
 def _cards(given: Sequence[str], notes: list[Assumption]) -> tuple[Cards, ...]:
     if not given:
-        raise BadValue("no GPU was named", hint='try `--gpu "4x RTX 3090"`')
+        raise BadValue("no GPU was given", hint='try `--gpu "4x RTX 3090"`')
     read = [_parse_count(name) for name in given]
     total = sum(count for count, _ in read)
     if total > _MOST_CARDS:
@@ -137,7 +137,7 @@ def _psu(text: str) -> tuple[float | None, str, int | None]:
         raise BadValue(f"invalid power supply '{text}'", hint=hint)
     watts = float(match[1]) * (1000 if match[2] == "kw" else 1)
     if not 100 <= watts <= 5000:
-        raise BadValue(f"--psu {watts:g} W is out of range", hint="give between 100 and 5,000 W, such as `--psu 850`")
+        raise BadValue(f"--psu {watts:g} W is out of range", hint="give a value between 100 and 5,000 W, such as `--psu 850`")
     label, standard = "", None
     for word in re.findall(r"atx\s*v?\s*[\d.]+|[^\s,+]+", text.lower()[match.end() :]):
         form = re.fullmatch(r"atx\s*v?\s*([23])(?:\.\d+)?", word)
@@ -364,7 +364,8 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             assumed(
                 "coolers",
                 sold,
-                "the launch model's cooler and thickness; partner cards often differ; set yours with `--cooler blower`",
+                "the cooler and thickness of the launch model, although partner cards often differ; "
+                "set yours with `--cooler blower`",
             )
         )
     return notes

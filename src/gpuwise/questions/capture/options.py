@@ -32,7 +32,7 @@ class CaptureOptions:
 
     model: Annotated[str, Option(help=_MODEL, argument=True)] = field(kw_only=False)
     arguments: Annotated[
-        Names, Option(help="Arguments passed to a training script.", argument=True, metavar="[-- ARGS]", page=False)
+        Names, Option(help="Arguments to pass to the training script.", argument=True, metavar="[-- ARGS]", page=False)
     ] = ()
     batch: Annotated[Optional[int], Option(help="Samples per step on each GPU.", low=1, high=2**31 - 1)] = None
     seq: Seq = None

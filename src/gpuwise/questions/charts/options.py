@@ -47,7 +47,7 @@ class ChartsOptions:
     min_memory: Annotated[str, Option(help="Show only GPUs with at least this much memory, such as 24GB.")] = ""
     all: Annotated[bool, Option(help="Also include less common GPUs.")] = False
     work: Annotated[str, Option(help="Show only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
-    baseline: Annotated[str, Option(help="The GPU that the others are compared with (default: RTX 3090).")] = ""
+    baseline: Annotated[str, Option(help="The GPU to compare the others with (default: RTX 3090).")] = ""
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""

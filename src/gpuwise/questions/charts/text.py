@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrappe
 __all__ = ["render"]
 
 _EMPTY = (
-    "An empty cell means that the work does not fit or gains nothing. The mean covers the work that fits. "
+    "An empty cell means that the work does not fit or that the precision gains nothing. The mean covers only work that fits. "
     "A price in parentheses is an outdated launch price."
 )
 _STAR = "* No GPU of this generation was measured, so its speed is computed from the data sheet alone and is less certain."

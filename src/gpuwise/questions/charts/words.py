@@ -19,8 +19,9 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
         assumed("batch", "split into micro-batches where it does not fit", "work that still does not fit has no value"),
         assumed(
             "total cost",
-            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; a {show(owning.machine_usd)} desktop with the "
-            f"card, which draws {MACHINE_WATTS:g} W; rated power; {show(1000 * owning.tariff.tiers[0][1])} for 1,000 kWh",
+            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; the rest of the machine costs "
+            f"{show(owning.machine_usd)} and draws {MACHINE_WATTS:g} W; the card draws its rated power; "
+            f"{show(1000 * owning.tariff.tiers[0][1])} per 1,000 kWh",
             "change it with `--years`, `--utilization`, `--machine` and `--kwh-price`",
         ),
         assumed(

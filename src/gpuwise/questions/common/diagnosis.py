@@ -42,7 +42,7 @@ _STEPS_BY = {
     "loader": "inferred from one loader batch to the next",
     "optimizer": "inferred from one Optimizer.step to the next",
     "kernels": "inferred from repeating kernels",
-    "span": "none found, so the whole recording counts as one step",
+    "span": "none found, so the whole recording is treated as one step",
 }
 
 
@@ -139,7 +139,7 @@ def diagnose(
 ) -> WhyAnswer:
     """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
     if not files:
-        raise BadValue("no profiler file was named", hint="try `gpuwise why trace.json.gz`")
+        raise BadValue("no profiler file was given", hint="try `gpuwise why trace.json.gz`")
     for file in files:
         if "://" in file:
             raise BadValue(
@@ -246,11 +246,11 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
         of = "step" if view.scene.steps.marked else "recording"
-        return f"{top.title}: {top.share_fraction:.0%} of the {of}; a fix would make the run {gain}"
+        return f"{top.title} ({top.share_fraction:.0%} of the {of}); a fix would make the run {gain}"
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
-        return f"healthy: {busy}, and no check found more than a minor loss"
+        return f"healthy: {busy}, and no check found a significant loss"
     return f"only minor causes were found ({busy})"
 
 
@@ -273,12 +273,12 @@ def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
     if not cut:
         return ""
     if len(cut) > 1:
-        return f"{len(cut)} files are cut off, so only their complete steps count: "
+        return f"{len(cut)} files are cut off, so only their complete steps are used: "
     whole, lost = cut[0].whole_steps, cut[0].lost_steps
     count = (
-        f", so only {whole} of {whole + lost} steps count"
+        f", so only {whole} of {whole + lost} steps are used"
         if lost
-        else f", so only its {whole} complete steps count"
+        else f", so only its {whole} complete steps are used"
         if whole > 1
         else ""
     )

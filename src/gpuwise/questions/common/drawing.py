@@ -107,7 +107,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         raise BadValue(f"invalid --steps {steps:,}", hint=f"give a number between 1 and {_MOST_STEPS:,}")
     if options.batch is not None and parse_batch(options.batch) == 0:
         raise BadValue(
-            "`--batch auto` is not available for images", hint="give the number of images at once, such as `--batch 4`"
+            "`--batch auto` is not available for images", hint="give the number of images per batch, such as `--batch 4`"
         )
     size = zoo.entry(pipeline.denoiser).image
     if options.image is not None and options.image != size:
@@ -117,7 +117,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
-            "each image is generated on one GPU", hint="name one GPU; the number of images grows in proportion to the GPUs"
+            "each image is generated on one GPU", hint="give one GPU; throughput grows in proportion to the number of GPUs"
         )
 
 

@@ -179,7 +179,7 @@ def counted(text: str) -> tuple[int, str]:
     if not 1 <= count <= MOST_IN_A_MACHINE:
         raise BadValue(
             f"invalid number of GPUs in '{text}'",
-            hint=f"a machine holds 1 to {MOST_IN_A_MACHINE} GPUs; try `2x RTX 3090`",
+            hint=f"a machine can have 1 to {MOST_IN_A_MACHINE} GPUs; try `2x RTX 3090`",
         )
     return count, match[2].strip()
 

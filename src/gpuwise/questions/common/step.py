@@ -151,7 +151,7 @@ def _check_names(given: Sequence[str], count: int) -> None:
     if not given:
         meant = "; `--gpus` sets only the number of GPUs" if count > 1 else ""
         meant += f". Did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
-        raise BadValue("no GPU was named", hint=f'try `--gpu "RTX 3090"`{meant}')
+        raise BadValue("no GPU was given", hint=f'try `--gpu "RTX 3090"`{meant}')
 
 
 def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
@@ -164,7 +164,7 @@ def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
             hint="set the number with `--gpus 2`, or leave out `--link`",
         )
     if count > 1 and any(one.is_cpu for one in gpus):
-        raise BadValue("`--gpus` counts GPUs, but you named a CPU", hint="leave out `--gpus`")
+        raise BadValue("`--gpus` sets the number of GPUs, but a CPU was given", hint="leave out `--gpus`")
 
 
 def _defaults(

@@ -86,7 +86,7 @@ def _check_model(options: StepOptions, method: str, gpus: Sequence[Gpu]) -> None
         )
     if options.optimizer not in _OPTIMIZERS:
         raise BadValue(
-            f"--method {method} is predicted with AdamW, not with {options.optimizer}",
+            f"predictions for --method {method} assume AdamW, not {options.optimizer}",
             hint="leave out `--optimizer`; the optimizer states of adapters are small",
         )
     if options.precision not in ("", "bf16", "fp16"):

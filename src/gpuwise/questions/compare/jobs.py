@@ -93,7 +93,9 @@ def _batch_notes(job: ComparedJob, answer: PredictAnswer) -> list[Assumption]:
         effect = "the largest power of two that fits on each GPU; use `--batch 32` to compare all GPUs at batch 32"
         return [assumed("batch", str(answer.results[0].batch), effect, basis="derived")]
     if job.title != job.model and job.text is None:
-        return [assumed("batch", str(job.batch), "the same on all GPUs; a workload with a reduced batch shows it in its name")]
+        return [
+            assumed("batch", str(job.batch), "the same on all GPUs; the name of a workload shows whether its batch was reduced")
+        ]
     return []
 
 

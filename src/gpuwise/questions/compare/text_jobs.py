@@ -52,7 +52,7 @@ def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
 def _ask(asked: TextOptions, gpu: Gpu, count: int) -> TextAnswer:
     query = asked_for_text(asked, gpus=[gpu], gpu_count=count)
     if query is None:
-        raise BadValue(f"{asked.model} was not asked to generate text", hint="use `--mode infer`")
+        raise BadValue(f"{asked.model} is not set to generate text", hint="use `--mode infer`")
     return predict_text(query)
 
 

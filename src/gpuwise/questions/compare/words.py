@@ -158,8 +158,8 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     mixed = [rig.name for rig in several if len(rig.parts) > 1]
     if mixed:
         found.append(
-            f"when {mixed[0]} run one job in equal shares, the slowest GPU limits the speed; shares in proportion to speed come "
-            "close to the combined speed"
+            f"when {mixed[0]} share one job equally, the slowest GPU limits the speed; dividing the work in proportion to speed "
+            "comes close to the combined speed"
         )
     return found
 

@@ -173,7 +173,8 @@ def _warnings(query: CostQuery) -> list[str]:
         found.append(stale_sentence(query.price, query.book.today))
     if query.rent is None:
         found.append(
-            f"no cloud in our tables offers {the(query.gpu.name)}; set a rental price with `--cloud-price 0.4` to include it"
+            f"no cloud in the price tables offers {the(query.gpu.name)}; set a rental price with `--cloud-price 0.4` "
+            "to include renting"
         )
     offer = query.rent.offer if query.rent else None
     if offer is not None and offer.kind == "marketplace":

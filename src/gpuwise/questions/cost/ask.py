@@ -122,7 +122,7 @@ def _one_name(given: Sequence[str]) -> str:
             hint="use `--gpus 2` for two GPUs of one kind, or run the command once for each kind",
         )
     if not given or not given[0]:
-        raise BadValue("no GPU was named", hint='try `gpuwise cost --gpu "RTX 3090"`')
+        raise BadValue("no GPU was given", hint='try `gpuwise cost --gpu "RTX 3090"`')
     return given[0]
 
 
@@ -149,7 +149,7 @@ def _region(name: str, notes: list[Assumption]) -> Region:
 
 def _condition(used: bool, new: bool) -> str:
     if used and new:
-        raise BadValue("--used and --new cannot be combined", hint="leave out both to use the newest price of either kind")
+        raise BadValue("--used and --new cannot be combined", hint="leave out both to use the latest price of either kind")
     return "used" if used else "new" if new else "any"
 
 
@@ -195,7 +195,7 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
             assumed(
                 "power while working",
                 f"{gpu.tdp_watts:g} W",
-                "the rated power; many jobs draw less; set yours with `--watts 280`",
+                "the rated power, although many jobs draw less; set yours with `--watts 280`",
             )
         )
     return gpu.tdp_watts
@@ -209,7 +209,7 @@ def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> fl
         assumed(
             "rest of the machine",
             f"{usual:g} W",
-            "drawn only while in use; the machine is switched off otherwise; set yours with `--machine-watts`",
+            "drawn only while in use, because the machine is otherwise off; set yours with `--machine-watts`",
         )
     )
     return usual
@@ -269,7 +269,9 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     if price is not None:
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
-            raise BadValue(f"--cloud-price sets the rent, but {option} reads it from our tables", hint="leave out one of them")
+            raise BadValue(
+                f"--cloud-price sets the rent, but {option} reads it from the price tables", hint="leave out one of them"
+            )
         hourly = book.currency.to_usd(amount(price, "a rental price", "try `--cloud-price 2.14`"))
         return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")
     if cloud:
@@ -278,12 +280,13 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     if middle is None:
         if spot or other:
             raise BadValue(
-                f"no cloud in our tables offers {the(gpu.name)}", hint="set the hourly rental price with `--cloud-price 0.4`"
+                f"no cloud in the price tables offers {the(gpu.name)}",
+                hint="set the hourly rental price with `--cloud-price 0.4`",
             )
         return None
     if spot and middle.spot_usd_per_gpu_hour is None:
         raise BadValue(
-            f"no cloud in our tables has a spot price for {the(gpu.name)}",
+            f"no cloud in the price tables has a spot price for {the(gpu.name)}",
             hint="set the hourly rental price with `--cloud-price 0.4`",
         )
     count = len(middle.clouds)
@@ -310,7 +313,7 @@ def _named_cloud(name: str, gpu: Gpu, named: str, spot: bool, book: PriceBook) -
         near = difflib.get_close_matches(name.lower(), offers, n=1)
         known = ", ".join(offers) or "none"
         hint = f"did you mean `{near[0]}`?" if near else "set the hourly rental price with `--cloud-price 2.14`"
-        raise UnknownName(f"'{name}' does not offer {the(gpu.name)} in our tables", known=known, hint=hint)
+        raise UnknownName(f"'{name}' does not offer {the(gpu.name)} in the price tables", known=known, hint=hint)
     if spot and offer.spot_usd_per_gpu_hour is None:
         raise BadValue(
             f"{offer.cloud} lists no spot price for {the(gpu.name)}",

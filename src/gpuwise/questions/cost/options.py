@@ -22,8 +22,8 @@ class CostOptions:
     gpu: Annotated[Names, Option(help="A GPU name or custom specs.")] = ()
     gpus: Annotated[int, Option(help="The number of GPUs in one machine.", low=1, high=4096)] = 1
     price: Annotated[str, Option(help="The price of one GPU: 700 or 'RTX 3090=700'.")] = ""
-    used: Annotated[bool, Option(help="Buy a used card at the newest known used price.")] = False
-    new: Annotated[bool, Option(help="Buy a new card at the newest shop price, or else at the launch price.")] = False
+    used: Annotated[bool, Option(help="Buy a used card at the latest known used price.")] = False
+    new: Annotated[bool, Option(help="Buy a new card at the latest shop price, or at the launch price if none is known.")] = False
     machine: Annotated[
         Optional[float], Option(help="The price of the rest of the machine; 0 if you already have it.", low=0, high=_MOST_MONEY)
     ] = None
@@ -53,10 +53,10 @@ class CostOptions:
     cloud_gpu: Annotated[str, Option(help="Rent this GPU instead of the one you would buy.")] = ""
     spot: Annotated[bool, Option(help="Compare with spot prices instead of on-demand prices.")] = False
     commit: Annotated[
-        Optional[float], Option(help="The discount for a commitment billed around the clock: 0.4 is 40% off.", low=0)
+        Optional[float], Option(help="The discount for committed use, billed around the clock: 0.4 means 40% off.", low=0)
     ] = None
     job_hours: Annotated[
-        Optional[float], Option(help="Also show the cost of one job of this many hours.", low=0, high=_MOST_MONEY)
+        Optional[float], Option(help="Also show the cost of one job that takes this many hours.", low=0, high=_MOST_MONEY)
     ] = None
     model: Annotated[
         str,

@@ -18,22 +18,22 @@ def verdict(answer: CostAnswer) -> str:
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f"it {breaks_even(here.days)}" if soon else "this includes the resale value"
-        return f"Own: {show(gap)} cheaper than renting over {horizon}; {when}."
+        when = f" and {breaks_even(here.days)}" if soon else ", including the resale value"
+        return f"Owning is {show(gap)} cheaper than renting over {horizon}{when}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
         else "; owning is never cheaper"
     )
-    return f"Rent: {show(-gap)} cheaper than owning over {horizon}{more}."
+    return f"Renting is {show(-gap)} cheaper over {horizon}{more}."
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:
     show, owned, rental = answer.query.book.currency.show, answer.ownership, answer.chosen
     if owned is None:
-        return f"Rent: {show(rental.total_usd if rental else 0.0)} over {horizon}; no purchase price is known."
-    missing = "no rental price is known" if rental is None else "renting costs nothing without use"
-    return f"Own: {show(owned.total_usd)} over {horizon}; {missing}."
+        return f"Renting costs {show(rental.total_usd if rental else 0.0)} over {horizon}; no purchase price is known."
+    missing = "no rental price is known" if rental is None else "renting costs nothing if the GPU is not used"
+    return f"Owning costs {show(owned.total_usd)} over {horizon}; {missing}."
 
 
 def years(value: float) -> str:

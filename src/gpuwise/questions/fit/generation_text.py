@@ -155,7 +155,7 @@ def _ladder(result: TextFit, width: int, colour: bool, verbose: bool) -> list[st
     rungs = result.climbed
     if not rungs:
         return ["  No combination of these remedies makes the model fit."]
-    lines = [bold("  remedies combined until the model fits:", colour=colour)]
+    lines = [bold("  remedies applied in order until the model fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = " on each GPU" if rung.gpu_count > 1 else ""
         speed = f", {_rate(rung.tokens_per_s)} tokens/s" if rung.fits else ""

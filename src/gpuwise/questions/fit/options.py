@@ -21,7 +21,7 @@ class FitOptions(TextOptions):
         Optional[int], Option(help="The sequence length in tokens; for inference, the context length.", low=1, high=2**31 - 1)
     ] = None
     all: Annotated[bool, Option(help="Check every GPU in the catalogue, not only those given with --gpu.", page=False)] = False
-    display: Annotated[bool, Option(help="Reserve memory for a desktop on a screen connected to this GPU.")] = False
+    display: Annotated[bool, Option(help="Reserve memory for a desktop display connected to this GPU.")] = False
     remedies: Annotated[
         bool, Option(help="Also try remedies that save memory: checkpointing, LoRA, offloading.", flag="--remedies/--no-remedies")
     ] = True

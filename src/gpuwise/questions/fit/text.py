@@ -197,7 +197,7 @@ def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
     rungs = result.advice.ladder
     if not rungs:
         return ["  No combination of these remedies makes the model fit on this GPU."]
-    lines = [bold("  remedies combined until the model fits:", colour=colour)]
+    lines = [bold("  remedies applied in order until the model fits:", colour=colour)]
     for number, rung in enumerate(rungs, 1):
         where = f" on {rung.gpu_count} GPUs" if rung.gpu_count != result.gpu_count else ""
         whose = "GPU time" if rung.gpu_count > 1 else "time"

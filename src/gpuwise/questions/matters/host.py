@@ -68,11 +68,11 @@ def ram_size(case: MattersCase) -> Matter:
         value=largest * case.count,
         unit="GiB is plenty",
         answer=(
-            f"As much RAM as the memory of one GPU ({largest:.0f} GiB) is enough, and as much as the memory of all GPUs "
+            f"RAM equal to the memory of one GPU ({largest:.0f} GiB) is enough, and RAM equal to the memory of all GPUs "
             f"({largest * case.count:.0f} GiB for {case.count}) is plenty. More RAM alone does not speed anything up."
         ),
         how="a checkpoint passes through RAM on its way to the GPU, and data loaders keep a few batches there",
-        source=f"{_GUIDE} recommends at least as much RAM as the largest GPU has memory, and ideally as much as all of them",
+        source=f"{_GUIDE} recommends RAM equal to at least the memory of the largest GPU, and ideally to that of all GPUs",
         unless="you offload weights or optimizer states to the host, or keep the whole dataset in memory",
     )
 

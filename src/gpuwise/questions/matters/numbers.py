@@ -51,7 +51,7 @@ def sixteen_bit(case: MattersCase) -> Matter:
         answer=f"The step is {speed:.2f} times as fast in {low} as in fp32, {room}.",
         how="we predict the step and the largest batch in both precisions",
         source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide mentions both "+50%" and "twice"',
-        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older), so that 16-bit precision saves only memory",
+        unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older), so 16-bit precision saves only memory",
     )
 
 

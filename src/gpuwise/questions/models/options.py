@@ -14,6 +14,6 @@ __all__ = ["ModelsOptions"]
 class ModelsOptions:
     """List the included models with their size and usual batch. They work without an installed framework."""
 
-    search: Annotated[str, Option(help="Only list models with this text in their name, title or family.", argument=True)] = field(
+    search: Annotated[str, Option(help="List only models with this text in their name, title or family.", argument=True)] = field(
         default="", kw_only=False
     )

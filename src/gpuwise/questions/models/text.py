@@ -16,8 +16,8 @@ _FOUND = 64  # the same where they were searched for
 
 def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """A row for each model; where there are many, a line for each family."""
-    count = f"{len(answer.models)} {'model' if len(answer.models) == 1 else 'models'}"
-    head = bold(f"{count} included" + (f" that match '{answer.search}'" if answer.search else ""), colour=colour)
+    count = f"{len(answer.models)} included {'model' if len(answer.models) == 1 else 'models'}"
+    head = bold(count + (f" that match '{answer.search}'" if answer.search else ""), colour=colour)
     if verbose or len(answer.models) <= (_FOUND if answer.search else _FEW):
         return f"{head}\n\n{_rows(answer.models, width, colour)}"
     families = [(name, list(found)) for name, found in groupby(answer.models, key=lambda entry: entry.family)]

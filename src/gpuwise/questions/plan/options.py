@@ -63,7 +63,7 @@ class PlanOptions:
         Optional[int], Option(help="Fix the number of samples per micro-batch.", low=1, high=_MOST_SAMPLES)
     ] = None
     zero: Annotated[Optional[int], Option(help="Fix the ZeRO stage: 0, 1, 2, or 3 (FSDP).", low=0, high=3)] = None
-    recompute: Annotated[str, Option(help="Fix the recomputation: none, selective or full.")] = ""
+    recompute: Annotated[str, Option(help="Fix the recomputation mode: none, selective or full.")] = ""
     schedule: Annotated[str, Option(help="The pipeline schedule: 1f1b or gpipe.")] = "1f1b"
     offload: Annotated[bool, Option(help="Run the optimizer on the host.")] = False
     stack: Stack = ""

@@ -50,7 +50,7 @@ def render(answer: PlanAnswer, *, width: int | None = None, colour: bool = False
 
 def _brief_blocks(answer: PlanAnswer, width: int, colour: bool) -> list[str]:
     sentences = [
-        f"Limited by {describe_limit(answer.entries[0])}.",
+        f"The step is limited by {describe_limit(answer.entries[0])}.",
         *describe_links(answer)[:1],
         *describe_separate(answer),
         "`-v` adds the settings for each framework and a breakdown of the time.",

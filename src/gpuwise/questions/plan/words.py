@@ -22,8 +22,8 @@ __all__ = [
 
 _WORTH = 1.03  # times as fast: a link that brings less is not worth a sentence
 _LIMITS = {
-    "compute": "compute; communication between the GPUs hardly slows the step down",
-    "memory": "the memory bandwidth of each GPU; communication between the GPUs hardly slows the step down",
+    "compute": "compute; communication between GPUs adds little time",
+    "memory": "GPU memory bandwidth; communication between GPUs adds little time",
     "communication": "communication between GPUs",
     "bubble": "pipeline bubbles; use more micro-batches or fewer stages to shorten them",
     "launch": "the host, which launches kernels more slowly than the GPUs run them",
@@ -108,7 +108,7 @@ def _describe_misfit(answer: PlanAnswer) -> list[str]:
     if not answer.tried:
         return ["No plan is possible for the reasons listed below."]
     usable = answer.cluster.gpu.usable_memory_bytes
-    need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
+    need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
     lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)

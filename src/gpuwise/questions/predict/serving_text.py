@@ -24,7 +24,9 @@ def render(answer: ServingAnswer, *, width: int | None = None, colour: bool = Fa
     told = f"{head(answer, answer.points[0], colour, with_users=False)} on {', '.join(_name(name, answer) for name in names)}"
     lines = [_within(one, answer) for one in answer.within]
     if len(names) == 1 or verbose:
-        lines += [f"what if: {one.said}" if len(names) == 1 else f"what if: {one.gpu} {one.said}" for one in answer.what_ifs]
+        lines += [
+            f"what if: {one.said}" if len(names) == 1 else f"what if: on {the(one.gpu)}, {one.said}" for one in answer.what_ifs
+        ]
     if len(rows) < len(answer.points):
         lines.append(f"{len(rows)} of {len(answer.points)} points are shown; `-v` shows all points")
     said = list(dict.fromkeys(note for point in answer.points for note in point.assumptions))
@@ -75,9 +77,9 @@ def _within(found: Within, answer: ServingAnswer) -> str:
     ]
     asked = " and ".join(waits)
     if not found.users or found.tokens_per_s is None:
-        return f"within {asked}: not even 1 user on {the(found.gpu)}, limited by {found.limited_by}"
+        return f"{the(found.gpu)} cannot serve even 1 user within {asked}, limited by {found.limited_by}"
     users = "1 user" if found.users == 1 else f"{found.users:,} users"
     return (
-        f"within {asked}: at most {users} on {the(found.gpu)}, {rate(found.tokens_per_s)} tokens/s in total, "
-        f"limited by {found.limited_by}"
+        f"{the(found.gpu)} can serve at most {users} within {asked} "
+        f"({rate(found.tokens_per_s)} tokens/s in total, limited by {found.limited_by})"
     )

@@ -154,7 +154,8 @@ def _why(results: Sequence[Prediction]) -> str:
     ratio = fast.samples_per_s / slow.samples_per_s
     if fast.bound in ("launch", "input") and ratio < 1.3:
         what = "the host cannot launch kernels" if fast.bound == "launch" else "the data loader cannot deliver batches"
-        return f"Their speeds hardly differ, because {what} any faster. A larger batch or `--compile` would show the difference."
+        why = f"The GPUs are almost equally fast, because {what} any faster."
+        return f"{why} A larger batch or `--compile` would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)

@@ -44,7 +44,7 @@ def _at(users: int) -> str:
 
 
 def _times(gain: float) -> str:
-    return f"{gain:.2f} times the tokens/s"
+    return f"throughput is {gain:.2f} times as high"
 
 
 def _prefix_cached(point: Generations, gpu: Gpu, cached: float | None) -> WhatIf | None:
@@ -59,7 +59,7 @@ def _prefix_cached(point: Generations, gpu: Gpu, cached: float | None) -> WhatIf
         return None
     basis = "given" if cached is not None else "assumed"
     faster = f"{_times(gain)} and " if gain >= _WORTH else ""
-    wait = f"the first token after {format_si(after, 's')} instead of {format_si(before, 's')}"
+    wait = f"the first token arrives after {format_si(after, 's')} instead of {format_si(before, 's')}"
     source = "" if cached is not None else " (assumed; set yours with `--prefix-cached 0.8`)"
     return WhatIf(
         gpu=gpu.name,
@@ -69,7 +69,7 @@ def _prefix_cached(point: Generations, gpu: Gpu, cached: float | None) -> WhatIf
         time_to_first_token_s=after,
         users_fit=most_users(serving, gpu),
         basis=basis,
-        said=f"with {share:.0%} of each prompt cached: {faster}{wait} {_at(serving.users)}{source}",
+        said=f"with {share:.0%} of each prompt cached, {faster}{wait} {_at(serving.users)}{source}",
     )
 
 
@@ -88,7 +88,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
         return None
     first, last = (end.serving.users for end in ends)
     few = f"{_times(gains[0])} {_at(first)}"
-    many = "" if first == last else f", {gains[1]:.2f} times {_at(last)}"
+    many = "" if first == last else f" and {gains[1]:.2f} times {_at(last)}"
     told = f"{_DRAFTED} drafted tokens, {_ACCEPTED:.0%} of them accepted, each drafted in {_DRAFT_COST:.0%} of a step"
     return WhatIf(
         gpu=gpu.name,
@@ -98,7 +98,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
         time_to_first_token_s=float(points[-1].first_token_s[0]),
         users_fit=most_users(points[-1].serving, gpu),
         basis="assumed",
-        said=f"with speculative decoding: {few}{many} (assumed: {told})",
+        said=f"with speculative decoding, {few}{many} (assumed: {told})",
     )
 
 
@@ -122,5 +122,6 @@ def _smaller_cache(point: Generations, gpu: Gpu) -> WhatIf | None:
         time_to_first_token_s=float(new.first_token_s[0]),
         users_fit=fit,
         basis="predicted",
-        said=f"with the key-value cache in {kind} (`--kv {kind}`): {faster}room for {fit:,} requests instead of {fitted:,}",
+        said=f"with the key-value cache in {kind} (`--kv {kind}`), {faster}there is room for {fit:,} requests "
+        f"instead of {fitted:,}",
     )

@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render", "render_refresh"]
 
-_MARKETPLACES = "marketplaces often charge a quarter to half of large-cloud prices, but offer fewer guarantees"
+_MARKETPLACES = "marketplaces often charge a quarter to half as much as large clouds, but offer fewer guarantees"
 _MOST_OFFERS = 12  # of a brief answer
 
 
@@ -68,7 +68,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         first, *others = (_describe_price(price, answer, verbose) for price in every)
         lines += [f"  buy   {first}", *(f"        {other}" for other in others)]
     if row.rent is None:
-        return "\n".join([*lines, "  rent  no cloud in our tables offers this GPU"])
+        return "\n".join([*lines, "  rent  no cloud in the price tables offers this GPU"])
     clouds = "one cloud" if len(row.rent.clouds) == 1 else f"the median of {len(row.rent.clouds)} clouds"
     between = f"{show(row.rent.low_usd_per_gpu_hour)} to {show(row.rent.high_usd_per_gpu_hour)}"
     lines.append(f"  rent  {show(row.rent.usd_per_gpu_hour)} per hour, {clouds}, {between}")

@@ -197,5 +197,5 @@ def gpus_meant(wanted: tuple[str, ...]) -> tuple[Gpu, ...]:
             hint=faults[0].hint,
         )
     if not found:
-        raise BadValue("no GPU was named", hint='use `--gpus all`, `--gpus curated`, or `--gpus "RTX 3090" --gpus "RTX 4090"`')
+        raise BadValue("no GPU was given", hint='use `--gpus all`, `--gpus curated`, or `--gpus "RTX 3090" --gpus "RTX 4090"`')
     return tuple(found.values())

@@ -85,8 +85,8 @@ def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
     if not words:
         raise BadValue(
-            "no model or script to tune was named",
-            hint="run `gpuwise tune train.py` to try settings here, or "
+            "no model or script to tune was given",
+            hint="run `gpuwise tune train.py` to try settings on this machine, or "
             '`gpuwise tune batch resnet50 --gpu "RTX 3090"` to predict them',
         )
     first, *rest = words

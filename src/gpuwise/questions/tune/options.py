@@ -24,7 +24,8 @@ from gpuwise.questions.common.options import (
 __all__ = ["TuneOptions"]
 
 _SUBJECT = (
-    "`batch MODEL` or `power MODEL` makes a prediction for any GPU; MODEL, file.py:Net or train.py alone tries settings here."
+    "`batch MODEL` or `power MODEL` makes a prediction for any GPU; "
+    "MODEL, file.py:Net or train.py alone tries settings on this machine."
 )
 _DEVICE = "Where to run: cpu, cuda:0 or mps (default: the fastest device that torch finds)."
 _TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned (default: all)."

@@ -12,8 +12,8 @@ from gpuwise.questions.common.options import Option
 __all__ = ["BREAKDOWNS", "ValidateLooks", "ValidateOptions"]
 
 BREAKDOWNS = ("gpu", "model", "family", "source")
-_HELD_OUT = "A .csv or .parquet file of measurements (default: the included ones)."
-_MEASURED = "Use this many rows of each (source, model) as your own measurements, which correct the other predictions."
+_HELD_OUT = "A .csv or .parquet file of measurements (default: the built-in measurements)."
+_MEASURED = "Use this many rows of each (source, model) pair as your own measurements to correct the other predictions."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ def _notes(answer: ValidateAnswer, verbose: bool) -> list[str]:
     notes += folded(answer.assumptions, verbose=verbose)
     if answer.measured_rows:
         notes.append(
-            f"{answer.measured_rows} row(s) of each (source, model) were used as your own measurements and were not scored"
+            f"{answer.measured_rows} row(s) of each (source, model) pair were used as your own measurements and were not scored"
         )
     return notes
 

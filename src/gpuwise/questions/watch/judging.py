@@ -198,13 +198,13 @@ def _verdict(run: Run, pace: Pace | None, vitals: Vitals, findings: tuple[Findin
         ended = f" before it exited with code {run.exit_code}" if run.exit_code else ""
         load = [gpu.busy_fraction for gpu in vitals.gpus if gpu.busy_fraction is not None]
         seen = f"; GPU busy {max(load):.0%}" if load else ""
-        return f"no diagnosis: the run made too few steps{ended}{seen}"
+        return f"no diagnosis: the run completed too few steps{ended}{seen}"
     serious = [finding for finding in findings if finding.severity != "minor"]
     if serious:
         top = serious[0]
         gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
-        return f"{top.title}: {top.share_fraction:.0%} of the step; a fix would make the run {gain}"
-    return f"healthy: steps wait for input {pace.wait_fraction:.0%} of the time, and no check found more than a minor loss"
+        return f"{top.title} ({top.share_fraction:.0%} of the step); a fix would make the run {gain}"
+    return f"healthy: steps wait for input {pace.wait_fraction:.0%} of the time, and no check found a significant loss"
 
 
 def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:

@@ -29,8 +29,8 @@ class WatchOptions:
     )
     prometheus: Annotated[str, Option(help=_PROMETHEUS, metavar="URL", page=False)] = ""
     last: Annotated[str, Option(help=_LAST, page=False)] = ""
-    model: Annotated[str, Option(help="The model that runs; its step time is compared with the prediction.", page=False)] = ""
-    precision: Annotated[str, Option(help="The precision of --model.", page=False)] = ""
+    model: Annotated[str, Option(help="The model being run; its step time is compared with the prediction.", page=False)] = ""
+    precision: Annotated[str, Option(help="The precision for --model.", page=False)] = ""
     profile: Annotated[bool, Option(help="Profile a few steps of torch programs.", flag="--profile/--no-profile", page=False)] = (
         True
     )

@@ -111,7 +111,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
 def _check_together(options: WhichOptions) -> None:
     """Refuse options that contradict each other."""
     if options.model and options.task:
-        raise BadValue("`--model` and `--task` cannot be combined", hint="leave out `--task`, which replaces a model")
+        raise BadValue("`--model` and `--task` cannot be combined", hint="leave out one of them")
     if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
         raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"give a number between 1 and {MOST_IN_A_MACHINE}")
     if options.laptop and options.rent:

@@ -53,7 +53,7 @@ def _cost(answer: WhichAnswer) -> Plot:
     options, money = _alone(answer), answer.query.book.currency
     if not options:
         raise BadValue(
-            "there is nothing to draw: no option both fits and has a price",
+            "there is nothing to draw: no option that fits has a known price",
             hint="leave out `--figure`, or add a price with `--price`",
         )
     front = pareto(options)

@@ -59,12 +59,12 @@ class WhichOptions:
     task: Annotated[str, Option(help=_TASK)] = ""
     budget: Annotated[
         Union[float, str, None],
-        Option(help="The amount you can spend on GPUs, or on rent over all years: 800 or '$800'.", high=_MOST_MONEY),
+        Option(help="The amount you can spend on GPUs, or on rent for the whole period: 800 or '$800'.", high=_MOST_MONEY),
     ] = None
     have: Annotated[Names, Option(help="GPUs you already have, such as 'GTX 1080 Ti' or '2x T4'; may be repeated.")] = ()
     hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week (default: 25).", low=0, high=168)] = None
     years: Annotated[Optional[float], Option(help="The number of years of use (default: 3).", above=0, high=20)] = None
-    kwh_price: Annotated[Optional[float], Option(help="The price of electricity per kWh.", low=0, high=_MOST_MONEY)] = None
+    kwh_price: Annotated[Optional[float], Option(help="The electricity price per kWh.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="The electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
     region: Annotated[
         str, Option(help="The country that determines the electricity price and carbon intensity: US, DE, KR, ...")

@@ -28,7 +28,7 @@ def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None
             return _checked(options, task.prompt, task.output)
         if said:
             raise BadValue(
-                f"`{said}` needs a language model, but none was named",
+                f"`{said}` needs a language model, but none was given",
                 hint=f"try `--model llama-3-8b {said}`, or `--task llm-inference`",
             )
         return None

@@ -196,7 +196,7 @@ def _nothing_better(survey: Survey, chosen: Selection) -> str:
         return "no other option meets your limits"
     gain = chosen.kept.run.seconds / best.run.seconds
     budget = survey.query.limits.budget_usd
-    note = ", which you would hardly notice" if gain > 1 else ""
+    note = ", a difference you would hardly notice" if gain > 1 else ""
     if budget is not None:
         return f"the best card for {survey.money(budget)}, {a(best.name)}, is only {gain:.2f} times as fast{note}"
     among = _sold(survey, best) if best is chosen.bought else "GPUs for rent"
@@ -387,7 +387,7 @@ def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate
         return f"slower and more expensive than renting {a(rent[0].name)}"
     faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
     slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"is between {the(faster.name)} and {the(slower.name)}" if faster and slower else "is outside the options shown"
+    between = f"between {the(faster.name)} and {the(slower.name)}" if faster and slower else "outside the options shown"
     return f"{between} in time and cost; the table shows only a selection"
 
 

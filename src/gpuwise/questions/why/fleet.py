@@ -153,7 +153,7 @@ def _tasks(query: FleetQuery) -> list[FleetTask]:
     found = [url for text in named if is_url(text) for url in list_urls(text)]
     found += [str(path) for path in find_files(local, most=_MOST_FILES)] if local else []
     if not found:
-        raise BadValue("no profiler file was named", hint="try `gpuwise why 'runs/*/trace.json.gz' --each file`")
+        raise BadValue("no profiler file was given", hint="try `gpuwise why 'runs/*/trace.json.gz' --each file`")
     runs: dict[str, list[str]] = {}
     for file in dict.fromkeys(found):
         runs.setdefault(file if each == "file" else _folder(file), []).append(file)

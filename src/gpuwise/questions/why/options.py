@@ -37,7 +37,7 @@ class WhyOptions:
     files: Annotated[Names, Option(help=_FILES, argument=True, metavar="FILE...", page=False)] = field(kw_only=False)
     model: Annotated[str, Option(help="The model that ran; its step time is compared with the prediction.", page=False)] = ""
     gpu: Annotated[str, Option(help="The GPU, if the trace does not name it.")] = ""
-    compare: Annotated[str, Option(help="Another trace to compare with; the difference is explained.", page=False)] = ""
+    compare: Annotated[str, Option(help="Another trace to compare with; gpuwise explains the difference.", page=False)] = ""
     each: Annotated[str, Option(help=_EACH, page=False)] = ""
     on: Annotated[str, Option(help=_ON, page=False)] = ""
     out: Annotated[

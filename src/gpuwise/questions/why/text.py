@@ -108,9 +108,8 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: boo
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool, verbose: bool) -> str:
     parts = found.parts if verbose else sorted(found.parts, key=lambda part: -abs(part.after_s - part.before_s))[:_BRIEF_PARTS]
     head = f"compared with {answer.compared}: {found.verdict}"
-    steps = (
-        f"median step {time_text(found.before_s)} before and {time_text(found.after_s)} after; the parts refer to the mean step"
-    )
+    took = f"the median step took {time_text(found.before_s)} before and {time_text(found.after_s)} after"
+    steps = f"{took}; the parts refer to the mean step"
     columns = [
         Column(title="part", cells=[part.part.replace("_", " ") for part in parts], right=False),
         Column(title="first", cells=[time_text(part.before_s) for part in parts]),

@@ -71,7 +71,7 @@ def _described(model: str, error: BaseException) -> Failure:
         )
     if type(error).__name__ in _DATA_DEPENDENT:
         return Failure(
-            f"{model} depends on tensor values{_at(error)}, which a capture does not have",
+            f"{model} depends on tensor values{_at(error)}, which are not available during a capture",
             hint="make that part depend on shapes only (no `if` on tensors, no .item(), no indexing with boolean masks)",
         )
     reason = message_of(error)
@@ -119,7 +119,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
         )
     code = error.code if error.code is not None else 0
     return Failure(
-        f"{model} ended the program{_at(error)} (sys.exit({code!r:.200})) before it could be recorded",
+        f"{model} ended the program{_at(error)} (sys.exit({code!r:.200})) before a step could be recorded",
         hint="remove that sys.exit, or pass the arguments or files that the code needs to continue",
     )
 

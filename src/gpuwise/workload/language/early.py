@@ -47,7 +47,7 @@ def _opt(read: Reader) -> Sizes:
     hidden = read.count(*WIDTH)
     if read.count("word_embed_proj_dim", default=hidden) != hidden or not read.flag("do_layer_norm_before", True):
         raise BadValue(
-            f"{read.where} projects its embeddings to another width, as only opt-350m does, which is not supported",
+            f"{read.where} projects its embeddings to another width, which is not supported (only opt-350m does this)",
             hint="choose `opt-125m` or `opt-1.3b`",
         )
     places = read.count("max_position_embeddings", most="context") + 2  # OPT leaves the first two rows of its table unused

@@ -67,7 +67,10 @@ def _check(workload: Workload, batch: Array | float | None, seq: Array | float |
         if value is None:
             continue
         if np.any(np.asarray(value) < 1):
-            raise BadValue(f"{name} must be at least 1, not {value}", hint=f"captured at {captured}")
+            raise BadValue(
+                f"{name} must be at least 1, not {value}",
+                hint=f"use the captured {name}, {captured}, or another value of 1 or more",
+            )
         if name not in workload.symbols and np.any(np.asarray(value) != captured):
             raise BadValue(
                 f"{workload.model} was captured only at {name} {captured}, so {name} {value} cannot be used",

@@ -124,7 +124,9 @@ def decode(data: bytes, where: str = "workload") -> Workload:
     if head.format != _FORMAT:
         raise BadFile(f"{where} is not a gpuwise workload file", hint=_HINT)
     if head.version != VERSION:
-        raise BadFile(f"{where} has format version {head.version}; this version of gpuwise reads {VERSION}", hint=_HINT)
+        raise BadFile(
+            f"{where} has format version {head.version}; this version of gpuwise reads only version {VERSION}", hint=_HINT
+        )
     try:
         file = msgspec.json.decode(data, type=_File)
         return _workload(file)

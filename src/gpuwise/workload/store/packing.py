@@ -143,11 +143,12 @@ def unpack(data: bytes, number: int, where: str) -> Graph:
         page = msgspec.json.decode(gzip.decompress(data), type=_Page)
         if page.version != VERSION:
             raise BadFile(
-                f"{where} has version {page.version}; this version of gpuwise reads {VERSION}", hint="install gpuwise again"
+                f"{where} has version {page.version}; this version of gpuwise reads only version {VERSION}",
+                hint="reinstall gpuwise",
             )
         return _graph(page, msgspec.json.decode(page.graphs[number], type=_Columns))
     except (msgspec.DecodeError, OSError, EOFError, zlib.error, IndexError, ValueError) as fault:
-        raise BadFile(f"{where} is damaged: {fault}", hint="install gpuwise again") from None
+        raise BadFile(f"{where} is damaged: {fault}", hint="reinstall gpuwise") from None
 
 
 def _graph(page: _Page, columns: _Columns) -> Graph:

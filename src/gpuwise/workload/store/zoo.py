@@ -213,11 +213,11 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
     }
     asked = [wish for wish, given in wishes.items() if given]
     if asked:
-        size = f" at image size {found.image}" if found.image else ""
+        size = f", captured at image size {found.image}," if found.image else ""
         known = found.source.split(",")[0]
         anew = known.startswith(("timm:", "torchvision:", "hf:"))
         where = f"`{known}`, which captures the model again" if anew else "your own code, as `file.py:Net`"
-        raise BadValue(f"the built-in {found.name} was captured{size} and cannot be changed with {asked[0]}", hint=f"use {where}")
+        raise BadValue(f"the built-in {found.name}{size} cannot be changed with {asked[0]}", hint=f"use {where}")
 
 
 def _refuse_too_long(found: Entry, request: Request) -> None:

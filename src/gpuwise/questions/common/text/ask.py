@@ -165,7 +165,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
         gpu_count, named = how_many(names(options.gpu), options.gpus)
         gpus, notes = named_gpus(named)
     if not gpus:
-        raise BadValue("no GPU was named", hint='try `--gpu "RTX 3090"`')
+        raise BadValue("no GPU was given", hint='try `--gpu "RTX 3090"`')
     check_count(gpus, gpu_count, link)
     return text_query(
         options.model,

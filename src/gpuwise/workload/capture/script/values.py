@@ -34,7 +34,7 @@ class Values:
     def scalar(self, dtype: torch.dtype) -> float | int | bool | complex:
         """The value of a one-element tensor."""
         if dtype is torch.bool:
-            self.note("a branch depends on tensor values, which a capture does not have; false is assumed")
+            self.note("a branch depends on tensor values, which are not available during a capture; false is assumed")
             return False
         if _called_by("grad_scaler.py"):
             return 0.0  # no infinite gradient: the step is taken

@@ -51,7 +51,7 @@ def _refuse_detectors(torchvision: Any, name: str) -> None:
     """They choose boxes by their scores, and so what runs next depends on values."""
     if ".detection" in torchvision.models.get_model_builder(name).__module__:
         raise BadValue(
-            f"torchvision:{name} selects boxes by tensor values, which a capture does not have",
+            f"torchvision:{name} selects boxes by tensor values, which are not available during a capture",
             hint="use a built-in detector with a fixed number of boxes: `mask_rcnn`, `ssd300`, `yolov8s`",
         )
 

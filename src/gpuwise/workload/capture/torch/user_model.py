@@ -111,7 +111,7 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
         for name, parameter in module._parameters.items():
             if torch.nn.parameter.is_lazy(parameter):
                 raise BadValue(
-                    f"the layer '{path}' ({type(module).__name__}) has unknown sizes until the model has run",
+                    f"the layer '{path}' ({type(module).__name__}) has no known sizes until the model has run",
                     hint="set its sizes, such as nn.Linear(784, 10) instead of nn.LazyLinear(10)",
                 )
             if parameter is not None:

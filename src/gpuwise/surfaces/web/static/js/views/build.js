@@ -132,10 +132,10 @@ const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : `${f.numb
 
 function wattsBar(answer) {
   const psu = answer.lines.find((line) => line.check === "psu");
-  if (!psu) return h("p", { class: "note" }, "None of the cards draws power.");
+  if (!psu) return h("p", { class: "note" }, "No power check applies to these GPUs.");
   const cards = answer.gpus.map((gpu, place) => ({ name: f.several(gpu.count, gpu.gpu), value: gpu.count * (gpu.card_watts ?? 0), colour: `var(--c${place})` }));
   const drawn = cards.reduce((total, gpu) => total + gpu.value, 0);
-  const pieces = [...cards, { name: "CPU and the rest", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
+  const pieces = [...cards, { name: "CPU and other parts", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
   const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),

@@ -23,7 +23,7 @@ export function mount(root) {
         text("GPU", "gpu", { list: "gpus" }),
         slider("Utilisation", "hours", { values: range(1, 168, 1), usual: 25, unset: "15% (default)", show: (value) => `${Math.round(value / 1.68)}%` }),
         slider("Tariff", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: (value) => `$${value.toFixed(2)} / kWh` }),
-        amount("GPU price, $", "price", { placeholder: "from our tables", step: 50 }),
+        amount("GPU price, $", "price", { placeholder: "from the price tables", step: 50 }),
         amount("Rest of the machine, $", "machine", { placeholder: "700", step: 50 }),
         tick("new card", "new"), tick("used card", "used")),
       verdict, numbers, rest),
@@ -45,7 +45,7 @@ const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utiliz
 function said(answer) {
   const { own, rent } = answer;
   if (!own) return `No price is known for ${f.the(answer.gpu)}. Enter one above.`;
-  if (!rent.length) return `Owning ${f.the(answer.gpu)} costs ${f.usd(own.total_usd)} over ${answer.years} years. No cloud provider in our tables offers it.`;
+  if (!rent.length) return `Owning ${f.the(answer.gpu)} costs ${f.usd(own.total_usd)} over ${answer.years} years. No cloud provider in the price tables offers it.`;
   const cheaper = own.total_usd < rent[0].total_usd ? "Owning" : "Renting";
   const [less, more] = [own.total_usd, rent[0].total_usd].sort((one, other) => one - other);
   const paid = here(answer)?.days;

@@ -24,7 +24,7 @@ export function mount(root) {
   },
     h("p", {}, "Drop a trace from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite) here."),
     input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose files"),
-    h("p", { class: "note" }, "Several files are read as the ranks of one run. They do not leave this machine."));
+    h("p", { class: "note" }, "Several files are treated as the ranks of one run. They do not leave this machine."));
   const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as recorded in the trace", onchange: () => sent && diagnose(sent) });
   const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
   root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
