@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.estimates import describe
+from gpuwise.money.estimates import LAPTOP_BYTES_PER_S, LaptopModel, describe, is_gaming_laptop
 from gpuwise.money.tables import market
 from gpuwise.money.types import Price
 
@@ -108,6 +109,26 @@ def left_out(every: Sequence[Row], fitted_to: date) -> list[tuple[Row, float]]:
     return found
 
 
+def fit_laptops(prices: Sequence[tuple[Gpu, Price]]) -> LaptopModel:
+    """A line through the logarithms of price and bandwidth; the range is that of the prices around it, each GPU left out once."""
+    speed = np.log([gpu.memory_bytes_per_s / LAPTOP_BYTES_PER_S for gpu, _ in prices])
+    usd = np.log([price.usd for _, price in prices])
+    names = np.array([gpu.name for gpu, _ in prices])
+    missed: list[float] = []
+    for name in dict.fromkeys(names):
+        power, base = np.polyfit(speed[names != name], usd[names != name], 1)
+        missed += list(usd[names == name] - base - power * speed[names == name])
+    power, base = np.polyfit(speed, usd, 1)
+    low, high = np.exp(np.quantile(missed, BOUNDS))
+    return LaptopModel(
+        rows=len(prices),
+        usd=round(math.exp(base), 1),
+        power=round(float(power), 3),
+        low=round(float(low), 3),
+        high=round(float(high), 3),
+    )
+
+
 def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fit) -> str:
     """The errors by kind and vendor, and what the fit says of loss of value."""
     lines = ["| prices of | cards | prices | median error | nine of ten within |", "|---|---|---|---|---|"]
@@ -141,6 +162,8 @@ def main() -> None:
     found, tested = fit(every, fitted_to), left_out(every, fitted_to)
     low, high = (float(end) for end in np.exp(np.quantile([error for _, error in tested], BOUNDS)))
     constants = found.constants
+    gpus = {gpu.name: gpu for gpu in load_catalog().curated if is_gaming_laptop(gpu)}
+    laptops = [(gpus[price.gpu], price) for price in market() if price.gpu in gpus and price.kind == "new"]
     model = {
         "fitted_to": fitted_to.isoformat(),
         "rows": len(every),
@@ -155,6 +178,7 @@ def main() -> None:
         "cards": {name: round(value, 3) for name, value in found.cards.items()},
         "low": round(low, 3),
         "high": round(high, 3),
+        "laptops": msgspec.to_builtins(fit_laptops(laptops)),
     }
     FITTED.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(tested, low, high, found), encoding="utf-8")

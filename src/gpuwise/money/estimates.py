@@ -2,6 +2,8 @@
 
 price / launch price = exp(kind + loss x age + memory + time + vendor + segment + what this card's own prices differ by)
 
+A gaming laptop has no launch price, so its price follows the memory bandwidth of its GPU.
+
 `tools/fit_prices.py` fits the constants on the dated prices of `market.csv` and tests them on cards that were left out; the range
 holds eight of ten of those.
 """
@@ -20,11 +22,33 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.types import Price
 
-__all__ = ["PriceModel", "describe", "estimate", "load_model", "remaining", "years_since"]
+__all__ = [
+    "LAPTOP_BYTES_PER_S",
+    "LaptopModel",
+    "PriceModel",
+    "describe",
+    "estimate",
+    "is_gaming_laptop",
+    "laptop_usd",
+    "load_model",
+    "remaining",
+    "years_since",
+]
 
 _OLDEST = date(2016, 5, 1)  # Pascal: older cards are hardly traded, and current software does not run on them
 _SELLING = 0.10  # of the price goes to the market place and the parcel, assumed
+LAPTOP_BYTES_PER_S = 400e9  # a middling laptop GPU: the point at which the laptop's price is stated
 _MOST = 1.0  # of its price: nobody should count on a profit
+
+
+class LaptopModel(msgspec.Struct, frozen=True):
+    """The price of a laptop by the memory bandwidth of its GPU: usd at 400 GB/s, and the power of the bandwidth."""
+
+    rows: int
+    usd: float
+    power: float
+    low: float
+    high: float
 
 
 class PriceModel(msgspec.Struct, frozen=True):
@@ -44,6 +68,7 @@ class PriceModel(msgspec.Struct, frozen=True):
     cards: dict[str, float]
     low: float
     high: float
+    laptops: LaptopModel
 
 
 @cache
@@ -73,6 +98,8 @@ def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float
 def estimate(gpu: Gpu, kind: str) -> Price | None:
     """The price of a new or used card on the day of the newest prices; None without a launch price."""
     model = load_model()
+    if is_gaming_laptop(gpu) and kind == "new":
+        return _laptop(gpu, model)
     if gpu.launch_usd is None or gpu.launched_on is None or gpu.launched_on < _OLDEST:
         return None
     if gpu.segment not in model.segments or gpu.vendor not in model.vendors:
@@ -93,6 +120,31 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
         dated=model.fitted_to,
         source=f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards",
         basis=Basis.FITTED,
+    )
+
+
+def is_gaming_laptop(gpu: Gpu) -> bool:
+    """Whether laptops with this GPU have a usual price; that of workstation laptops depends on their maker."""
+    return gpu.segment == "laptop" and " Laptop" in gpu.name
+
+
+def laptop_usd(model: LaptopModel, gpu: Gpu) -> float:
+    """The middle price of a laptop with this GPU."""
+    return float(model.usd * (gpu.memory_bytes_per_s / LAPTOP_BYTES_PER_S) ** model.power)
+
+
+def _laptop(gpu: Gpu, model: PriceModel) -> Price:
+    usd, laptops = laptop_usd(model.laptops, gpu), model.laptops
+    return Price(
+        gpu=gpu.name,
+        kind="new",
+        usd=_rounded(usd),
+        low_usd=_rounded(usd * laptops.low),
+        high_usd=_rounded(usd * laptops.high),
+        dated=model.fitted_to,
+        source=f"estimated from the memory bandwidth of the GPU with {laptops.rows} prices of laptops",
+        basis=Basis.FITTED,
+        note="a whole laptop",
     )
 
 

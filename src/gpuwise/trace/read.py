@@ -16,7 +16,7 @@ __all__ = ["find_files", "read_trace"]
 _HEAD_BYTES = 1 << 16
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz")
 _MOST_FILES = 4096
-_HINT = "pass a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an sqlite export from Nsight Systems"
+_HINT = "pass a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an SQLite export from Nsight Systems"
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:

@@ -270,7 +270,7 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
         if cloud or spot:
             option = "--cloud" if cloud else "--spot"
             raise BadValue(
-                f"--cloud-price sets the rent, but {option} reads it from the price tables", hint="leave out one of them"
+                f"--cloud-price sets the rental price, but {option} reads it from the price tables", hint="leave out one of them"
             )
         hourly = book.currency.to_usd(amount(price, "a rental price", "try `--cloud-price 2.14`"))
         return Rent(gpu=gpu, asked_as=named, usd_per_gpu_hour=hourly, spot_usd_per_gpu_hour=None, label="your price")

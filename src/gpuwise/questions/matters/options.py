@@ -21,7 +21,7 @@ class MattersOptions:
     )
     model: Annotated[str, Option(help="Your model (default: resnet50).")] = ""
     gpu: Annotated[str, Option(help="Your GPU (default: RTX 3090).")] = ""
-    gpus: Annotated[int, Option(help="The number of GPUs, for topics about several GPUs.", low=2, high=MOST_GPUS)] = 2
+    gpus: Annotated[int, Option(help="The number of GPUs, for multi-GPU topics.", low=2, high=MOST_GPUS)] = 2
     batch: Batch = None
     seq: Seq = None
     image: Image = None

@@ -34,7 +34,7 @@ from gpuwise.scale.cluster.shape import takes_bridge
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget: listed last
-TROUBLE = "you have to upload your data and wait for available machines"
+TROUBLE = "you have to upload your data and wait for a machine to become available"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -175,7 +175,7 @@ def _rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} hours, a {survey.work} costs {less:.0%} less"
+    now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
     return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
 
 
@@ -293,7 +293,7 @@ def _rent_instead(survey: Survey) -> str:
     does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
     if survey.query.text:
         does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
-    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour"
+    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_several(best)}"
     return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
 
 

@@ -150,7 +150,8 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
             f"{engine.title} does not support {weights} weights on the {gpu.name}, which has compute capability "
             f"{_capability(gpu):g}",
             known=", ".join(able),
-            hint=f"this format needs compute capability {least:g}; use `--weights {'fp16' if 'fp16' in able else able[0]}`",
+            hint=f"{weights} needs compute capability {least:g} or higher; "
+            f"use `--weights {'fp16' if 'fp16' in able else able[0]}`",
         )
     if cache and cache not in engine.caches:
         return BadValue(

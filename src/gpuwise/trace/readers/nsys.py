@@ -40,7 +40,7 @@ def read_nsys(path: Path, progress: Callable[[float], None] = lambda fraction: N
             read = f"{cut.read_fraction:.1%} of the bytes declared in its header"
             raise ends_early(path.name, cut.where, "partial tables cannot be read", read) from None
         raise BadFile(
-            f"'{path.name}' cannot be read as an sqlite database: {fault}",
+            f"'{path.name}' cannot be read as an SQLite database: {fault}",
             hint="export it again with `nsys export --type sqlite`",
         ) from None
 

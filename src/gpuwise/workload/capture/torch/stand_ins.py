@@ -81,7 +81,7 @@ def gpu_names(note: Note) -> list[StandIn]:
 def _refuse_lazy(*args: Any, **kwargs: Any) -> Any:
     raise BadValue(
         "the model has lazy layers (such as nn.LazyLinear), whose sizes are known only after a real forward pass",
-        hint="set the sizes for the capture: nn.Linear(in_features, out_features)",
+        hint="replace them with layers of fixed size, such as nn.Linear(in_features, out_features)",
     )
 
 
