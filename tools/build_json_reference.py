@@ -29,7 +29,7 @@ QUESTIONS = (
     "predict resnet50 --gpu 'RTX 3090'",
     "predict resnet18 --gpu 'RTX 3090' --gpu 'GTX 1070' --batch 8,64 --precision fp32,amp",
     "fit resnet50 --gpu 'RTX 3090' --batch 2048",
-    "compare 'RTX 3090' 'RTX 4070 Ti' --model resnet50",
+    "compare 'RTX 3090' 'RTX 4070 Ti' --model resnet50 --price 'RTX 3090=700' --price 'RTX 4070 Ti=600'",
     "which --model resnet50 --budget 800",
     "charts --gpu 'RTX 3090' --gpu 'RTX 4090' --work cnn,llm",
     "matters pcie-lanes",

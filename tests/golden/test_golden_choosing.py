@@ -23,6 +23,8 @@ CASES = {
     "which_rent": ["which", "--rent", "--task", "nlp", "--currency", "EUR=1.08"],
     "which_text": ["which", "--model", "llama-3-70b", "--weights", "int4", "--budget", "2000"],
     "compare_laptops": ["compare", "RTX 2070 Max-Q", "GTX 960M"],
+    "compare_doubt": ["compare", "RX 7900 XTX", "RTX 4090"],
+    "compare_servers": ["compare", "B200", "H100", "H200"],
     "compare_sets": ["compare", "4x RTX 2070", "2x RTX 2080 Ti"],
     "matters": ["matters"],
     "matters_lanes": ["matters", "pcie-lanes"],

@@ -73,7 +73,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model that stands for a kind of work. An empty `precision` is the usual one for each GPU; `precisions` are those that a
-    chart shows; an empty `stack` is the usual software."""
+    chart shows; an empty `stack` is the usual software. With `users`, an `engine` generates text for them: `prompt` and `output`
+    are the tokens of each request. With a `method`, adapters are trained."""
 
     title: str
     model: str
@@ -85,6 +86,11 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     precision: str = ""
     precisions: tuple[str, ...] = ("fp32", "16 bit")
     stack: str = ""
+    method: str = ""
+    engine: str = ""
+    users: int = 0
+    prompt: int = 0
+    output: int = 0
 
 
 class _Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +98,7 @@ class _Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tasks: dict[str, Task]
     compare: tuple[StandIn, ...]
+    compare_servers: tuple[StandIn, ...]
     charts: tuple[StandIn, ...]
     machine: tuple[StandIn, ...]
 
@@ -108,7 +115,8 @@ def tasks() -> dict[str, Task]:
 
 
 def stand_ins(use: str) -> tuple[StandIn, ...]:
-    """The jobs that stand for kinds of work in `compare`, in `charts`, or where a `machine` is judged."""
+    """The jobs that stand for kinds of work in `compare` (of servers: `compare_servers`), in `charts`, or where a `machine` is
+    judged."""
     found: tuple[StandIn, ...] = getattr(_jobs(), use)
     return found
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["a", "are", "either", "plain", "share_of", "the"]
+__all__ = ["a", "are", "both", "either", "plain", "share_of", "the"]
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirectional marks), lone surrogates, line ends
 _SEVERAL = re.compile(r"\d+ ?x[ A-Z]|.* \+ ")  # "2x T4", "RTX 3090 + T4"
@@ -33,6 +33,16 @@ def either(names: Iterable[str]) -> str:
     """
     known = list(names)
     return " or ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
+
+
+def both(names: Iterable[str]) -> str:
+    """Return the names as a list in a sentence, or an empty string if there are none.
+
+    >>> both(["a"]), both(["a", "b"]), both(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    known = list(names)
+    return " and ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
 
 
 def _written(letter: str) -> str:

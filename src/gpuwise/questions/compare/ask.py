@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuwise.core.errors import BadValue
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import both, the
+from gpuwise.hardware.machines import find_host
+from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs
 from gpuwise.questions.common.step import parse_batch
-from gpuwise.questions.compare.jobs import COMMON_JOBS, ComparedJob
+from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
 from gpuwise.questions.compare.options import CompareOptions
-from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, text_options
+from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, text_options
+from gpuwise.step.time.engines import find_engine
 
 __all__ = ["CompareQuery", "ask"]
+
+_SERVED = "datacenter"  # the segment of GPUs that are used in servers
+_SERVER = "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,28 +46,27 @@ def ask(options: CompareOptions) -> CompareQuery:
             hint='try `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
-    jobs = _jobs(options, rigs)
-    if not options.model:
-        notes.append(
-            assumed("workloads", f"{len(jobs)} common jobs", "use `--model resnet50` to compare the GPUs on your own model")
-        )
+    gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
+    served = all(gpu.segment == _SERVED for gpu in gpus)
+    if served and not options.cpu:
+        options = replace(options, cpu=_SERVER)
+        notes.append(_server_note())
+    jobs = _jobs(options, rigs) if names(options.model) else _common_jobs(options, rigs, served, notes)
     return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
 
 
+def _server_note() -> Assumption:
+    host = find_host(_SERVER)
+    effect = (
+        f"data-centre GPUs are used in servers; takes {host.launch_s * 1e6:.0f} µs to issue an op; change it with `--cpu desktop`"
+    )
+    return assumed("cpu", f"{host.name}, like {host.example}", effect)
+
+
 def _jobs(options: CompareOptions, rigs: Sequence[Rig]) -> tuple[ComparedJob, ...]:
+    """The models of the user."""
     batch = parse_batch(options.batch)
-    models = names(options.model)
-    if models:
-        return tuple(_job(model, options, batch, rigs[0]) for model in models)
-    ignored = {"--mode": options.mode, "--precision": options.precision, "--batch": options.batch}
-    ignored |= {f"--{name}": getattr(options, name) for name in TEXT_OPTIONS}
-    for name, value in ignored.items():
-        if value:
-            raise BadValue(
-                f"{name} works only with --model, because the common jobs set their own values",
-                hint=f"try `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
-            )
-    return COMMON_JOBS
+    return tuple(_job(model, options, batch, rigs[0]) for model in names(options.model))
 
 
 def _job(model: str, options: CompareOptions, batch: int | None, base: Rig) -> ComparedJob:
@@ -69,3 +75,48 @@ def _job(model: str, options: CompareOptions, batch: int | None, base: Rig) -> C
     if text is not None:
         return ComparedJob(title=f"{model}, tokens", model=model, mode="infer", text=text)
     return ComparedJob(title=model, model=model, mode=options.mode or "train", precision=options.precision or None, batch=batch)
+
+
+# ---------------------------------------------------------------- common jobs
+
+
+def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, notes: list[Assumption]) -> tuple[ComparedJob, ...]:
+    """The jobs that stand in for a model. Those of servers have large batches and many users."""
+    ignored = {"--mode": options.mode, "--precision": options.precision, "--batch": options.batch}
+    ignored |= {f"--{name}": getattr(options, name) for name in TEXT_OPTIONS}
+    for name, value in ignored.items():
+        if value:
+            raise BadValue(
+                f"{name} works only with --model, because the common jobs set their own values",
+                hint=f"try `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
+            )
+    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
+    jobs = [_served(job, options.cpu, rigs, notes) for job in (SERVER_JOBS if served else COMMON_JOBS)]
+    without = [gpu.name for gpu in gpus if "fp32" not in supported(gpu)]
+    if without:
+        jobs = [job for job in jobs if job.precision != "fp32"]
+        notes.append(assumed("fp32 jobs", "left out", f"{both(map(the, without))} cannot run fp32", overrides=True))
+    effect = "use `--model resnet50` to compare the GPUs on your own model"
+    desktop = [gpu.name for gpu in gpus if gpu.segment != _SERVED]
+    if served:
+        effect = f"the batches of servers, because these are all data-centre GPUs; {effect}"
+    elif len(desktop) < len(gpus):
+        effect = f"the batches of desktops, because {the(desktop[0])} is not a data-centre GPU; {effect}"
+    notes.append(assumed("workloads", f"{len(jobs)} {'data-centre' if served else 'common'} jobs", effect))
+    return tuple(jobs)
+
+
+def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
+    """A job that generates text as all of these GPUs can: in its engine, or step by step in PyTorch where the engine cannot."""
+    if job.text is None:
+        return job
+    text = replace(job.text, cpu=cpu)
+    users, engine = f"{text.users} users, or as many as fit on all GPUs", find_engine(text.engine).title
+    try:
+        check_text(rigs, text)
+    except GpuwiseError as fault:
+        notes.append(assumed("LLM serving", f"decoding in PyTorch at batch {job.batch} or less", fault.message, overrides=True))
+        return replace(job, title=f"LLM generation ({job.model} decode)", text=None)
+    effect = f"prompts of {text.prompt:,} and outputs of {text.output:,} tokens, fp16 weights, {engine}"
+    notes.append(assumed("LLM serving", users, effect))
+    return replace(job, text=text)

@@ -11,6 +11,8 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render"]
 
+_MOST_LINES = 25  # of a brief answer
+_MOST_NOTES = 3  # of a brief answer, as far as there is room
 _MOST_REASONS = 3  # workloads whose reasons a brief answer prints
 _MEANING = "2.00x means twice as fast"
 
@@ -20,11 +22,25 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     wide = width or WIDTH
     verdict = bold(wrapped(answer.verdict, wide), colour=colour)
     tables = _tables(answer, wide, colour) if verbose else [_brief_table(answer, wide, colour)]
-    notes = answer.notes if verbose else answer.notes[:2]
-    lines = [_describe_cards(answer.rigs), *(f"note: {note}" for note in notes)]
-    lines += [f"it depends: {flip}" for flip in (answer.flips if verbose else answer.flips[:1])]
-    lines += folded(answer.assumptions, verbose=verbose)
-    return "\n\n".join([verdict, *tables]) + join_notes([wrapped(line, wide, "  ") for line in lines])
+    top = "\n\n".join([verdict, *tables])
+    cards = wrapped(_describe_cards(answer.rigs), wide, "  ")
+    notes = [wrapped(f"note: {note}", wide, "  ") for note in answer.notes]
+    flips = [wrapped(f"it depends: {flip}", wide, "  ") for flip in (answer.flips if verbose else answer.flips[:1])]
+    below = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=verbose)]
+    if not verbose:
+        used = top + join_notes([cards, *flips, *below])
+        notes = _with_room(notes[:_MOST_NOTES], _MOST_LINES - len(used.splitlines()))
+    return top + join_notes([cards, *notes, *flips, *below])
+
+
+def _with_room(notes: Sequence[str], lines: int) -> list[str]:
+    """The notes that fit on so many lines; a long one is left out for shorter ones behind it."""
+    found = []
+    for note in notes:
+        if len(note.splitlines()) <= lines:
+            lines -= len(note.splitlines())
+            found.append(note)
+    return found
 
 
 def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:

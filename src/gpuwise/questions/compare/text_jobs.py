@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
@@ -18,7 +19,7 @@ from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import engine_range, find_engine
 
-__all__ = ["TEXT_OPTIONS", "explain_text_ratio", "text_options", "text_ratio_width", "text_throughput"]
+__all__ = ["TEXT_OPTIONS", "check_text", "explain_text_ratio", "text_options", "text_ratio_width", "text_throughput"]
 
 TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context")
 
@@ -36,6 +37,14 @@ def text_options(model: str, options: CompareOptions, gpu: Gpu) -> TextOptions |
         **{name: getattr(options, name) for name in TEXT_OPTIONS},
     )
     return asked if asked_for_text(asked, gpus=[gpu]) is not None else None
+
+
+def check_text(rigs: Iterable[Rig], asked: TextOptions) -> None:
+    """Refuse what some of these GPUs cannot generate: alone, or all GPUs of a set together."""
+    for rig in rigs:
+        for gpu, _ in rig.parts:
+            for count in {1, rig.count}:
+                asked_for_text(asked, gpus=[gpu], gpu_count=count)
 
 
 def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:

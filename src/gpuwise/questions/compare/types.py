@@ -16,7 +16,8 @@ __all__ = ["CompareAnswer", "Deal", "Pair"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One GPU or set of GPUs compared with the first one named, on one workload. A ratio above 1 means faster than the baseline.
+    """One GPU or set of GPUs compared with the first one named, on one workload. A ratio above 1 means faster than the baseline;
+    `probability` is how likely that is, by the range.
 
     Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side. `batch` is per GPU, and differs
     from `baseline_batch` only where each GPU was to be filled.
@@ -32,6 +33,7 @@ class Pair:
     ratio_low: float
     ratio_high: float
     range_basis: str
+    probability: float
     ratio_separate: float
     fits: bool
     baseline_fits: bool
@@ -45,13 +47,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deal:
-    """The cost of a set. `even_usd` is the price at which a dollar buys as much speed as with the baseline."""
+    """The cost of a set. A dollar buys as much speed as with the baseline at `even_ratio` times the baseline's price. In dollars
+    this is `even_usd`, which is given only if both prices are current, that is, from the last two years."""
 
     gpu: str
     price_usd: float | None
     price_note: str
+    price_is_current: bool
     speed: float
     value: float | None
+    even_ratio: float | None
     even_usd: float | None
     watts: float | None
 

@@ -1,0 +1,110 @@
+"""What each set of GPUs costs, and at which price it offers as much speed for the money as the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuwise.core.text import are, both, either, share_of, the
+from gpuwise.money.prices import PriceBook, price_now, price_text
+from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.compare.types import Deal, Pair
+from gpuwise.questions.compare.words import mean_speed
+
+__all__ = ["deals_of", "describe_prices"]
+
+_CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
+
+
+def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple[Deal, ...]:
+    """For each set its price, its speed, and where prices are current, the price at which a dollar buys as much speed as with the
+    first set."""
+    costs = [_cost(rig, book) for rig in rigs]
+    base, _, base_is_current = costs[0]
+    found = []
+    for rig, (usd, note, current) in zip(rigs, costs, strict=True):
+        speed = mean_speed(rig, pairs)
+        comparable = any(pair.gpu == rig.name and pair.comparable for pair in pairs)
+        fair = base is not None and usd is not None and base_is_current and current
+        found.append(
+            Deal(
+                gpu=rig.name,
+                price_usd=usd,
+                price_note=note,
+                price_is_current=current,
+                speed=speed,
+                value=speed * base / usd if fair and usd and base else None,
+                even_ratio=speed if rig is not rigs[0] and comparable else None,
+                even_usd=speed * base if fair and base is not None and rig is not rigs[0] and comparable else None,
+                watts=rig.watts,
+            )
+        )
+    return tuple(found)
+
+
+def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
+    """The price of all GPUs of a set, what it is, and whether every part of it is from the last two years."""
+    prices = [(price_now(gpu, book), count) for gpu, count in rig.parts]
+    known = [(price, count) for price, count in prices if price is not None]
+    if len(known) < len(prices):
+        return None, "no published price", False
+    notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
+    current = all((book.today - price.dated).days <= _CURRENT_DAYS for price, _ in known)
+    return sum(price.usd * count for price, count in known), "; ".join(notes), current
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[float], str]) -> list[str]:
+    """Below which price each set is the better buy; without current prices, how many times the first one's price it is worth."""
+    base, known = deals[0], [deal for deal in deals[1:] if deal.even_usd is not None]
+    found = []
+    if len(known) == 1:
+        found.append(_describe_one(base, known[0], show))
+    elif known:
+        found.append(_describe_several(base, known, show))
+    return [*found, *_describe_unknown(rigs, deals)]
+
+
+def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
+    several = are(deal.gpu) == "are"
+    usd, even = deal.price_usd or 0.0, deal.even_usd or 0.0
+    now = f"{_costs(deal, show)} and {'would be' if usd > even else are(deal.gpu)}"
+    speed = f"{deal.speed:.2f} times as fast" if deal.speed >= 1 else f"{100 * deal.speed:.2g}% as fast"
+    return (
+        f"{the(deal.gpu)} {now} the better buy below {show(even)}, because {'they are' if several else 'it is'} "
+        f"{speed} as {the(base.gpu)}, which {_costs(base, show)}"
+    )
+
+
+def _costs(deal: Deal, show: Callable[[float], str]) -> str:
+    return f"{'cost' if are(deal.gpu) == 'are' else 'costs'} {show(deal.price_usd or 0.0)} ({deal.price_note})"
+
+
+def _describe_several(base: Deal, deals: Sequence[Deal], show: Callable[[float], str]) -> str:
+    """All break-even prices in one sentence."""
+    first, *rest = (f"{show(deal.even_usd or 0.0)} (now {show(deal.price_usd or 0.0)}, {deal.price_note})" for deal in deals)
+    even = both(
+        [f"{the(deals[0].gpu)} would cost {first}", *(f"{the(one.gpu)} {usd}" for one, usd in zip(deals[1:], rest, strict=True))]
+    )
+    return f"{the(base.gpu)} {_costs(base, show)}; at the same speed per dollar, {even}"
+
+
+def _describe_unknown(rigs: Sequence[Rig], deals: Sequence[Deal]) -> list[str]:
+    """The break-even as a ratio for sets whose price, or that of the first set, is not current."""
+    base = deals[0]
+    unsure = [deal for deal in deals[1:] if deal.even_usd is None and deal.even_ratio is not None]
+    unknown = [(rig, deal) for rig, deal in zip(rigs, deals, strict=True) if not deal.price_is_current]
+    if not unknown or len(unsure) + (not base.price_is_current) == 0:
+        return []
+    own = unknown[0][0].gpu
+    parts = [f"no current price is known for {either(the(deal.gpu) for _, deal in unknown)}"]
+    if unsure:
+        worth = [
+            f"{the(one.gpu)} {are(one.gpu)} worth up to {share_of(one.speed, 'the price')} of {the(base.gpu)}"
+            for one in unsure[:1]
+        ]
+        worth += [f"{the(one.gpu)} up to {share_of(one.speed, 'that price')}" for one in unsure[1:]]
+        parts.append(f"by speed alone, {both(worth)}")
+    parts.append(f'set prices with `--price "{own.name}={5_000 if own.segment == "datacenter" else 700}"`')
+    return ["; ".join(parts)]

@@ -1,0 +1,59 @@
+"""One set of GPUs compared with another on a job: the ratio of their speeds, its range, and what is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwise.evidence.ranges import pair_range, probability_above
+from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.rigs import Rig, Throughput
+from gpuwise.questions.common.text.answer import TextPrediction
+from gpuwise.questions.compare.jobs import ComparedJob, RunJob
+from gpuwise.questions.compare.reasons import explain_ratio
+from gpuwise.questions.compare.text_jobs import explain_text_ratio, text_ratio_width
+from gpuwise.questions.compare.types import Pair
+
+__all__ = ["pairs_between"]
+
+
+def pairs_between(ran: Sequence[RunJob], rigs: Sequence[Rig], base: int, other: int) -> list[Pair]:
+    """Every job on the set at `other`, compared with the set at `base`."""
+    return [_pair(one.job, rigs[base], one.found[base], rigs[other], one.found[other]) for one in ran]
+
+
+def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
+    ratio = other.together_per_s / first.together_per_s
+    one, two = first.slowest, other.slowest
+    low, high, basis = _width(rig, base, two)
+    return Pair(
+        gpu=rig.name,
+        baseline=base.name,
+        workload=job.title,
+        precision=_precision(one, two),
+        batch=two.batch,
+        baseline_batch=one.batch,
+        ratio=ratio,
+        ratio_low=ratio * low,
+        ratio_high=ratio * high,
+        range_basis=basis,
+        probability=probability_above(ratio * low, ratio * high),
+        ratio_separate=other.separate_per_s / first.separate_per_s,
+        fits=other.fits,
+        baseline_fits=first.fits,
+        why=explain_text_ratio(one, two) or explain_ratio(one, two),
+    )
+
+
+def _width(rig: Rig, base: Rig, told: Prediction) -> tuple[float, float, str]:
+    """The ends of the range of a ratio of speeds, and what they rest on."""
+    if isinstance(told, TextPrediction):
+        width = text_ratio_width(told)
+        return 1.0 / width, width, "assumed"
+    found = pair_range(rig.gpu, base.gpu)  # of times; the ratio of speeds is the inverse ratio of times
+    return found.low, found.high, "measured" if found.rows else "assumed"
+
+
+def _precision(base: Prediction, other: Prediction) -> str:
+    """What both compute in, or hold their weights in where they generate text."""
+    one, two = (told.generation.weights if isinstance(told, TextPrediction) else told.precision for told in (base, other))
+    return two if two == one else f"{two} against {one}"

@@ -1,0 +1,234 @@
+"""The first sentences of a comparison: which set is the fastest, by how much, how likely that is, and what fits only on some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpuwise.core.text import are, both, either, the
+from gpuwise.evidence.ranges import knows, knows_vendor, pair_range, probability_above
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.compare.jobs import RunJob
+from gpuwise.questions.compare.pairs import pairs_between
+from gpuwise.questions.compare.types import Pair
+
+__all__ = ["describe_verdict", "mean_ratio"]
+
+_SURE = 0.9  # probability from which an order is stated without its odds: the range excludes a tie
+_TIE = 2 / 3  # probability below which an order is called a tie
+_WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
+
+
+def mean_ratio(ratios: Sequence[float]) -> float:
+    """The geometric mean, 1 where there is no ratio."""
+    return math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios)) if ratios else 1.0
+
+
+def describe_verdict(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
+    """Two sets are compared with each other; more are ranked on the workloads that fit on all of them."""
+    shared = [one for one in ran if all(each.fits for each in one.found)]
+    if len(rigs) > 2 and shared:
+        return _describe_ranking(ran, shared, rigs)
+    return " ".join(_describe_order(ran, rigs, place) for place in range(1, len(rigs)))
+
+
+# ---------------------------------------------------------------- one set against another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lead:
+    """The set that is more likely to be faster: by how much on each workload, between which ends, and how likely."""
+
+    fast: str
+    slow: str
+    gains: tuple[float, ...]
+    low: float
+    high: float
+    probability: float
+
+
+def _lead(pairs: Sequence[Pair], *, separate: bool = False) -> _Lead:
+    """What pairs of the same two sets say together. Their errors are taken to be the same on all workloads."""
+    found = [
+        (ratio, ratio * pair.ratio_low / pair.ratio, ratio * pair.ratio_high / pair.ratio)
+        for pair, ratio in ((pair, pair.ratio_separate if separate else pair.ratio) for pair in pairs)
+    ]
+    ratios, lows, highs = zip(*found, strict=True)
+    chance = probability_above(mean_ratio(lows), mean_ratio(highs))
+    rig, base = pairs[0].gpu, pairs[0].baseline
+    if chance >= 0.5:
+        gains = tuple(sorted(ratios))
+        return _Lead(fast=rig, slow=base, gains=gains, low=min(lows), high=max(highs), probability=chance)
+    gains = tuple(sorted(1 / ratio for ratio in ratios))
+    return _Lead(fast=base, slow=rig, gains=gains, low=1 / max(highs), high=1 / min(lows), probability=1 - chance)
+
+
+def _describe_order(ran: Sequence[RunJob], rigs: Sequence[Rig], place: int) -> str:
+    """Which of two sets is faster, by how much, how likely, and which workloads fit on only one of them."""
+    base, rig = rigs[0], rigs[place]
+    pairs = pairs_between(ran, rigs, 0, place)
+    alone = _describe_fits([RunJob(job=one.job, found=(one.found[0], one.found[place])) for one in ran], (base, rig))
+    shared = [pair for pair in pairs if pair.comparable]
+    if not shared:
+        return f"{'; '.join(alone) or f'None of these workloads fits on {the(base.name)} or {the(rig.name)}'}."
+    doubt = _doubt((base, rig), shared, ran)
+    several = rig.count > 1 or base.count > 1
+    order = [_describe_lead(_lead(shared), doubt, first=not several)]
+    if several:
+        order = [
+            f"With one job, {order[0]}",
+            f"with separate jobs, {_describe_lead(_lead(shared, separate=True), '', first=False)}",
+        ]
+    return f"{'; '.join([*order, *alone])}."
+
+
+def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
+    """`The X is 1.1 to 1.4 times as fast as the Y`, the likely faster one first; `first` where this begins its sentence."""
+    gains, chance = lead.gains, f"{lead.probability:.0%} likely to be faster"
+    span = f"{_times(gains[0])} to {_times(gains[-1])}" if len(gains) > 1 else _times(gains[0])
+    fast, slow = the(lead.fast, first=first), the(lead.slow)
+    if doubt:
+        doubt = f", but {doubt}, so the true ratio may be anywhere from {_times(lead.low)} to {_times(lead.high)}"
+    if lead.probability < _TIE:
+        again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
+        return f"{fast} and {slow} are tied: {again} and {chance}{doubt}"
+    odds = f" ({chance})" if lead.probability < _SURE else ""
+    subject = f"{fast} {are(lead.fast)}{' probably' if odds or doubt else ''}"
+    if gains[0] < 1 < gains[-1]:
+        wins = f"{sum(gain > 1 for gain in gains)} of {len(gains)} workloads"
+        return f"{subject} faster than {slow} on {wins}, at {span} times the speed{odds}{doubt}"
+    return f"{subject} {span} times as fast as {slow}{odds}{doubt}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
+
+
+def _describe_fits(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> list[str]:
+    """For each group of sets, the first workload that fits on these alone."""
+    found: dict[str, str] = {}
+    for one in ran:
+        names = [rig.name for rig, each in zip(rigs, one.found, strict=True) if each.fits]
+        if 0 < len(names) < len(rigs):
+            found.setdefault(both(the(name) for name in names), one.job.title)
+    return [f"{title} fits only on {names}" for names, title in found.items()]
+
+
+# ---------------------------------------------------------------- several sets, ranked
+
+
+def _describe_ranking(ran: Sequence[RunJob], shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
+    """All sets from the fastest to the slowest, what is uncertain about that order, and what fits only on some of them."""
+    several = any(rig.count > 1 for rig in rigs)
+    doubt = _doubt_of_ranking(shared, rigs)
+    order = [_rank(shared, rigs, separate=False, first=not several) + doubt]
+    if several:
+        order = [f"With one job, {order[0]}", f"with separate jobs, {_rank(shared, rigs, separate=True, first=False)}"]
+    odds = _describe_odds(shared, rigs)
+    return " ".join([f"{'; '.join([*order, *_describe_fits(ran, rigs)])}.", *([f"{odds}."] if odds else [])])
+
+
+def _speeds(shared: Sequence[RunJob], rigs: Sequence[Rig], *, separate: bool) -> dict[int, float]:
+    """The mean speed of each set relative to the first, by place, from the fastest to the slowest."""
+    found = {}
+    for place in range(len(rigs)):
+        each = [
+            one.found[place].separate_per_s / one.found[0].separate_per_s
+            if separate
+            else one.found[place].together_per_s / one.found[0].together_per_s
+            for one in shared
+        ]
+        found[place] = mean_ratio(each)
+    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
+def _rank(shared: Sequence[RunJob], rigs: Sequence[Rig], *, separate: bool, first: bool) -> str:
+    """`The X is the fastest, followed by the Y (75% of its speed on average) and the Z (60%)`."""
+    (best, most), *rest = _speeds(shared, rigs, separate=separate).items()
+    average = " on average" if len(shared) > 1 else ""
+    shares = [_share(speed / most) for _, speed in rest]
+    told = [f"{shares[0]} of {'their' if are(rigs[best].name) == 'are' else 'its'} speed{average}", *shares[1:]]
+    others = both(f"{the(rigs[place].name)} ({share})" for (place, _), share in zip(rest, told, strict=True))
+    return f"{the(rigs[best].name, first=first)} {are(rigs[best].name)} the fastest, followed by {others}"
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.0f}%" if ratio >= 0.1 else f"{100 * ratio:.2g}%"
+
+
+def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
+    """How likely each step of the order is, where its range includes a tie."""
+    found: list[str] = []
+    for upper, lower in pairwise(_speeds(shared, rigs, separate=False)):
+        lead, name = _lead(pairs_between(shared, rigs, lower, upper)), rigs[upper].name
+        chance = lead.probability if lead.fast == name else 1 - lead.probability
+        if chance >= _SURE:
+            continue
+        fast, slow = the(name, first=not found), the(rigs[lower].name)
+        likely = f"{chance:.0%} likely"
+        found.append(
+            f"{fast} and {slow} are tied ({likely} to be in this order)"
+            if chance < _TIE
+            else f"{fast} {are(name)} {likely} to be faster than {slow}"
+        )
+    return "; ".join(found)
+
+
+# ---------------------------------------------------------------- doubt
+
+
+def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) -> str:
+    """Why the ratio of these sets is uncertain beyond what its odds say; empty where both were measured well."""
+    if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
+        wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
+        return "the engine was measured on few GPUs" if wide else ""
+    return _describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
+
+
+def _describe_doubts(gpus: Sequence[Gpu]) -> str:
+    """Why predictions for these GPUs are uncertain: what was not measured first, then what is predicted less well."""
+    devices: dict[str, None] = {}
+    generations: dict[str, str] = {}
+    makers: dict[str, None] = {}
+    for gpu in gpus:
+        if gpu.is_cpu:
+            devices["CPU"] = None
+        elif not knows_vendor(gpu):
+            devices[f"{gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'}"] = None
+        elif not knows(gpu):
+            generations.setdefault(gpu.architecture.generation, the(gpu.name))
+        elif _is_wide(gpu):
+            makers[gpu.vendor] = None
+    if len(generations) == 1:
+        devices |= {f"GPU of {name}'s generation": None for name in generations.values()}
+    elif generations:
+        devices[f"GPU of the same generation as {either(generations.values())}"] = None
+    reasons = [f"no {' and no '.join(devices)} was measured"] if devices else []
+    return both([*reasons, *([f"predictions for {both(makers)} GPUs are less accurate"] if makers else [])])
+
+
+def _is_wide(gpu: Gpu) -> bool:
+    """Whether ratios with GPUs of this maker have a wide range."""
+    own = pair_range(gpu, gpu)
+    return own.high / own.low > _WIDE
+
+
+def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
+    """The same for several sets: which speeds may be off, and by how much."""
+    if all(one.job.text is not None for one in shared):
+        return ""
+    doubtful = {place: rig for place, rig in enumerate(rigs) if _describe_doubts([gpu for gpu, _ in rig.parts])}
+    if not doubtful:
+        return ""
+    factor = max(
+        max(pair.ratio_high / pair.ratio, pair.ratio / pair.ratio_low)
+        for place in doubtful
+        for pair in pairs_between(shared, rigs, 1 if place == 0 else 0, place)
+    )
+    whose = f"the {'speeds' if len(doubtful) > 1 else 'speed'} of {both(the(rig.name) for rig in doubtful.values())}"
+    whose = "all these speeds" if len(doubtful) == len(rigs) else whose
+    reasons = _describe_doubts([gpu for rig in doubtful.values() for gpu, _ in rig.parts])
+    return f", but {reasons}, so {whose} may be off by a factor of up to {_times(factor)}"

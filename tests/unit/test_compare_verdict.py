@@ -1,0 +1,298 @@
+"""What `compare` says first and below its table: only what is true of each GPU, with its odds and its doubts."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import gpuwise
+from gpuwise.core.units import GIB
+from gpuwise.evidence.ranges import probability_above
+from gpuwise.money import prices as money_prices
+from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS
+from gpuwise.questions.compare.text import render
+from gpuwise.questions.compare.types import CompareAnswer
+from gpuwise.surfaces.cli.app import app
+
+SERVERS = ["B200", "H100 SXM 80GB", "H200"]
+
+
+@pytest.fixture(autouse=True)
+def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
+
+
+def assumed(answer: CompareAnswer) -> dict[str, str]:
+    return {note.name: f"{note.value}: {note.effect}" for note in answer.assumptions}
+
+
+def room(answer: CompareAnswer) -> str:
+    (said,) = (note for note in (*answer.notes, *answer.flips) if "GiB" in note)
+    return said
+
+
+# ---------------------------------------------------------------- several GPUs
+
+
+def test_the_first_line_ranks_all_gpus() -> None:
+    verdict = gpuwise.compare(SERVERS).verdict
+    first = verdict.split(".")[0]
+    assert first.startswith("The B200 is the fastest, followed by the H200 (")
+    assert "and the H100 SXM 80GB (" in first
+    turned = gpuwise.compare(SERVERS[::-1]).verdict
+    assert turned.startswith(first[:60])
+
+
+def test_memory_thresholds_are_true_of_each_gpu() -> None:
+    said = room(gpuwise.compare(SERVERS))
+    assert said == (
+        "models that need more than 80 GiB run only on the H200 and the B200, "
+        "and those that need more than 140 GiB only on the B200"
+    )
+
+
+@pytest.mark.parametrize(
+    "names", list(combinations(["B200", "H100 SXM 80GB", "H100 NVL 94GB", "H200", "RTX 4090", "RTX 5090", "T4"], 4))[::7]
+)
+def test_no_gpu_is_denied_a_model_that_fits_it(names: tuple[str, ...]) -> None:
+    answer = gpuwise.compare(names, model=["resnet18"])
+    for clause in room(answer).split(" more than ")[1:]:
+        least = float(clause.split(" GiB")[0])
+        told = clause.split("only on")[1]
+        for gpu in answer.gpus:
+            gib = gpu.usable_memory_bytes / GIB
+            assert (f"the {gpu.name}" in told) == (gib > least * 1.01), (gpu.name, clause)
+
+
+def test_memory_of_sets_is_told_per_gpu() -> None:
+    assert "more than 8 GiB per GPU" in room(gpuwise.compare(["4x RTX 2070", "2x RTX 2080 Ti"], model=["resnet18"]))
+
+
+def test_what_fits_on_some_gpus_names_all_of_them() -> None:
+    verdict = gpuwise.compare(["RTX 4060 8GB", "RTX 3090", "RTX 4090"]).verdict
+    assert "LLM generation (llama-2-7b decode) fits only on the RTX 3090 and the RTX 4090" in verdict
+
+
+def test_several_sets_are_ranked_for_one_job_and_for_separate_jobs() -> None:
+    verdict = gpuwise.compare(["RTX 3090", "2x RTX 3090", "4x T4"], model=["resnet50"], batch="16").verdict
+    assert verdict.startswith("With one job, 2x RTX 3090 are the fastest, followed by ")
+    assert "; with separate jobs, 2x RTX 3090 are the fastest" in verdict
+
+
+# ---------------------------------------------------------------- data-centre GPUs
+
+
+def test_data_centre_gpus_run_batched_jobs_on_a_server() -> None:
+    answer = gpuwise.compare(["H100 SXM 80GB", "B200"])
+    told = assumed(answer)
+    assert told["cpu"].startswith("server, like ")
+    assert "data-centre" in told["workloads"]
+    assert told["LLM serving"].startswith("128 users")
+    assert [pair.workload for pair in answer.pairs] == [job.title for job in SERVER_JOBS]
+    assert min(pair.batch for pair in answer.pairs) >= 8
+    serving = answer.pairs[-1]
+    assert "vLLM" in serving.workload
+    assert serving.ratio > 1.4
+    assert sorted(pair.ratio for pair in answer.pairs)[4] > 1.7
+
+
+def test_a_host_that_was_given_is_used_for_data_centre_gpus() -> None:
+    names = ["H100 SXM 80GB", "A100 SXM 80GB"]
+    slow, usual = (gpuwise.compare(names, model=["mnist_cnn"], batch="8", cpu=cpu) for cpu in ("old quad-core", ""))
+    assert "cpu" not in assumed(slow)
+    assert assumed(usual)["cpu"].startswith("server")
+    assert usual.pairs[0].why == "limited by the host, so a faster GPU hardly helps"
+
+
+def test_a_data_centre_gpu_beside_a_desktop_card_runs_the_jobs_of_desktops() -> None:
+    answer = gpuwise.compare(["H100 SXM 80GB", "RTX 4090"])
+    assert [pair.workload for pair in answer.pairs] == [job.title for job in COMMON_JOBS]
+    assert "because the RTX 4090 is not a data-centre GPU" in assumed(answer)["workloads"]
+    assert assumed(answer)["cpu"].startswith("desktop")
+
+
+def test_jobs_of_servers_shrink_until_they_fit() -> None:
+    answer = gpuwise.compare(["T4", "L4"])
+    found = {pair.workload.split(" (")[0]: pair for pair in answer.pairs}
+    assert found["transformer training"].comparable
+    assert found["transformer training"].batch < 64
+    serving = found["LLM serving in vLLM"]
+    assert (serving.baseline_fits, serving.fits) == (False, True)
+    assert "users fits only on the L4" in answer.verdict
+
+
+def test_an_engine_that_refuses_a_gpu_is_replaced_and_that_is_said() -> None:
+    answer = gpuwise.compare(["P40", "V100 SXM 32GB"])
+    assert not any("vLLM" in pair.workload for pair in answer.pairs)
+    assert any(pair.workload.startswith("LLM generation (llama-3-8b decode)") for pair in answer.pairs)
+    assert "does not run on the P40" in assumed(answer)["LLM serving"]
+    assert "LLM serving = decoding in PyTorch" in " ".join(render(answer).split())
+
+
+# ---------------------------------------------------------------- prices
+
+
+def test_an_old_launch_price_is_no_price_of_today() -> None:
+    answer = gpuwise.compare(["RX 7900 XTX", "RTX 4090"])
+    base, deal = answer.deals
+    assert (base.price_is_current, deal.price_is_current) == (False, True)
+    assert deal.even_usd is None
+    assert deal.value is None
+    assert deal.even_ratio == pytest.approx(deal.speed)
+    told = " ".join(answer.notes)
+    assert "better buy" not in told
+    assert "no current price is known for the RX 7900 XTX; by speed alone, the RTX 4090 is worth up to 1." in told
+    assert "times the price of the RX 7900 XTX" in told
+
+
+def test_a_price_of_two_years_is_current_until_the_day_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = gpuwise.compare(["RTX 5090", "RTX 5080"], model=["resnet18"]).deals[0]
+    assert launched.price_is_current
+    monkeypatch.setattr(money_prices, "today", lambda: date(2035, 1, 1))
+    later = gpuwise.compare(["RTX 5090", "RTX 5080"], model=["resnet18"])
+    assert not any(deal.price_is_current for deal in later.deals)
+    assert "no current price is known for the RTX 5090 or the RTX 5080" in " ".join(later.notes)
+
+
+def test_given_prices_make_a_better_buy() -> None:
+    notes = gpuwise.compare(["RX 7900 XTX", "RTX 4090"], price=["RX 7900 XTX=800", "RTX 4090=2000"]).notes
+    assert any("would be the better buy below $" in note for note in notes)
+    notes = gpuwise.compare(["RX 7900 XTX", "RTX 4090", "RTX 3090"], price=["RX 7900 XTX=800"]).notes
+    (said,) = (note for note in notes if "speed per dollar" in note)
+    assert said.startswith("the RX 7900 XTX costs $800 (your price); at the same speed per dollar, the RTX 4090 would cost $")
+    assert " and the RTX 3090 $" in said
+
+
+# ---------------------------------------------------------------- doubt and odds
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("RTX 3090", "TPU v4"), "no Google TPU was measured"),
+        (("RTX 4090", "M2 Ultra 76-core"), "no GPU of the M2 Ultra 76-core's generation was measured"),
+        (("RX 7900 XTX", "RTX 4090"), "predictions for AMD GPUs are less accurate"),
+        (("RTX 3090", "desktop CPU"), "no CPU was measured"),
+    ],
+)
+def test_the_first_sentence_carries_its_doubt(names: tuple[str, str], reason: str) -> None:
+    answer = gpuwise.compare(names)
+    assert f", but {reason}, so the true ratio may be anywhere from " in answer.verdict
+    assert answer.verdict.count(". ") == 0
+
+
+def test_measured_gpus_need_no_doubt() -> None:
+    verdict = gpuwise.compare(["RTX 2080 Ti", "RTX 4090"]).verdict
+    assert verdict.startswith("The RTX 4090 is ")
+    assert "probably" not in verdict
+    assert "but" not in verdict
+
+
+def test_a_ranking_with_an_unmeasured_gpu_says_how_far_off_it_may_be() -> None:
+    verdict = gpuwise.compare(["H100 SXM 80GB", "MI300X", "B200"]).verdict
+    first = verdict.split(". ")[0]
+    assert (
+        "but no GPU of the MI300X's generation was measured, so the speed of the MI300X may be off by a factor of up to " in first
+    )
+
+
+def test_doubts_about_several_gpus_are_joined() -> None:
+    verdict = gpuwise.compare(["M1 Max 32-core", "M2 Ultra 76-core", "M4 Max 40-core"]).verdict
+    first = verdict.split(". ")[0]
+    assert "but no GPU of the same generation as the M2 Ultra 76-core or the M4 Max 40-core was measured and " in first
+    assert "so all these speeds may be off by a factor of up to " in first
+    assert "but no Google TPU and no CPU was measured, so" in gpuwise.compare(["TPU v4", "desktop CPU"]).verdict
+
+
+def test_the_probability_is_that_of_a_log_normal_error() -> None:
+    assert probability_above(0.5, 2.0) == pytest.approx(0.5)
+    assert probability_above(1.0, 1.5) == pytest.approx(0.9)
+    assert probability_above(0.5, 1.0) == pytest.approx(0.1)
+    assert probability_above(0.8, 1.6) + probability_above(1 / 1.6, 1 / 0.8) == pytest.approx(1.0)
+    assert probability_above(1.6, 3.2, value=2.0) == pytest.approx(probability_above(0.8, 1.6))
+    assert [probability_above(same, same) for same in (0.9, 1.0, 1.1)] == [0.0, 0.5, 1.0]
+
+
+def test_every_pair_has_its_probability() -> None:
+    done = CliRunner().invoke(app, ["compare", "RTX 3090", "RTX 4090", "T4", "--json"], catch_exceptions=False)
+    for pair in json.loads(done.stdout)["pairs"]:
+        assert pair["probability"] == pytest.approx(probability_above(pair["ratio_low"], pair["ratio_high"]))
+
+
+def test_a_tie_is_called_one_with_its_odds() -> None:
+    answer = gpuwise.compare(["RTX 3090", "RTX 3080 Ti"], model=["resnet50"])
+    (pair,) = answer.pairs
+    chance = max(pair.probability, 1 - pair.probability)
+    assert chance < 2 / 3
+    assert " are tied: " in answer.verdict
+    assert f"{chance:.0%} likely to be faster" in answer.verdict
+
+
+def test_an_order_that_is_only_likely_says_how_likely() -> None:
+    verdict = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"]).verdict
+    assert verdict.startswith("The RTX 3090 is probably faster than the RTX 4070 Ti on ")
+    assert "% likely to be faster)" in verdict
+    verdict = gpuwise.compare(["RTX 3090", "RTX 4090", "RTX 5090"]).verdict
+    assert "The RTX 5090 is 88% likely to be faster than the RTX 4090." in verdict
+
+
+# ---------------------------------------------------------------- precision
+
+
+def test_apple_gpus_run_16_bit_beside_gpus_that_do() -> None:
+    answer = gpuwise.compare(["M2 Ultra 76-core", "RTX 4090"])
+    assert {pair.precision for pair in answer.pairs} == {"amp", "fp16", "fp32"}
+    assert assumed(answer)["precision"].startswith("16-bit")
+    (alone,) = gpuwise.compare(["M1 Max 32-core", "M2 Ultra 76-core"], model=["resnet50"], mode="infer").pairs
+    assert alone.precision == "fp16"
+
+
+def test_16_bit_on_an_apple_gpu_is_no_slower_and_halves_what_decoding_reads() -> None:
+    def seconds(precision: str, **more: str) -> float:
+        found = gpuwise.predict(gpu="M2 Ultra 76-core", precision=precision, **more).results[0]  # type: ignore[arg-type]
+        return float(found.step_s)
+
+    decode = {"model": "llama-2-7b", "mode": "infer", "phase": "decode", "batch": "1"}
+    assert 1.5 < seconds("fp32", **decode) / seconds("fp16", **decode) < 2.1
+    assert seconds("amp", model="bert-base") <= seconds("fp32", model="bert-base") * 1.01
+
+
+def test_a_gpu_without_fast_16_bit_keeps_fp32_and_the_answer_says_why() -> None:
+    answer = gpuwise.compare(["RTX 3090", "GTX 1080"])
+    assert any(pair.precision == "fp32 against amp" for pair in answer.pairs)
+    told = "the GTX 1080 runs in fp32, because 16-bit arithmetic is no faster there"
+    assert any(note.startswith(told) for note in answer.notes)
+    assert told in " ".join(render(answer).split())
+
+
+def test_a_device_without_fp32_is_compared_in_what_both_have() -> None:
+    answer = gpuwise.compare(["TPU v4", "RTX 3090"])
+    assert {pair.precision for pair in answer.pairs} == {"amp-bf16", "bf16"}
+    assert "left out: the TPU v4 cannot run fp32" in assumed(answer)["fp32 jobs"]
+    assert "fp32 jobs = left out" in render(answer)
+
+
+# ---------------------------------------------------------------- length
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        SERVERS,
+        ["K80", "P100 PCIe 16GB", "V100 SXM 16GB"],
+        ["M2 Ultra 76-core", "RTX 4090", "RX 7900 XTX"],
+        ["RTX 3090", "GTX 1080", "RTX 5090"],
+        ["3x H100 SXM 80GB", "2x B200"],
+        ["TPU v4", "MI300X", "T4", "GTX 960M"],
+    ],
+)
+def test_a_brief_answer_stays_short(names: list[str]) -> None:
+    lines = render(gpuwise.compare(names)).splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
