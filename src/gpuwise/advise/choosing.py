@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.candidates import Candidate, Terms
+from gpuwise.core.units import GIB
 from gpuwise.money.costs import is_cheaper_rented
 from gpuwise.money.types import HOURS_PER_YEAR
 
@@ -43,6 +44,7 @@ NEARLY = 0.93  # of the fastest speed: the difference is hardly noticed
 CLEARLY_CHEAPER = 0.85  # of its price: the saving is worth that difference
 WORTH_A_CHANGE = 1.3  # times as fast as the present GPU: less is not worth the trouble
 WORTH_SEVERAL = 1.5  # times as fast as one GPU alone: more cards also need power, slots and code that uses them all
+_ROOMY = 24 * GIB  # of each of several GPUs is enough for most jobs
 _USEFUL = 4.0  # times as long as the best: slower options are of no use beside it
 
 
@@ -125,7 +127,7 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run."""
     bought = [option for option in able if option.kind.startswith("buy")]
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
-    least = 0.0 if single is None else single.gpu.memory_bytes
+    least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
     roomy = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
     several = _prefer(roomy, limits)
     if single is None or several is None:

@@ -181,7 +181,7 @@ class Steps:
     @cached_property
     def scale(self) -> Array:
         """What the user's measurements multiply every part of a step by, for each GPU."""
-        return self.correction.scale(self.gpus)
+        return self.correction.scale(self.gpus) if self.correction.steps else np.ones(len(self.gpus))
 
     @cached_property
     def is_own(self) -> Array:
@@ -299,7 +299,7 @@ def correction_by(workload: Workload, run: Run) -> Correction:
     def predicted_s(gpu: Gpu, batch: int) -> float:
         return float(predict_steps(workload, [gpu], replace(run, measured=()), [batch], by_kind=False).unscaled_s[0, 0])
 
-    return correction_of(run.measured, workload.batch, predicted_s)
+    return correction_of(run.measured, workload.batch, predicted_s) if run.measured else Correction()
 
 
 def _micro(batch: int, run: Run) -> int:

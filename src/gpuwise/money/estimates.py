@@ -120,6 +120,7 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
         dated=model.fitted_to,
         source=f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards",
         basis=Basis.FITTED,
+        estimated=True,
     )
 
 
@@ -144,6 +145,7 @@ def _laptop(gpu: Gpu, model: PriceModel) -> Price:
         dated=model.fitted_to,
         source=f"estimated from the memory bandwidth of the GPU with {laptops.rows} prices of laptops",
         basis=Basis.FITTED,
+        estimated=True,
         note="a whole laptop",
     )
 

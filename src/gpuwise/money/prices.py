@@ -132,14 +132,12 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
     """
     if gpu.name in book.given:
         return book.given[gpu.name]
-    kind = condition if condition != "any" else "new" if sold_new(gpu, book.today) else "used"
-    known = [price for price in tables.market_of(gpu.name) if price.kind == kind]
-    found = _usual(known, book.today) or estimate(gpu, kind) or _usual(known, None)
-    if found is not None or condition == "used":
-        return found
-    if condition == "any" and kind == "new":
-        return launch_price(gpu) or price_now(gpu, book, "used")
-    return launch_price(gpu)
+    kinds = [condition] if condition != "any" else ["new", "used"] if sold_new(gpu, book.today) else ["used", "new"]
+    known = {kind: [price for price in tables.market_of(gpu.name) if price.kind == kind] for kind in kinds}
+    recent = (_usual(known[kind], book.today) or estimate(gpu, kind) for kind in kinds)
+    former = (_usual(known[kind], None) for kind in kinds)
+    found = next((price for price in (*recent, *former) if price is not None), None)
+    return found if found is not None or condition == "used" else launch_price(gpu)
 
 
 def _usual(known: Sequence[Price], today: date | None) -> Price | None:

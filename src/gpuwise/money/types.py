@@ -18,7 +18,8 @@ MONTHS_PER_YEAR = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one GPU costs to buy. `kind` is given (by the user), used, new or launch; `low_usd` and `high_usd` are its range."""
+    """What one GPU costs to buy. `kind` is given (by the user), used, new or launch; `low_usd` and `high_usd` are its range.
+    One that is `estimated` was published by nobody."""
 
     gpu: str
     kind: str
@@ -29,11 +30,7 @@ class Price:
     source: str
     basis: Basis
     note: str = ""
-
-    @property
-    def estimated(self) -> bool:
-        """Whether nobody published it."""
-        return self.basis is Basis.FITTED
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.candidates import Terms, Wanted
+from gpuwise.advise.candidates import LAB_USD, Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.jobs import Job, Task, find_task
 from gpuwise.core.errors import BadValue
@@ -25,7 +25,8 @@ from gpuwise.money.costs import (
     utilization_of,
     years_of,
 )
-from gpuwise.money.currency import Currency, amount
+from gpuwise.money.currency import Currency, amount, fraction
+from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
@@ -40,9 +41,11 @@ from gpuwise.workload.store import zoo
 __all__ = ["WhichQuery", "ask"]
 
 _DEFAULT_TASK = "kaggle"
-_HOURS_PER_WEEK = 25.0  # 15% of the time, a busy desktop
+_HOURS_PER_WEEK, _BUSY_DESKTOP = 25.0, "15% of the time, typical of a busy desktop"
+_LAB_HOURS = 59.0  # of a shared cluster
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
+_MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
 _SAMPLES = 1e6  # about an epoch of ImageNet
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
@@ -84,7 +87,9 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     notes += name_notes
     kinds = _kinds(options)
     owning = bool(owns) or not kinds <= {"rent", "keep"}
-    terms = _terms(options, book, bool(owns), notes)
+    budget = _budget(options.budget, book.currency)
+    lab = budget is not None and budget >= LAB_USD
+    terms = _terms(options, book, bool(owns), lab, notes)
     specific = models or options.task or options.budget is not None or owns or options.deadline or options.laptop
     return WhichQuery(
         title=title,
@@ -92,19 +97,19 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         asked=_how_asked(options),
         text=text,
         kinds=kinds,
-        wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, condition=_condition(options)),
-        limits=UserLimits(budget_usd=_budget(options.budget, book.currency), deadline_s=_parse_deadline(options.deadline)),
+        wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
+        limits=UserLimits(budget_usd=budget, deadline_s=_parse_deadline(options.deadline)),
         have=owns,
         min_memory_bytes=parse_min_memory(options.min_memory) if options.min_memory else 0.0,
         terms=terms,
         book=book,
-        most_gpus=options.max_gpus,
+        most_gpus=options.max_gpus or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
         psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
         general=not (specific or kinds <= {"rent", "keep"}),
         machine_given=options.machine is not None,
         vendor_given=bool(options.vendor),
         # the rent of a GPU includes its machine and electricity
-        assumptions=tuple(note for note in notes if owning or note.code not in ("machine", "electricity")),
+        assumptions=tuple(note for note in notes if owning or note.code not in ("machine", "electricity", "resale")),
     )
 
 
@@ -112,7 +117,7 @@ def _check_together(options: WhichOptions) -> None:
     """Refuse options that contradict each other."""
     if options.model and options.task:
         raise BadValue("`--model` and `--task` cannot be combined", hint="leave out one of them")
-    if not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
+    if options.max_gpus is not None and not 1 <= options.max_gpus <= MOST_IN_A_MACHINE:
         raise BadValue(f"--max-gpus {options.max_gpus} is out of range", hint=f"give a number between 1 and {MOST_IN_A_MACHINE}")
     if options.laptop and options.rent:
         raise BadValue("laptop GPUs cannot be rented", hint="leave out `--laptop` or `--rent`")
@@ -239,15 +244,10 @@ def _parse_deadline(text: str) -> float | None:
     return float(match[1]) * _SPANS[match[2]]
 
 
-def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assumption]) -> Terms:
+def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes: list[Assumption]) -> Terms:
+    hours, typical = (_LAB_HOURS, "35% of the time, typical of a shared cluster") if lab else (_HOURS_PER_WEEK, _BUSY_DESKTOP)
     if options.hours_per_week is None:
-        notes.append(
-            assumed(
-                "hours_per_week",
-                f"{_HOURS_PER_WEEK:g}",
-                "15% of the time, typical of a busy desktop; change it with `--hours-per-week`",
-            )
-        )
+        notes.append(assumed("hours_per_week", f"{hours:g}", f"{typical}; change it with `--hours-per-week`"))
     if options.years is None:
         notes.append(assumed("years", f"{_YEARS:g}", "change it with `--years`"))
     machine_usd = _machine(book, options.machine, owns, options.laptop, notes)
@@ -260,19 +260,29 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, notes: list[Assum
             )
         )
     return Terms(
-        utilization=utilization_of(_hours(options.hours_per_week)),
+        utilization=utilization_of(_hours(options.hours_per_week, hours)),
         years=_YEARS if options.years is None else years_of(options.years),
         tariff=_tariff(book, options.kwh_price, options.tariff, options.region, notes),
         grid=find_region(options.region or DEFAULT_REGION).grid,
         machine_watts=amount(watts, "a power", "try `--machine-watts 100`", zero=True),
         machine_usd=machine_usd,
+        resale_fraction=_resale(options, notes),
     )
 
 
-def _hours(per_week: float | None) -> float:
-    if per_week is None:
-        return _HOURS_PER_WEEK
-    return amount(per_week, "the hours of use per week", "try `--hours-per-week 20`")
+def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
+    """What a card brings at the end, as a share of its price; None is by the usual loss of value."""
+    if options.resale is not None:
+        return fraction(options.resale, "a resale share", "--resale", "0.4")
+    years = _YEARS if options.years is None else options.years
+    new, used = (f"{remaining(years, new=kind):.0%}" for kind in (True, False))
+    effect = f"of the price of new cards, and {used} of used ones, after {years:g} years; change it with `--resale`"
+    notes.append(assumed("resale", new, effect, basis="fitted"))
+    return None
+
+
+def _hours(per_week: float | None, usual: float) -> float:
+    return usual if per_week is None else amount(per_week, "the hours of use per week", "try `--hours-per-week 20`")
 
 
 def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, notes: list[Assumption]) -> float:

@@ -76,6 +76,10 @@ class WhichOptions:
     used: Annotated[bool, Option(help="Consider only used cards, or new and used cards with --buy.")] = False
     rent: Annotated[bool, Option(help="Consider only rented GPUs.")] = False
     vendor: Annotated[str, Option(help="The GPU vendor: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
+    resale: Annotated[
+        Optional[float],
+        Option(help="The share of the price that cards bring at the end, such as 0.4 (default: by age; 0: none).", low=0, high=1),
+    ] = None
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False
     min_memory: Annotated[str, Option(help="Consider only GPUs with at least this much memory, such as 16GB.")] = ""
     deadline: Annotated[str, Option(help="The maximum duration of a run, such as '3 days' or 12h.")] = ""
@@ -83,7 +87,9 @@ class WhichOptions:
         Optional[float],
         Option(help="The number of samples per run: images, sequences or generated tokens.", above=0, high=1e18),
     ] = None
-    max_gpus: Annotated[int, Option(help="The largest number of GPUs in one machine.", low=1, high=8)] = 4
+    max_gpus: Annotated[
+        Optional[int], Option(help="The largest number of GPUs in one machine (default: 4, or 8 in a server).", low=1, high=8)
+    ] = None
     psu: Annotated[Optional[float], Option(help="The rated power of your power supply, in watts.", low=0, high=_MOST_MONEY)] = (
         None
     )

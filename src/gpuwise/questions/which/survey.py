@@ -10,16 +10,21 @@ from math import inf
 import msgspec
 
 from gpuwise.advise.candidates import (
+    COOLING,
     Candidate,
     TaskRun,
+    Terms,
     buy_kind,
     buyable,
+    in_server,
     kept,
     owned,
     price_for,
     rentable,
     rented,
     run_on,
+    server_counts,
+    server_for,
     whole,
 )
 from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
@@ -174,7 +179,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
     every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents)])
-    counts = _COUNTS if query.limits.deadline_s is not None or query.text else (1,)
+    counts = _COUNTS if query.limits.deadline_s is not None or query.text or query.wanted.servers else (1,)
     more = _additions(query)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     wanted += [(gpu, count) for gpu, count, _ in more]
@@ -191,11 +196,10 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                machine = 0.0 if whole(gpu) else query.terms.machine_usd + _more_machine(query, count)
-                terms = replace(query.terms, machine_usd=machine)
-                option = owned(run, terms, price, kind=kind, machine_upfront=query.machine_given)
+                upfront = query.machine_given or in_server(gpu)
+                option = owned(run, _terms_of(query, gpu, count), price, kind=kind, machine_upfront=upfront)
                 options.append(option)
-                if not whole(gpu):
+                if not whole(gpu) and not in_server(gpu):
                     checked[option.key] = _checks(gpu, count, query.psu_watts)
     for gpu, count, price in more:
         kind = buy_kind(gpu, price, book.today)
@@ -238,9 +242,23 @@ def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]
     """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
     if whole(gpu) or price is None or query.general:
         return (1,)
+    if in_server(gpu):
+        return server_counts(gpu, [count for count in _COUNTS if count <= query.most_gpus])
     free = query.limits.budget_usd is None and query.limits.deadline_s is None and query.text is None
     most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
     return tuple(count for count in _COUNTS if count <= most)
+
+
+def _terms_of(query: WhichQuery, gpu: Gpu, count: int) -> Terms:
+    """The terms with the machine that these cards need; a server room pays for cooling as well."""
+    if whole(gpu):
+        return replace(query.terms, machine_usd=0.0)
+    if not in_server(gpu):
+        return replace(query.terms, machine_usd=query.terms.machine_usd + _more_machine(query, count))
+    server = server_for(gpu)
+    cooling = COOLING * (server.watts + count * (gpu.tdp_watts or 0.0))
+    usd = query.terms.machine_usd if query.machine_given else server.usd
+    return replace(query.terms, machine_usd=usd, machine_watts=server.watts + cooling)
 
 
 def _more_machine(query: WhichQuery, count: int) -> float:
@@ -276,7 +294,7 @@ def _checks(gpu: Gpu, count: int, psu_watts: float | None) -> tuple[CheckLine, .
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts))
+    return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts))
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:

@@ -141,7 +141,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
     if option.total_usd is None:
         return f"no price is published for {the(option.name)}"
     machine = option.machine_usd or 0.0
-    several = f"{option.gpu_count} x " if option.gpu_count > 1 else ""
+    several = f"{option.bought_count} x " if option.bought_count > 1 else ""
     if option.rent is not None:
         parts = [f"{several}{show(option.rent.usd_per_gpu_hour)}/h x {terms.hours:,.0f} h"]
     else:
@@ -153,6 +153,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
             else f" x {show(option.usd_per_kwh, 3)}{'' if terms.tariff.is_flat else ' on average'}"
         )
         parts.append(f"{option.energy_kwh:,.0f} kWh{rate}")
+        parts[-1] += f" - {show(option.resale_usd)} resale" if option.resale_usd > _CENT_USD else ""
     horizon = f"{terms.years:g} year{'' if terms.years == 1 else 's'}"
     return f"{horizon} of {the(option.name)}: {' + '.join(parts)} = {show(option.total_usd)}"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, TaskRun, whole
+from gpuwise.advise.candidates import COOLING, Candidate, TaskRun, in_server, server_for, whole
 from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import (
     SAME,
@@ -25,15 +26,14 @@ from gpuwise.questions.which.survey import (
     price_kind,
     rate_text,
     spent,
-    time_text,
 )
 from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import nothing_fits, shares
+from gpuwise.questions.which.text_words import shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
-_FAR = 3.0  # times the budget: listed last
+_FAR = 3.0  # times the budget, or the hours of use: out of reach
 TROUBLE = "you have to upload your data and wait for a machine to become available"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
@@ -47,9 +47,11 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{_nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
     beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
-    taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
+    taken = (
+        f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}{_machines(survey, chosen.best)}"
+    )
     return f"{taken}{beside}{_describe_spared(survey, spared)}"
 
 
@@ -187,7 +189,9 @@ def _less_than_bought(survey: Survey, chosen: Selection, rented: Candidate) -> s
     less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
     limit = survey.query.limits.budget_usd
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
-    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which would not be faster"
+    faster = rented.run.seconds / bought.run.seconds - 1
+    pace = f"only {faster:.0%} faster" if faster >= SAME else "no faster"
+    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which is {pace}"
 
 
 def _nothing_better(survey: Survey, chosen: Selection) -> str:
@@ -213,7 +217,7 @@ def _why_not_bought(survey: Survey) -> str:
 
 def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:
     if not shown:
-        return _nothing(survey)
+        return nothing(survey)
     value = min(shown, key=lambda option: option.usd_per_run or 0.0)
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
@@ -226,39 +230,6 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
         f"{renting(survey, chosen, value)} "
         "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )
-
-
-def _nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
-    """Where nothing is within the limits: the nearest option, and what to change."""
-    limits = survey.query.limits
-    fitting = [option for option in survey.options if option.run.fits]
-    if not fitting and survey.query.text:
-        return nothing_fits(survey)
-    if not fitting:
-        most = max(survey.options, key=lambda option: option.run.paces[0].usable_bytes)
-        need = min(option.run.needed_bytes for option in survey.options)
-        split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or try the remedies in `gpuwise fit`."
-        return (
-            f"Nothing fits. Even the method that saves the most memory needs {need / GIB:.1f} GiB on one GPU, but "
-            f"{a(most.name)} has only {most.run.paces[0].usable_bytes / GIB:.1f} GiB.{split}"
-        )
-    timely = [option for option in fitting if limits.deadline_s is None or option.run.seconds <= limits.deadline_s]
-    if not timely:
-        fastest = min(fitting, key=lambda option: option.run.seconds)
-        more = "Allow more time, or use more GPUs (see `gpuwise plan`)."
-        return (
-            f"No option meets the deadline. Even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
-        )
-    cheapest = min(timely, key=spent)
-    if spent(cheapest) == float("inf"):
-        known = (
-            f"No price is published for any GPU that fits, so the budget of {survey.money(limits.budget_usd)} cannot be checked"
-        )
-        return f'{known}. These are the fastest GPUs; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
-    done = " and meets the deadline" if limits.deadline_s is not None else ""
-    what = f"the cheapest option that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
-    what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
-    return f"No option costs {survey.money(limits.budget_usd)} or less; {what}."
 
 
 # ---------------------------------------------------------------- beside it: several cheaper cards, rent
@@ -278,6 +249,19 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
 
 
+def _machines(survey: Survey, best: Candidate) -> str:
+    """How many of these servers the budget buys, and the power that they draw."""
+    budget, cost = survey.query.limits.budget_usd, best.upfront_usd
+    if budget is None or not cost or not best.kind.startswith("buy") or not in_server(best.gpu) or budget < 2 * cost:
+        return ""
+    count, server = int(budget // cost), server_for(best.gpu)
+    watts = count * (server.watts + best.gpu_count * (best.gpu.tdp_watts or 0.0))
+    power = f"{watts / 1000:,.0f} kW, and {COOLING * watts / 1000:,.0f} kW more for cooling"
+    return (
+        f" The budget covers {count} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
+    )
+
+
 def _rent_instead(survey: Survey) -> str:
     """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
     budget, terms = survey.query.limits.budget_usd, survey.query.terms
@@ -286,6 +270,8 @@ def _rent_instead(survey: Survey) -> str:
     if budget is None or best is None or best.rent is None:
         return ""
     hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
+    if hours > _FAR * terms.hours:  # more than anybody would use: the budget is for something else
+        return ""
     rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
     weekly = 168 * terms.utilization
     lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
