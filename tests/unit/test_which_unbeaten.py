@@ -118,8 +118,15 @@ def faults(answer: WhichAnswer) -> list[str]:
         ]
     if best.kind == "keep":
         clearly = [one for one in bought if best.run.seconds >= 1.3 * one.run.seconds and one.gpu_count == 1]
-        budgeted = answer.query.limits.budget_usd is not None
-        found += [f"{one.key} is much faster, within the budget" for one in clearly if budgeted]
+        clearly = clearly if answer.query.limits.budget_usd is not None else []
+        roomy = [one for one in clearly if one.gpu.memory_bytes >= min(best.gpu.memory_bytes, 24 * 2**30)]
+        found += [f"{one.key} is much faster, within the budget" for one in roomy]
+        quickest = min(clearly, key=lambda one: one.run.seconds, default=best)
+        if quickest.gpu.memory_bytes < best.gpu.memory_bytes and quickest.name not in verdict:
+            found.append(f"{quickest.key} is much faster with less memory, and is not mentioned")
+    own = [one.gpu.memory_bytes for one in answer.every if one.kind == "keep" and one.run.fits]
+    if "with as much memory" in verdict:
+        bought = [one for one in bought if one.gpu.memory_bytes >= min(max(own), 24 * 2**30)]
     single = [one for one in bought if one.gpu_count == 1]
     if "no faster option costs" in verdict:
         found += [f"{one.key} is faster" for one in bought if one.run.seconds < (1 - SAME) * best.run.seconds]

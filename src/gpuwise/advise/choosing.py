@@ -33,6 +33,7 @@ __all__ = [
     "best_bought",
     "best_rented",
     "even_hours_per_week",
+    "least_memory",
     "pareto",
     "price_flips",
     "select",
@@ -124,8 +125,10 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run."""
-    bought = [option for option in able if option.kind.startswith("buy")]
+    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run.
+    A card with less memory than the user has would be a step back."""
+    least = least_memory(able)
+    bought = [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
     roomy = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
@@ -137,6 +140,11 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
         return several if dearer and adds_up(several) else single
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     return several if single.run.seconds >= least * several.run.seconds else single
+
+
+def least_memory(options: Sequence[Candidate]) -> float:
+    """The memory that each of the GPUs to buy must have: as much as what the user has."""
+    return max((min(option.gpu.memory_bytes, _ROOMY) for option in options if option.kind == "keep"), default=0.0)
 
 
 def adds_up(option: Candidate) -> bool:
@@ -178,7 +186,8 @@ def _shown(
     time and cost are not shown, except those without a price, of which that is unknown."""
     ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
-    slowest = math.inf if best is None else _USEFUL * best.run.seconds
+    useful = 1.0 if best is not None and best.kind == "keep" else _USEFUL  # beside what is paid for, only faster ones
+    slowest = math.inf if best is None else useful * best.run.seconds
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:

@@ -17,6 +17,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.step.time.setting import CPU_RANGE
 
 __all__ = [
+    "SURE",
+    "TIED",
     "TRUST",
     "UNMEASURED_RANGE",
     "Range",
@@ -109,6 +111,10 @@ def pair_range(base: Gpu, other: Gpu) -> Range:
     own, others = _of_maker(base), _of_maker(other)
     found = found if others is None else found.around(others)
     return found if own is None else found.around(_inverse(own))
+
+
+SURE = 0.9  # probability from which an order is stated without its odds: the range excludes a tie
+TIED = 2 / 3  # probability below which an order is called a tie
 
 
 def probability_above(low: float, high: float, value: float = 1.0) -> float:

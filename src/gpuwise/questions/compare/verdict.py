@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuwise.core.text import are, both, either, the
-from gpuwise.evidence.ranges import knows, knows_vendor, pair_range, probability_above
+from gpuwise.evidence.ranges import SURE, TIED, knows, knows_vendor, pair_range, probability_above
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
@@ -17,8 +17,6 @@ from gpuwise.questions.compare.types import Pair
 
 __all__ = ["describe_verdict", "mean_ratio"]
 
-_SURE = 0.9  # probability from which an order is stated without its odds: the range excludes a tie
-_TIE = 2 / 3  # probability below which an order is called a tie
 _WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
 
 
@@ -92,10 +90,10 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
     fast, slow = the(lead.fast, first=first), the(lead.slow)
     if doubt:
         doubt = f", but {doubt}, so the true ratio may be anywhere from {_times(lead.low)} to {_times(lead.high)}"
-    if lead.probability < _TIE:
+    if lead.probability < TIED:
         again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
         return f"{fast} and {slow} are tied: {again} and {chance}{doubt}"
-    odds = f" ({chance})" if lead.probability < _SURE else ""
+    odds = f" ({chance})" if lead.probability < SURE else ""
     subject = f"{fast} {are(lead.fast)}{' probably' if odds or doubt else ''}"
     if gains[0] < 1 < gains[-1]:
         wins = f"{sum(gain > 1 for gain in gains)} of {len(gains)} workloads"
@@ -165,13 +163,13 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
     for upper, lower in pairwise(_speeds(shared, rigs, separate=False)):
         lead, name = _lead(pairs_between(shared, rigs, lower, upper)), rigs[upper].name
         chance = lead.probability if lead.fast == name else 1 - lead.probability
-        if chance >= _SURE:
+        if chance >= SURE:
             continue
         fast, slow = the(name, first=not found), the(rigs[lower].name)
         likely = f"{chance:.0%} likely"
         found.append(
             f"{fast} and {slow} are tied ({likely} to be in this order)"
-            if chance < _TIE
+            if chance < TIED
             else f"{fast} {are(name)} {likely} to be faster than {slow}"
         )
     return "; ".join(found)

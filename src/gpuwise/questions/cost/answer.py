@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from gpuwise.core.errors import BadValue
@@ -207,8 +208,25 @@ def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
     hours = None if job is None or job.hours is None else (job.hours, job.hours, job.hours)
     if rented is None or rented.gpu.name == query.gpu.name:
         return _Work(hours=hours)
-    note = assumed("speed of the rented GPU", "the same", "use `--model resnet50 --samples …` to predict it")
-    return _Work(hours=hours, notes=(note,))
+    return _usual_work(query, hours, progress)
+
+
+_USUAL = ("resnet50", "bert-base")  # a CNN and a transformer stand for work of an unknown kind
+
+
+def _usual_work(query: CostQuery, hours: tuple[float, float, float] | None, progress: Callable[[str], None]) -> _Work:
+    """How fast the rented GPU is beside the owned one, where no model is given: the mean over usual ones that fit both."""
+    ratios = []
+    for model in _USUAL:
+        work = _predict_work(query, JobQuery(model=model, samples=1.0), progress)
+        ratios += [] if work.warnings else [work.speed]
+    if not ratios:
+        same = assumed("speed of the rented GPU", "the same", "use `--model resnet50 --samples …` to predict it")
+        return _Work(hours=hours, notes=(same,))
+    speed = prod(ratios) ** (1 / len(ratios))
+    effect = f"as fast as the owned one, the mean for training {' and '.join(_USUAL)}; use `--model` for your own"
+    note = assumed("speed of the rented GPU", f"{speed:.2f} times", effect, basis="derived")
+    return _Work(hours=hours, speed=speed, notes=(note,))
 
 
 def _predict_text(query: CostQuery, job: TokenJob) -> _Work:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuwise.advise.candidates import COOLING, in_server, server_for
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
@@ -14,7 +15,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
 from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, utilization_of, years_of
 from gpuwise.money.currency import amount, fraction
-from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers
+from gpuwise.money.estimates import remaining
+from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers, sold_new
 from gpuwise.money.types import Offer, Price, Region
 from gpuwise.questions.common.options import names
 from gpuwise.questions.cost.options import CostOptions
@@ -96,14 +98,14 @@ def ask(options: CostOptions) -> CostQuery:
         asked_as=given,
         gpu_count=options.gpus,
         price=price,
-        machine_usd=_machine_usd(options.machine, gpu, book, owning),
+        machine_usd=_machine_usd(options.machine, gpu, options.gpus, book, owning),
         gpu_watts=_gpu_watts(options.watts, gpu, owning),
-        machine_watts=_machine_watts(options.machine_watts, gpu, owning),
+        machine_watts=_machine_watts(options.machine_watts, gpu, options.gpus, owning),
         utilization=_use(options.utilization, options.hours_per_week, notes),
         years=_years(options.years, notes),
         tariff=_tariff(options, region, book, owning),
         region=region,
-        resale_usd=book.currency.to_usd(amount(options.resale, "a resale value", "try `--resale 300`", zero=True)),
+        resale_usd=_resale_usd(options, price, gpu, book, owning),
         rent=_rent(options, given, book, notes),
         use_spot=options.spot,
         commit_discount=None if options.commit is None else fraction(options.commit, "a discount", "--commit", "0.4"),
@@ -174,7 +176,7 @@ def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Ass
     return found
 
 
-def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Assumption]) -> float:
+def _machine_usd(given: float | None, gpu: Gpu, count: int, book: PriceBook, notes: list[Assumption]) -> float:
     if given is not None:
         return book.currency.to_usd(amount(given, "the machine price", "try `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
@@ -182,9 +184,29 @@ def _machine_usd(given: float | None, gpu: Gpu, book: PriceBook, notes: list[Ass
             assumed("rest of the machine", book.currency.show(0.0), "included in the price; use `--machine 700` to add more")
         )
         return 0.0
+    if in_server(gpu):
+        server = server_for(gpu)
+        usd = server.usd * -(-count // server.most_gpus)
+        notes.append(assumed("rest of the machine", book.currency.show(usd), f"{server.title}; set yours with `--machine`"))
+        return usd
     effect = "a plain desktop without a GPU; use `--machine 0` if you already have one"
     notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
     return MACHINE_USD
+
+
+def _resale_usd(options: CostOptions, price: Price | None, gpu: Gpu, book: PriceBook, notes: list[Assumption]) -> float:
+    """What all GPUs bring at the end: as the user says, or by the usual loss of value."""
+    if options.resale is not None:
+        return book.currency.to_usd(amount(options.resale, "a resale value", "try `--resale 300`", zero=True))
+    if price is None:
+        return 0.0
+    years = _YEARS if options.years is None else years_of(options.years)
+    new = price.kind in ("new", "launch") or (price.kind == "given" and sold_new(gpu, book.today))
+    share = remaining(years, new=new)
+    usd = options.gpus * price.usd * share
+    effect = f"{share:.0%} of the price after {years:g} years, the usual loss of value; set yours with `--resale 300`"
+    notes.append(assumed("resale", book.currency.show(usd), effect, basis="fitted"))
+    return usd
 
 
 def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:
@@ -201,9 +223,16 @@ def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float 
     return gpu.tdp_watts
 
 
-def _machine_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float:
+def _machine_watts(given: float | None, gpu: Gpu, count: int, notes: list[Assumption]) -> float:
     if given is not None:
         return amount(given, "a power", "try `--machine-watts 100`", zero=True)
+    if in_server(gpu):
+        server = server_for(gpu)
+        own = server.watts * -(-count // server.most_gpus)
+        watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
+        effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
+        notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))
+        return watts
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
     notes.append(
         assumed(

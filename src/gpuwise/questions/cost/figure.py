@@ -34,7 +34,7 @@ def cost_figure(answer: CostAnswer) -> Figure:
         subtitle=f"{verdict(answer)} In use {use}.",
         panels=(_paid(answer, owned), _crossings(answer, owned)),
         legend=tuple(legend),
-        footer=f"gpuwise cost. Includes electricity but not resale. Purchase price from {_price(answer)}; "
+        footer=f"gpuwise cost. Includes electricity. The lines do not include resale. Purchase price from {_price(answer)}; "
         f"rental prices from {answer.data_date}.",
     )
 

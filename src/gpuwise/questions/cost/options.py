@@ -47,7 +47,10 @@ class CostOptions:
     region: Annotated[
         str, Option(help="The country that determines the electricity price and carbon intensity: US, DE, France, ...")
     ] = ""
-    resale: Annotated[float, Option(help="The resale value at the end of ownership.", low=0, high=_MOST_MONEY)] = 0.0
+    resale: Annotated[
+        Optional[float],
+        Option(help="The resale value at the end of ownership (default: by age; 0: none).", low=0, high=_MOST_MONEY),
+    ] = None
     cloud_price: Annotated[Optional[float], Option(help="The hourly rental price of one GPU.", low=0, high=_MOST_MONEY)] = None
     cloud: Annotated[str, Option(help="Rent from this cloud, such as aws; `gpuwise prices` lists all clouds.")] = ""
     cloud_gpu: Annotated[str, Option(help="Rent this GPU instead of the one you would buy.")] = ""

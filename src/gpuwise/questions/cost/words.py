@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from gpuwise.money.costs import WEEK_HOURS
+from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
 __all__ = ["breaks_even", "days", "share", "verdict", "years"]
+
+
+_TIE = 0.03  # of the cost of owning: prices are not known better
 
 
 def verdict(answer: CostAnswer) -> str:
@@ -15,11 +18,16 @@ def verdict(answer: CostAnswer) -> str:
     if here is None:
         return _one_way(answer, horizon)
     gap = here.rent_usd - here.own_usd
+    if abs(gap) <= _TIE * here.own_usd:
+        return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
         when = f" and {breaks_even(here.days)}" if soon else ", including the resale value"
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{when}."
+    if not is_cheaper_rented(here.own_usd, here.rent_usd):
+        why = f"uploading data and waiting for machines is worth it only for {1 - RENT_BELOW:.0%}"
+        return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None

@@ -49,7 +49,7 @@ from gpuwise.questions.which.survey import (
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
+from gpuwise.questions.which.words import TROUBLE, one_more, reasons, rejections, renting, verdict
 
 __all__ = ["answer", "changes", "choose", "notes", "which"]
 
@@ -106,7 +106,12 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     found = (
-        [*_prices(survey, chosen), "" if said else _hours(survey, chosen), _faster(survey, chosen), _budget(survey, best)]
+        [
+            *_prices(survey, chosen),
+            "" if said else _hours(survey, chosen),
+            _faster(survey, chosen),
+            _budget(survey, taken or best),
+        ]
         if best
         else []
     )
@@ -140,15 +145,16 @@ def _instead(option: Candidate) -> str:
 
 def _hours(survey: Survey, chosen: Selection) -> str:
     rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.rented
-    if rented is None or rented.rent is None or chosen.bought is None or chosen.bought.total_usd is None:
+    bought = chosen.bought
+    if rented is None or rented.rent is None or bought is None or bought.total_usd is None or chosen.best is chosen.kept:
         return ""
-    hours = even_hours_per_week(chosen.bought, rented, survey.query.terms)
+    hours = even_hours_per_week(bought, rented, survey.query.terms)
     rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
     who, now = f"{a(rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
     if hours is None:
         return f"renting {who} is cheaper at any number of hours"
     if chosen.best is rented:
-        return f"above {hours:.0f} hours of use a week, buying {a(chosen.bought.name)} is cheaper"
+        return f"above {hours:.0f} hours of use a week, buying {a(bought.name)} is cheaper"
     if hours <= now:
         return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
     return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
@@ -197,7 +203,8 @@ def _budget(survey: Survey, best: Candidate) -> str:
         if option.kind.startswith("buy")
         and shortfall(option, survey.query.limits) == "budget"
         and best.run.seconds >= _FASTER * option.run.seconds
-        and alike(option, best)
+        and option.gpu.memory_bytes >= best.gpu.memory_bytes * (best.kind == "keep")
+        and (alike(option, best) or option.added)
     ]
     if not better:
         return ""
@@ -206,7 +213,7 @@ def _budget(survey: Survey, best: Candidate) -> str:
         return ""
     over = survey.money((more.upfront_usd or 0.0) - budget)
     gain = best.run.seconds / more.run.seconds
-    return f"a budget that is {over} higher would buy {a(more.name)} and {survey.do} {gain:.2f} times as fast"
+    return f"a budget that is {over} higher would buy {one_more(more) or a(more.name)} and {survey.do} {gain:.2f} times as fast"
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:

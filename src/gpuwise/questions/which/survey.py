@@ -27,7 +27,7 @@ from gpuwise.advise.candidates import (
     server_for,
     whole,
 )
-from gpuwise.advise.choosing import Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import Selection, UserLimits, adds_up, best_bought, least_memory, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
@@ -58,6 +58,7 @@ __all__ = [
     "pick_at",
     "price_kind",
     "rate_text",
+    "roomy",
     "short_of_memory",
     "spent",
     "time_text",
@@ -109,6 +110,12 @@ class Survey:
 
 def buys(survey: Survey) -> list[Candidate]:
     return [option for option in survey.options if option.kind.startswith("buy")]
+
+
+def roomy(survey: Survey) -> list[Candidate]:
+    """Cards to buy that are no step back in memory from what the user has."""
+    least = least_memory(survey.options)
+    return [option for option in buys(survey) if adds_up(option) or option.gpu.memory_bytes >= least]
 
 
 def alike(option: Candidate, best: Candidate | None) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from math import inf
 
 from gpuwise.advise.candidates import COOLING, Candidate, TaskRun, in_server, server_for, whole
-from gpuwise.advise.choosing import Selection, even_hours_per_week, shortfall
+from gpuwise.advise.choosing import Selection, adds_up, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
+from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.keeping import nothing_better
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import (
@@ -25,13 +27,14 @@ from gpuwise.questions.which.survey import (
     pick_at,
     price_kind,
     rate_text,
+    roomy,
     spent,
 )
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
+__all__ = ["TROUBLE", "one_more", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget, or the hours of use: out of reach
 TROUBLE = "you have to upload your data and wait for a machine to become available"
@@ -70,14 +73,14 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
     time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run)}"
     if best.kind == "keep":
-        return f"Keep your {best.name}: {time}, and {_nothing_better(survey, chosen)}."
+        return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = _less_than_bought(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
     price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
-    what = a(best.name) if not best.added else f"{NUMBERS[best.added]} more {best.gpu.name}"
+    what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
     return f"Buy {what} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
 
@@ -122,6 +125,11 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
+def one_more(option: Candidate) -> str:
+    """What is bought where it joins cards that the user has."""
+    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
+
+
 def _several(option: Candidate) -> str:
     if option.kind == "rent":
         return " each" if option.gpu_count > 1 else ""
@@ -130,7 +138,7 @@ def _several(option: Candidate) -> str:
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
     best, limits = chosen.best, survey.query.limits
-    bought = [one for one in buys(survey) if not shortfall(one, limits) and alike(one, best)]
+    bought = [one for one in roomy(survey) if not shortfall(one, limits) and alike(one, best)]
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         known = best is not None and best.upfront_usd is not None
@@ -138,7 +146,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         return least if known else "no comparable card is faster at any price"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
-        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in buys(survey))
+        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy(survey))
         most = survey.money(limits.budget_usd)
         held = [
             one for one in survey.refused if not shortfall(one, limits) and one.run.seconds < fastest.run.seconds / (1 + SAME)
@@ -146,18 +154,37 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
-        return f"no faster {'single card' if several else 'option'} costs {most} or less"
+        what = f"{'single card' if several else 'option'}{_as_roomy(survey)}"
+        return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
+
+
+def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -> str:
+    """How likely the recommended card is faster than the next one, where that is open."""
+    others = [one for one in bought if best and one.gpu_count == best.gpu_count and one.gpu.name != best.gpu.name]
+    if best is None or not others or adds_up(best):
+        return ""
+    rival = min(others, key=lambda one: one.run.seconds)
+    span, ratio = pair_range(best.gpu, rival.gpu), rival.run.seconds / best.run.seconds
+    chance = probability_above(ratio * span.low, ratio * span.high)
+    if chance >= SURE:
+        return ""
+    tied = "is tied with" if chance < TIED else f"is {chance:.0%} likely to be faster than"
+    return f" (it {tied} {a(rival.name)} at {survey.money(rival.upfront_usd)})"
 
 
 def _sold(survey: Survey, best: Candidate) -> str:
     """The group in which its cost per run is the lowest. Several cards may cost less per run, but need code that uses them all,
     or another machine."""
-    able = [one for one in (*buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
+    able = [one for one in (*roomy(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
-    return f"single cards for sale{timely}" if cheaper else f"cards for sale{timely}"
+    return f"{'single ' if cheaper else ''}cards for sale{_as_roomy(survey)}{timely}"
+
+
+def _as_roomy(survey: Survey) -> str:
+    return " with as much memory" if len(roomy(survey)) < len(buys(survey)) else ""
 
 
 def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -192,19 +219,6 @@ def _less_than_bought(survey: Survey, chosen: Selection, rented: Candidate) -> s
     faster = rented.run.seconds / bought.run.seconds - 1
     pace = f"only {faster:.0%} faster" if faster >= SAME else "no faster"
     return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which is {pace}"
-
-
-def _nothing_better(survey: Survey, chosen: Selection) -> str:
-    best = chosen.bought or chosen.rented
-    if best is None or chosen.kept is None:
-        return "no other option meets your limits"
-    gain = chosen.kept.run.seconds / best.run.seconds
-    budget = survey.query.limits.budget_usd
-    note = ", a difference you would hardly notice" if gain > 1 else ""
-    if budget is not None:
-        return f"the best card for {survey.money(budget)}, {a(best.name)}, is only {gain:.2f} times as fast{note}"
-    among = _sold(survey, best) if best is chosen.bought else "GPUs for rent"
-    return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
 
 
 def _why_not_bought(survey: Survey) -> str:

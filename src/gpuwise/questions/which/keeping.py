@@ -1,0 +1,40 @@
+"""What `which` says where the user should keep the GPU at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, shortfall
+from gpuwise.core.text import a
+from gpuwise.core.units import GIB
+from gpuwise.questions.which.survey import Survey, buys
+
+__all__ = ["nothing_better"]
+
+
+def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
+    """Why the user's own GPU is kept; `sold` names the group in which something has the lowest cost."""
+    best, kept = chosen.bought or chosen.rented, chosen.kept
+    if kept is None:
+        return "no other option meets your limits"
+    if best is None:
+        return f"no other option meets your limits{_smaller_but_faster(survey, kept)}"
+    gain, budget = kept.run.seconds / best.run.seconds, survey.query.limits.budget_usd
+    if budget is None:
+        among = sold(survey, best) if best is chosen.bought else "GPUs for rent"
+        return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
+    most = survey.money(budget)
+    worth = f"the best card for {most}, {a(best.name)}, is only {gain:.2f} times as fast, which you would hardly notice"
+    return f"{worth if gain > 1 else f'no card with as much memory is faster for {most}'}{_smaller_but_faster(survey, kept)}"
+
+
+def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
+    """A single card that is much faster but has less memory than what the user has."""
+    able = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]
+    fastest = min(able, key=lambda one: one.run.seconds, default=kept)
+    gain = kept.run.seconds / fastest.run.seconds
+    if gain < WORTH_A_CHANGE or fastest.gpu.memory_bytes >= kept.gpu.memory_bytes:
+        return ""
+    memory = f"{fastest.gpu.memory_bytes / GIB:.0f} GB instead of {kept.gpu.memory_bytes / GIB:.0f} GB"
+    return f"; {a(fastest.name)} would be {gain:.1f} times as fast, but has {memory}"
