@@ -17,6 +17,7 @@ LIVE = {"compare_three", "fit_gpt2_xl", "plan_two_nodes", "predict_one"}
 CASES = {
     "build_four_3090": ["build", "--gpu", "4x RTX 3090", "--psu", "1600"],
     "build_four_3090_verbose": ["build", "--gpu", "4x RTX 3090", "--psu", "1600", "-v"],
+    "build_germany": ["build", "--gpu", "6x RTX 3090", "--region", "DE", "--cooler", "water"],
     "build_module": ["build", "--gpu", "H100 SXM"],
     "sheet_rtx_3090": ["gpus", "RTX 3090"],
     "sheet_rtx_3090_verbose": ["gpus", "RTX 3090", "-v"],
