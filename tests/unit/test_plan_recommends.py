@@ -62,7 +62,9 @@ def _alone(card: str, batch: int) -> float:
 
 def _claims(answer: PlanAnswer) -> None:
     """Every number of the verdict comes from a row of the answer."""
-    best, rows = answer.recommended, answer.scaling()
+    best, rows, lines = answer.recommended, answer.scaling(), render(answer).splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
     said = " ".join(describe_verdict(answer))
     assert f"{format_rate(best.samples_per_s)} samples/s" in said
     assert sum(FASTEST in entry.labels for entry in answer.entries) == 1
@@ -172,6 +174,11 @@ def test_separate_runs_are_compared_with_the_plan_in_the_headline() -> None:
     assert answer.separate.one_job_samples_per_s == answer.recommended.samples_per_s == answer.scaling()[-1]["samples_per_s"]
     assert answer.separate.samples_per_s > WITHIN * answer.separate.one_job_samples_per_s
     assert "2 separate training runs on one GPU each" in _verdict(answer)
+
+
+def test_samples_of_each_kind_are_listed_in_words() -> None:
+    answer = _asked("gpt2", "RTX 3090 + RTX 2080 Ti + GTX 1080 Ti", batch=32)
+    assert re.search(r"data 3, \d+ samples per RTX 3090, \d+ per RTX 2080 Ti and \d+ per GTX 1080 Ti:", _verdict(answer))
 
 
 def test_shares_fit_each_card() -> None:

@@ -54,7 +54,9 @@ def describe_plan(entry: PlanEntry) -> str:
     if mesh.chunks > 1:
         head += f", {mesh.chunks} chunks per stage"
     if entry.shares:
-        return f"{head}, " + " and ".join(f"{count} samples per {name}" for name, count in entry.shares)
+        (name, count), *others = entry.shares
+        *middle, last = [f"{number} per {other}" for other, number in others]
+        return f"{head}, {', '.join([f'{count} samples per {name}', *middle])} and {last}"
     tail = f", micro-batch {plan.micro_batch}" + (f" x {plan.micro_count}" if plan.micro_count > 1 else "")
     tail += f" ({plan.short} of {plan.micro_count * mesh.data} one sample smaller)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
