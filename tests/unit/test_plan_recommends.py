@@ -143,6 +143,12 @@ def test_a_card_too_small_for_the_model_does_not_rule_out_the_others() -> None:
     assert "No plan on both GPUs fits in memory." in _verdict(answer)
 
 
+def test_a_model_too_large_for_all_cards_is_measured_against_the_smallest() -> None:
+    answer = _asked("llama-2-70b", "RTX 3090 + RTX 3060 8GB", batch=2, precision="fp32")
+    assert not answer.fits
+    assert "but the smallest GPU has 8 GiB" in _verdict(answer)
+
+
 def test_a_slow_network_leaves_one_gpu() -> None:
     answer = _asked("gpt2", "2x1xRTX 3090", network="1Gbit")
     best = answer.recommended

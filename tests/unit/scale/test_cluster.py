@@ -140,3 +140,13 @@ def test_a_network_of_one_machine_has_no_effect_and_that_is_noted() -> None:
     cluster, notes = parse_cluster("4x RTX 3090", network="100Gbit")
     assert cluster.network is None
     assert [note.code for note in notes if note.name == "network"] == ["network_unused"]
+
+
+def test_the_commas_of_specs_separate_no_cards() -> None:
+    cluster, _ = parse_cluster("2x name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W + RTX 3090")
+    assert [(gpu.name, count) for gpu, count in cluster.kinds] == [("Foo", 2), ("RTX 3090", 1)]
+
+
+def test_a_machine_with_a_comma_in_its_name_is_one_machine() -> None:
+    cluster, _ = parse_cluster("2x AWS g4dn, 1x T4", network="25Gbit")
+    assert (cluster.gpus_per_node, cluster.node_count, cluster.is_mixed) == (1, 2, False)

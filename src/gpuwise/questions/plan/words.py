@@ -149,8 +149,9 @@ def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
         return ["No plan is possible for the reasons listed below."]
-    usable = answer.cluster.gpu.usable_memory_bytes
-    need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
+    usable = min(gpu.usable_memory_bytes for gpu, _ in answer.cluster.kinds)
+    which = "the smallest GPU" if answer.cluster.is_mixed else "each GPU"
+    need = f"the smallest needs {format_gib(answer.least_bytes)} per GPU, but {which} has {format_gib(usable)}"
     lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)

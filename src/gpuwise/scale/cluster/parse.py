@@ -124,7 +124,7 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
         return count, node, ((_gpu(node.gpu, notes), node.gpu_count),), notes
     terms: list[tuple[Gpu, int]] = []
     node_count = 1
-    parts = _SUM.split(text)
+    parts = text.split("+") if "=" in text else _SUM.split(text)  # specs of a GPU are a list with commas themselves
     for part in parts:
         found = _PART.fullmatch(part)
         if found is None:
