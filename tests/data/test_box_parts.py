@@ -15,6 +15,7 @@ from gpuwise.core.provenance import Basis
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.tables import architectures, curated_gpus
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.tables import regions
 from whole_tables import every_row
 
 
@@ -41,9 +42,14 @@ def test_board_is_sane(board: Board) -> None:
 @pytest.mark.parametrize("outlet", parts.outlets().values(), ids=lambda one: one.name)
 def test_outlet_is_sane(outlet: Outlet) -> None:
     assert 100 <= outlet.volts <= 240
-    assert 10 <= outlet.amps <= 32
+    assert 6 <= outlet.amps <= 32
     assert 0.5 < outlet.continuous_fraction <= 1
     assert outlet.name == f"{outlet.volts:g}V {outlet.amps:g}A"
+
+
+def test_every_region_has_one_usual_outlet() -> None:
+    named = [region for outlet in parts.outlets().values() for region in outlet.regions]
+    assert sorted(named) == sorted(region.name for region in regions())
 
 
 def test_bigger_supplies_have_more_of_everything() -> None:

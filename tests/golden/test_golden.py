@@ -17,6 +17,7 @@ LIVE = {"compare_three", "fit_gpt2_xl", "plan_two_nodes", "predict_one"}
 CASES = {
     "build_four_3090": ["build", "--gpu", "4x RTX 3090", "--psu", "1600"],
     "build_four_3090_verbose": ["build", "--gpu", "4x RTX 3090", "--psu", "1600", "-v"],
+    "build_germany": ["build", "--gpu", "6x RTX 3090", "--region", "DE", "--cooler", "water"],
     "build_module": ["build", "--gpu", "H100 SXM"],
     "sheet_rtx_3090": ["gpus", "RTX 3090"],
     "sheet_rtx_3090_verbose": ["gpus", "RTX 3090", "-v"],
@@ -114,6 +115,9 @@ CASES = {
     "error_users": ["predict", "llama-3-8b", "--gpu", "RTX 4090", "--users", "8..1"],
     "error_unknown_gpu": ["gpus", "h100-pice"],
     "plan_desktop": ["plan", "resnet50", "--cluster", "4xRTX 3090", "--batch", "256"],
+    "plan_mixed": ["plan", "resnet50", "--cluster", "1x RTX 4090 + 1x RTX 2080 Ti"],
+    "plan_mixed_network": ["plan", "resnet50", "--cluster", "RTX 4090, RTX 2080 Ti", "--network", "1Gbit"],
+    "plan_one_gpu": ["plan", "gpt2", "--cluster", "2x1xRTX 3090", "--network", "1Gbit"],
     "plan_two_nodes": ["plan", "llama-2-7b", "--cluster", "2x8xH100 SXM", "--batch", "256", "--precision", "bf16"],
     "plan_nowhere": ["plan", "llama-2-70b", "--cluster", "2xRTX 3090", "--batch", "2", "--precision", "bf16"],
     "error_plan_heads": ["plan", "llama-2-7b", "--cluster", "6xA100 SXM 80GB", "--tensor", "3"],

@@ -60,6 +60,7 @@ def lines(**asked: object) -> dict[str, CheckLine]:
         (["--ram", "lots"], "'lots'"),
         (["--outlet", "5V 2A"], "5 V"),
         (["--outlet", "moon"], "unknown outlet"),
+        (["--region", "moon"], "unknown region"),
         (["--room", "big"], "invalid room size 'big'"),
         (["--power-limit", "5"], "5 W is outside the power range of the RTX 3090"),
         (["--power-limit", "nan W"], "nan"),
@@ -247,3 +248,45 @@ def test_the_loaders_of_several_gpus_share_the_cores_as_predict_counts_them() ->
     (rate,) = (note.value for note in predict_step(asked).assumptions if note.name == "image loading")
     each = float(rate.split()[0].replace(",", ""))
     assert lines(gpu=["4x RTX 3090"], cpu="Threadripper PRO 5975WX")["loader"].value == pytest.approx(4 * each, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("region", "outlet", "watts"),
+    [
+        ("", "120V 15A", 1440),
+        ("US", "120V 15A", 1440),
+        ("DE", "230V 16A", 2944),
+        ("Deutschland", "230V 16A", 2944),
+        ("UK", "230V 13A", 2392),
+        ("JP", "100V 15A", 1200),
+        ("AU", "230V 10A", 1840),
+    ],
+)
+def test_the_region_decides_the_outlet(region: str, outlet: str, watts: float) -> None:
+    line = lines(gpu=["2x RTX 4090"], region=region)["outlet"]
+    assert line.limit == pytest.approx(watts)
+    assert f"a {outlet} outlet delivers {watts:,} W" in line.text
+
+
+def test_an_outlet_that_is_given_outweighs_the_region() -> None:
+    assert lines(gpu=["2x RTX 4090"], region="DE", outlet="120V 20A")["outlet"].limit == pytest.approx(1920)
+
+
+def test_four_cards_need_two_circuits_in_the_us_and_one_in_germany() -> None:
+    cards = ["4x RTX 3090"]
+    assert lines(gpu=cards, region="US")["outlet"].verdict == "fail"
+    assert lines(gpu=cards, region="DE")["outlet"].verdict == "pass"
+
+
+def test_the_region_is_named_where_its_outlet_is_assumed() -> None:
+    (note,) = (note for note in gpuwise.build(gpu=["RTX 3090"], region="DE").assumptions if note.name == "outlet")
+    assert (note.value, "region: Germany" in note.effect) == ("230V 16A", True)
+
+
+def test_a_load_beyond_every_supply_exceeds_the_limit_that_is_shown() -> None:
+    line = lines(gpu=["6x RTX 3090"], cooler="water")["psu"]
+    assert line.verdict == "fail"
+    assert line.value is not None
+    assert line.limit is not None
+    assert line.value > line.limit
+    assert "2,460 W is more than 80% of the largest power supply (2,800 W)" in line.text

@@ -133,6 +133,12 @@ def faults(answer: WhichAnswer) -> list[str]:
     if "no faster single card costs" in verdict:
         found += [f"{one.key} is faster" for one in single if one.run.seconds < (1 - SAME) * best.run.seconds]
     named = best if best.kind.startswith("buy") else None
+    if "no rented GPU that is as fast" in verdict:
+        found += [
+            f"renting {one.name} costs less"
+            for one in rents
+            if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine
+        ]
     if named and "lowest cost per run of all single cards" in verdict:
         found += [f"{one.key} costs less per run" for one in single if (one.usd_per_run or 0.0) < (1 - SAME) * mine]
     if named and "lowest cost per run of all cards" in verdict:

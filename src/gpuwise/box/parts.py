@@ -28,6 +28,7 @@ __all__ = [
     "form_lines",
     "is_card",
     "load_shares",
+    "outlet_of",
     "outlets",
     "platforms",
     "plugs",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
+_REGION = "United States"  # the default of the prices too
 _FEW = 2  # cards that a desktop board takes
 
 
@@ -127,9 +129,22 @@ def find_outlet(name: str) -> Outlet:
     return _find(name, outlets(), "outlet")
 
 
+def outlet_of(region: str) -> Outlet:
+    """The usual outlet of a region, by the region's name in `regions.csv`."""
+    found = {name.lower(): outlet for outlet in outlets().values() for name in outlet.regions}.get(region.strip().lower())
+    if found is None:
+        raise UnknownName(
+            f"the usual wall outlet in '{region}' is unknown",
+            looked_in=f"{len(outlets())} outlets",
+            hint="use one of " + ", ".join(f"`{name}`" for name in outlets()),
+        )
+    return found
+
+
 @cache
-def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
-    """The machine people usually build for this many cards: a desktop for up to two, a workstation for more.
+def usual_box(card_count: int, psu_watts: float | None = None, region: str = _REGION) -> Box:
+    """The machine people usually build for this many cards: a desktop for up to two, a workstation for more. It is plugged
+    into the usual outlet of the region.
 
     A supply that is at hand is taken for an ATX 2 one, which promises less; one still to be bought for ATX 3.
     """
@@ -139,7 +154,7 @@ def usual_box(card_count: int, psu_watts: float | None = None) -> Box:
     return Box(
         platform=platform,
         board=board,
-        outlet=find_outlet("120V 15A"),
+        outlet=outlet_of(region),
         case_slots=board.case_slots,
         cpu_watts=platform.cpu_watts,
         core_count=platform.core_count,

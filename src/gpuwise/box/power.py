@@ -106,13 +106,13 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     size = smallest_psu(cards, box)
     psu = box.psu_watts or size
     if psu is None:
+        largest, share = psu_sizes()[-1].watts, load_shares()[0]
         text = (
-            f"a sustained load of {load_watts(cards, box):,.0f} W is more than any power supply delivers "
-            f"({psu_sizes()[-1].watts:,.0f} W)"
+            f"a sustained load of {load_watts(cards, box):,.0f} W is more than {share:.0%} of the largest power supply "
+            f"({largest:,.0f} W)"
         )
-        return (
-            _line("psu", "fail", load_watts(cards, box), psu_sizes()[-1].watts, text, "use two power supplies or two machines"),
-        )
+        remedy = "use two power supplies or two machines"
+        return (_line("psu", "fail", load_watts(cards, box), share * largest, text, remedy),)
     return (_check_sustained(cards, box, psu, size), _check_transient(cards, box, psu, size))
 
 

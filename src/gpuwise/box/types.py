@@ -130,10 +130,11 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlet:
-    """A wall outlet and what share of it may be drawn for hours."""
+    """A wall outlet, what share of it may be drawn for hours, and the regions where it is the usual one."""
 
     name: str
     aliases: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
     volts: float
     amps: float
     continuous_fraction: float

@@ -110,3 +110,43 @@ def test_parts_of_a_cluster_fill_nodes() -> None:
     with pytest.raises(BadValue):
         cluster.of_count(12)
     assert cluster.gpu_count < MOST_GPUS
+
+
+@pytest.mark.parametrize("text", ["RTX 3090, RTX 3060", "RTX 3090 + RTX 3060", "RTX 3090 and RTX 3060", "1x RTX 3090 & RTX 3060"])
+def test_different_cards_are_separated_as_people_write_them(text: str) -> None:
+    cluster, _ = parse_cluster(text)
+    assert [(gpu.name, count) for gpu, count in cluster.kinds] == [("RTX 3090", 1), ("RTX 3060 12GB", 1)]
+    assert (cluster.gpus_per_node, cluster.node_count, cluster.network) == (2, 1, None)
+    assert [part.gpu.name for part in cluster.alike] == ["RTX 3090", "RTX 3060 12GB"]
+
+
+@pytest.mark.parametrize(
+    ("text", "per_node", "nodes"),
+    [
+        ("RTX 4090 + RTX 3090", 1, 2),
+        ("2x RTX 4090 + 2x RTX 3090", 2, 2),
+        ("2x RTX 4090 + RTX 3090", 1, 3),
+        ("RTX 3090, RTX 3090", 1, 2),
+    ],
+)
+def test_a_network_makes_each_term_a_machine(text: str, per_node: int, nodes: int) -> None:
+    cluster, notes = parse_cluster(text, network="10Gbit")
+    assert (cluster.gpus_per_node, cluster.node_count) == (per_node, nodes)
+    assert cluster.network_bytes_per_s == pytest.approx(10e9 / 8)
+    assert any(note.name == "machines" for note in notes)
+
+
+def test_a_network_of_one_machine_has_no_effect_and_that_is_noted() -> None:
+    cluster, notes = parse_cluster("4x RTX 3090", network="100Gbit")
+    assert cluster.network is None
+    assert [note.code for note in notes if note.name == "network"] == ["network_unused"]
+
+
+def test_the_commas_of_specs_separate_no_cards() -> None:
+    cluster, _ = parse_cluster("2x name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W + RTX 3090")
+    assert [(gpu.name, count) for gpu, count in cluster.kinds] == [("Foo", 2), ("RTX 3090", 1)]
+
+
+def test_a_machine_with_a_comma_in_its_name_is_one_machine() -> None:
+    cluster, _ = parse_cluster("2x AWS g4dn, 1x T4", network="25Gbit")
+    assert (cluster.gpus_per_node, cluster.node_count, cluster.is_mixed) == (1, 2, False)

@@ -16,6 +16,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.money.costs import DEFAULT_REGION, find_region
 from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
@@ -42,7 +43,8 @@ def ask(options: BuildOptions) -> BuildQuery:
     notes: list[Assumption] = []
     cards = _cards(names(options.gpu), notes)
     watts, label, standard = _psu(options.psu)
-    box = usual_box(sum(each.count for each in cards), watts)
+    place = find_region(options.region or DEFAULT_REGION).name
+    box = usual_box(sum(each.count for each in cards), watts, place)
     box = _with_psu(box, label, options.psu_standard or standard, options.psu_standard, notes)
     box = _with_platform(box, options.lanes, options.chipset_link, notes)
     box = _with_cpu(box, options.cpu, options.cpu_watts, notes)
@@ -53,7 +55,7 @@ def ask(options: BuildOptions) -> BuildQuery:
         nvme_count=_whole(options.nvme, "--nvme", 0, 16, box.nvme_count),
         cooler=_cooler(options.cooler),
         ram_bytes=_ram(options.ram),
-        outlet=_outlet(options.outlet, box.outlet, notes),
+        outlet=_outlet(options.outlet, box.outlet, place, notes),
         room_m2=_room(options.room),
         power_limit_watts=_limit(options.power_limit, cards, notes),
     )
@@ -305,10 +307,11 @@ def _ram(text: str) -> float | None:
     return size
 
 
-def _outlet(text: str, usual: Outlet, notes: list[Assumption]) -> Outlet:
+def _outlet(text: str, usual: Outlet, region: str, notes: list[Assumption]) -> Outlet:
+    """The outlet as typed, or the usual one of the region."""
     if not text:
-        effect = f"delivers {continuous_watts(usual):,.0f} W continuously; set yours with `--outlet '230V 16A'`"
-        notes.append(assumed("outlet", usual.name, effect))
+        effect = f"the usual outlet (region: {region}) delivers {continuous_watts(usual):,.0f} W continuously"
+        notes.append(assumed("outlet", usual.name, f"{effect}; set yours with `--region DE` or `--outlet '230V 16A'`"))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
     if match is None:

@@ -12,6 +12,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine import correction_by
 from gpuwise.engine.ranges import Correction
+from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.step import StepQuery, workload_of
@@ -29,7 +30,7 @@ from gpuwise.step.time.setting import as_run
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.parts import Parts, parts_of
 
-__all__ = ["NODE", "PlanCase", "PlanQuery", "plan_case"]
+__all__ = ["NODE", "PlanCase", "PlanQuery", "part_of", "plan_case", "usable_bytes"]
 
 NODE = 8  # GPUs of a machine that plans are tried on
 _MOST_SIZES = 32  # micro-batches tried, so that a search takes seconds
@@ -103,7 +104,7 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
     limit = step.run.power_limit_watts
     costs = [Costs(parts=parts, gpu=gpu, setting=setting, sizes=sizes, power_limit_watts=limit) for gpu, _ in cluster.kinds]
     kinds = tuple(zip(costs, (count for _, count in cluster.kinds), strict=True))
-    memory = min(gpu.usable_memory_bytes for gpu, _ in cluster.kinds) / _margin()
+    memory = min(usable_bytes(gpu) for gpu, _ in cluster.kinds)
     wishes = Wishes(
         global_batch=batch, memory_bytes=memory, limits=query.limits, schedule=query.schedule, habits=habits_of(setting)
     )
@@ -118,10 +119,17 @@ def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
     )
 
 
-def _margin() -> float:
-    """Measured over predicted memory that nine in ten jobs stay below: a plan should run for sure."""
+def part_of(case: PlanCase, cluster: Cluster) -> PlanCase:
+    """The same question for a part of a mixed cluster that has one kind of GPU."""
+    costs = next(costs for costs, _ in case.kinds if costs.gpu.name == cluster.gpu.name)
+    wishes = replace(case.wishes, memory_bytes=usable_bytes(cluster.gpu))
+    return replace(case, cluster=cluster, costs=costs, wishes=wishes, kinds=((costs, cluster.gpu_count),))
+
+
+def usable_bytes(gpu: Gpu) -> float:
+    """Predicted memory up to which a plan should run for sure: nine in ten jobs that need so much by prediction fit."""
     known = memory_data().ranges["device"]
-    return float(np.interp(_SURE, known.probability, known.ratio))
+    return gpu.usable_memory_bytes / float(np.interp(_SURE, known.probability, known.ratio))
 
 
 def _seq(workload: Workload) -> float | None:

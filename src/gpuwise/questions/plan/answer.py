@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
@@ -15,17 +14,19 @@ from gpuwise.questions.common.plan_case import NODE, PlanCase, plan_case
 from gpuwise.questions.common.runs.executors import executor_on
 from gpuwise.questions.face import face
 from gpuwise.questions.plan.ask import ask
-from gpuwise.questions.plan.entries import plain_entry, plan_entries
+from gpuwise.questions.plan.entries import plain_entry, plan_entries, share_by_speed
+from gpuwise.questions.plan.fewer import Fewer, fewer_gpus, points_of, single_gpus
 from gpuwise.questions.plan.options import PlanOptions
 from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry, SeparateJobs
 from gpuwise.scale.cluster.parse import parse_cluster
-from gpuwise.scale.cluster.shape import MOST_GPUS
-from gpuwise.scale.plans.rules import AXES, Limits
-from gpuwise.scale.plans.scaling import ScalePoint, counts_of, faster_links, scale_points, stops_at
+from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster
+from gpuwise.scale.plans.rules import Limits
+from gpuwise.scale.plans.scaling import FasterLink, ScalePoint, faster_links, step_with, stops_at
 from gpuwise.scale.plans.search import Found, search
 
 __all__ = ["answer", "plan"]
 
+_SEVERAL = 2  # jobs
 _TRIED_ON_LINKS = 12  # plans: a faster link may favour one that is not the fastest now
 
 
@@ -36,23 +37,14 @@ def answer(options: PlanOptions, progress: Callable[[str], None] = lambda text: 
     progress("trying every plan")
     with executor_on(query.on) as executor:
         found = search(case.costs, case.cluster, case.wishes, executor=executor)
-        if not found.fits.any():
-            return _answer(case, found, (), (), smallest=_smallest(case, progress))
+        if not found.fits.any() and not case.cluster.is_mixed:
+            return _answer(case, found, (), (), progress)
         progress("planning for fewer GPUs")
-        points = _points(case, executor) if query.scaling else ()
-    return _answer(case, found, plan_entries(case, found, points), points)
+        fewer = fewer_gpus(case, executor)
+    return _answer(case, found, plan_entries(case, found, fewer), fewer, progress)
 
 
 # ---------------------------------------------------------------- what is answered
-
-
-def _points(case: PlanCase, executor: Executor | None) -> tuple[ScalePoint, ...]:
-    """Throughput by number of GPUs. What the user fixed applies to the whole cluster; on fewer GPUs the search is free."""
-    free = {name: value for name, value in case.query.limits.fixed.items() if name not in (*AXES, "micro_batch")}
-    wishes = replace(case.wishes, limits=Limits(fixed=free))
-    *fewer, whole = counts_of(case.cluster) if not case.cluster.is_mixed else (1, case.cluster.gpu_count)
-    last = scale_points(case.costs, case.cluster, case.wishes, [whole])
-    return (*scale_points(case.costs, case.cluster, wishes, fewer, executor=executor), *last)
 
 
 def _smallest(case: PlanCase, progress: Callable[[str], None]) -> tuple[str, int] | None:
@@ -81,15 +73,15 @@ def _answer(
     case: PlanCase,
     found: Found,
     entries: tuple[PlanEntry, ...],
-    points: tuple[ScalePoint, ...],
-    smallest: tuple[str, int] | None = None,
+    fewer: tuple[Fewer, ...],
+    progress: Callable[[str], None],
 ) -> PlanAnswer:
-    best, plain = entries[0].estimate if entries else None, plain_entry(case)
+    plain = plain_entry(case)
     entries = tuple(_label_plain(entry, plain) for entry in entries)
-    plans = [found.plan(int(row), case.batches) for row in found.order()[:_TRIED_ON_LINKS]]
-    links = faster_links(case.costs, case.cluster, plans, case.wishes, best.step_s) if best else ()
+    whole = next((entry.estimate for entry in entries if entry.gpu_count == case.cluster.gpu_count), None)
+    points = points_of(fewer, whole, case.cluster.gpu_count) if case.query.scaling and entries else ()
     workload = case.costs.parts.workload
-    return PlanAnswer(
+    answer = PlanAnswer(
         model=workload.model,
         cluster=case.cluster,
         batch=case.wishes.global_batch,
@@ -102,15 +94,35 @@ def _answer(
         fitting=int(found.fits.sum()),
         rejected=Counter(found.rejected),
         points=points,
-        stops_at=stops_at(points),
-        links=links,
-        separate=_separate(case, points),
-        smallest=smallest,
+        alone=_alone(case, fewer) if points else (),
+        stops_at=None if case.cluster.is_mixed else stops_at(points),
+        links=_links(case, found, whole.step_s) if whole else (),
+        separate=None,
+        smallest=None if entries else _smallest(case, progress),
         fixed=tuple(name for name, value in case.query.limits.fixed.items() if value is not False),
         least_bytes=float(found.memory.min()) if len(found) else 0.0,
         assumptions=(*case.notes, *_range_notes(entries, plain)),
         data_date=tables.data_date(),
     )
+    return replace(answer, separate=_separate(answer))
+
+
+def _alone(case: PlanCase, fewer: Sequence[Fewer]) -> tuple[tuple[int, ScalePoint], ...]:
+    """One GPU of each kind in a mixed cluster, with how many there are."""
+    singles = single_gpus(fewer)
+    return tuple((count, singles[gpu.name]) for gpu, count in case.cluster.kinds) if case.cluster.is_mixed else ()
+
+
+def _links(case: PlanCase, found: Found, now_s: float) -> tuple[FasterLink, ...]:
+    """What faster links would bring, compared with the fastest plan on all GPUs."""
+    plans = [found.plan(int(row), case.batches) for row in found.order()[:_TRIED_ON_LINKS]]
+
+    def step_on(cluster: Cluster) -> float:
+        best = step_with(case.costs, cluster, plans, case.wishes)
+        shared = share_by_speed(replace(case, cluster=cluster), found)
+        return min(best, shared.estimate.step_s) if shared else best
+
+    return faster_links(case.cluster, now_s, step_on)
 
 
 def _label_plain(entry: PlanEntry, plain: PlanEntry | None) -> PlanEntry:
@@ -130,22 +142,22 @@ def _range_notes(entries: Sequence[PlanEntry], plain: PlanEntry | None) -> list[
     return range_notes(*(next(iter(widths), None) for widths in (alone, divided)))
 
 
-def _separate(case: PlanCase, points: Sequence[ScalePoint]) -> SeparateJobs | None:
+def _separate(answer: PlanAnswer) -> SeparateJobs | None:
     """As many jobs as possible, each on the fewest GPUs that hold it, against one job on all."""
-    known = [point for point in points if point.weak is not None]
-    if len(known) < 2 or known[-1].gpu_count != case.cluster.gpu_count:
+    whole = answer.on_all if answer.entries else None
+    known = [point for point in answer.points[:-1] if point.weak is not None]
+    if whole is None or not known:
         return None
-    first, last = known[0], known[-1]
-    if first.weak is None or last.weak is None:
+    if answer.alone:
+        able = [(count, point.weak) for count, point in answer.alone if point.weak is not None]
+        jobs, rate, each = sum(count for count, _ in able), sum(count * one.samples / one.step_s for count, one in able), 1
+    else:
+        first, each = known[0].weak, known[0].gpu_count
+        jobs = answer.cluster.gpu_count // each
+        rate = jobs * first.samples / first.step_s if first else 0.0
+    if not rate or jobs < _SEVERAL:
         return None
-    each = first.weak.samples / first.weak.step_s
-    jobs = case.cluster.gpu_count // first.gpu_count
-    return SeparateJobs(
-        jobs=jobs,
-        gpus_each=first.gpu_count,
-        samples_per_s=jobs * each,
-        one_job_samples_per_s=last.weak.samples / last.weak.step_s,
-    )
+    return SeparateJobs(jobs=jobs, gpus_each=each, samples_per_s=rate, one_job_samples_per_s=whole.samples_per_s)
 
 
 plan = face(PlanOptions, answer)

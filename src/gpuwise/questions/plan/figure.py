@@ -38,7 +38,7 @@ def plans_figure(answer: PlanAnswer) -> Figure:
     ranges = range_words(note.name.removesuffix(" range") for note in answer.assumptions if note.code == "device_range")
     return Figure(
         title=f"{answer.model} on {answer.cluster.name}",
-        subtitle=f"train, {answer.precision}, global batch {answer.batch:,}; fastest: {describe_plan(answer.entries[0])}",
+        subtitle=f"train, {answer.precision}, global batch {answer.batch:,}; recommended: {describe_plan(answer.recommended)}",
         panels=(_steps(entries), *([grown] if grown is not None else [])),
         legend=tuple(legend),
         footer=f"gpuwise plan. Lines: {ranges}. Data from {answer.data_date}.",
@@ -46,8 +46,8 @@ def plans_figure(answer: PlanAnswer) -> Figure:
 
 
 def _whole(answer: PlanAnswer) -> list[PlanEntry]:
-    """Plans on as many GPUs as the fastest; those on fewer take so much longer that they would dwarf the others."""
-    return [entry for entry in answer.entries if entry.gpu_count == answer.entries[0].gpu_count]
+    """Plans on all GPUs, and the recommended one; others on fewer take so much longer that they would dwarf the rest."""
+    return [entry for entry in answer.entries if entry.gpu_count == answer.cluster.gpu_count or entry is answer.recommended]
 
 
 def _steps(entries: list[PlanEntry]) -> Bars:

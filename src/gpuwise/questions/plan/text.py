@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
+from gpuwise.questions.plan.types import CHEAPEST, FASTEST, PLAIN, SIMPLEST, PlanAnswer, PlanEntry
 from gpuwise.questions.plan.words import (
     axes_of,
     describe_cluster,
@@ -16,7 +16,6 @@ from gpuwise.questions.plan.words import (
     describe_verdict,
     format_gib,
     format_rate,
-    simplest_of,
 )
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
@@ -36,7 +35,7 @@ _SMALL = 0.002  # of a step: a part that takes less is not listed
 
 
 def render(answer: PlanAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The verdict, the plans and what limits the fastest; with `verbose` also its messages, recipes and growth."""
+    """The verdict, the plans and what limits the recommended one; with `verbose` also its messages, recipes and growth."""
     wide = width or WIDTH
     verdict = "\n".join(wrapped(line, wide, "  ") for line in describe_verdict(answer))
     blocks = [wrapped(_head(answer, colour), wide, "  "), verdict]
@@ -50,7 +49,7 @@ def render(answer: PlanAnswer, *, width: int | None = None, colour: bool = False
 
 def _brief_blocks(answer: PlanAnswer, width: int, colour: bool) -> list[str]:
     sentences = [
-        f"The step is limited by {describe_limit(answer.entries[0])}.",
+        f"The step is limited by {describe_limit(answer.recommended)}.",
         *describe_links(answer)[:1],
         *describe_separate(answer),
         "`-v` adds the settings for each framework and a breakdown of the time.",
@@ -62,7 +61,7 @@ def _long_blocks(answer: PlanAnswer, width: int, colour: bool) -> list[str]:
     sentences = [*describe_links(answer), *describe_separate(answer)]
     return [
         _plans(answer.shown, width, colour),
-        _time(answer.entries[0], width),
+        _time(answer.recommended, width),
         _recipes(answer, colour),
         _growth(answer, width, colour) if answer.points else "",
         "\n".join(wrapped(line, width, "  ") for line in sentences),
@@ -91,7 +90,7 @@ def _plans(rows: Sequence[PlanEntry], width: int, colour: bool) -> str:
         column("GPUs", [f"{row.gpu_count:,}" for row in rows], 4),
         *(column(name, [str(dict(axes_of(row.estimate.plan))[name]) for row in rows]) for name in _used_axes(rows)),
         column("ZeRO", [str(row.estimate.plan.zero_stage) for row in rows]),
-        column("micro", [f"{row.estimate.plan.micro_batch}x{row.estimate.plan.micro_count}" for row in rows]),
+        column("micro", [_micro(row) for row in rows]),
         column("recompute", [row.estimate.plan.recompute for row in rows], 2, False),
         column("step", [format_si(row.estimate.step_s, "s") for row in rows]),
         column("samples/s", [format_rate(row.samples_per_s) for row in rows]),
@@ -99,9 +98,23 @@ def _plans(rows: Sequence[PlanEntry], width: int, colour: bool) -> str:
         column("waits", [f"{row.estimate.exposed_comm_s / row.estimate.step_s:.0%}" for row in rows], 5),
         column("bubble", [f"{row.estimate.bubble_s / row.estimate.step_s:.0%}" for row in rows], 6),
         column("memory", [format_gib(row.estimate.memory.total_bytes) for row in rows]),
-        column("", [", ".join(row.labels) for row in rows], 1, False),
+        column("", [", ".join(_labels(row)) for row in rows], 1, False),
     ]
     return table(columns, width=width, colour=colour)
+
+
+def _micro(row: PlanEntry) -> str:
+    """The micro-batch and how many a GPU takes, or the samples of each kind of GPU."""
+    plan = row.estimate.plan
+    return "/".join(str(count) for _, count in row.shares) or f"{plan.micro_batch}x{plan.micro_count}"
+
+
+def _labels(row: PlanEntry) -> list[str]:
+    """Which GPUs a plan uses of several kinds, and why it is shown; in short where it is the best in every way."""
+    name = [f"{row.gpu_count}x {row.gpu}" if row.gpu_count > 1 else row.gpu] if row.gpu else []
+    if not {FASTEST, SIMPLEST} <= {*row.labels}:
+        return [*name, *(label.replace(f"{PLAIN}:", "plain:") for label in row.labels)]
+    return [*name, "fastest and simplest", *(label for label in row.labels if label not in (FASTEST, SIMPLEST, CHEAPEST))]
 
 
 def _used_axes(rows: Sequence[PlanEntry]) -> list[str]:
@@ -111,7 +124,7 @@ def _used_axes(rows: Sequence[PlanEntry]) -> list[str]:
 
 
 def _time(best: PlanEntry, width: int) -> str:
-    """Where the step of the fastest plan goes, and its messages."""
+    """Where the step of the recommended plan goes, and its messages."""
     one = best.estimate
     parts = (
         ("compute", one.compute_s),
@@ -122,9 +135,8 @@ def _time(best: PlanEntry, width: int) -> str:
         ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > _SMALL * one.step_s)
-    lines = [
-        f"Time per step of the fastest plan: {shown}; {format_si(one.hidden_comm_s, 's')} of communication overlaps with compute."
-    ]
+    hidden = f"{format_si(one.hidden_comm_s, 's')} of communication overlaps with compute"
+    lines = [f"Time per step of the recommended plan: {shown}; {hidden}."]
     lines += [
         f"  {_PURPOSES.get(message.purpose, message.purpose)}: {message.count:,.0f} x {message.op}, "
         f"{format_si(message.total_bytes, 'B')} per GPU, {format_si(message.seconds, 's')}"
@@ -134,8 +146,8 @@ def _time(best: PlanEntry, width: int) -> str:
 
 
 def _recipes(answer: PlanAnswer, colour: bool) -> str:
-    """Settings of the simplest plan that is nearly the fastest; code is never wrapped."""
-    chosen = simplest_of(answer) or answer.entries[0]
+    """Settings of the recommended plan; code is never wrapped."""
+    chosen = answer.recommended
     lines = [f"Settings for {describe_plan(chosen)}:"]
     for recipe in chosen.recipes:
         lines += [f"  {bold(recipe.framework, colour=colour)}", *(f"    {line}" for line in recipe.lines)]

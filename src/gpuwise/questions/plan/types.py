@@ -15,17 +15,22 @@ from gpuwise.scale.plans.recipes import Recipe
 from gpuwise.scale.plans.scaling import FasterLink, ScalePoint
 from gpuwise.scale.plans.types import Estimate
 
-__all__ = ["PLAIN", "SIMPLEST", "PlanAnswer", "PlanEntry", "SeparateJobs"]
+__all__ = ["BY_SPEED", "CHEAPEST", "FASTEST", "ON_ALL", "PLAIN", "SIMPLEST", "PlanAnswer", "PlanEntry", "SeparateJobs"]
 
 # Labels of plans, as people and the JSON read them.
+FASTEST = "fastest"
+ON_ALL = "fastest on all GPUs"  # where a plan on fewer GPUs is faster
 PLAIN = "plain data parallel"
 SIMPLEST = "simplest within 5%"
+CHEAPEST = "fewest GPU-hours"
+BY_SPEED = "samples in proportion to speed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntry:
     """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that holds 8 measurements
-    in 10; `shares` are the samples of each kind of GPU where they differ; `fits` means that nine in ten such jobs run."""
+    in 10; `shares` are the samples of each kind of GPU where they differ; `fits` means that nine in ten such jobs run. `gpu` is
+    the one kind that a plan uses of several."""
 
     estimate: Estimate
     gpu_count: int
@@ -37,6 +42,7 @@ class PlanEntry:
     recipes: tuple[Recipe, ...]
     shares: tuple[tuple[str, int], ...] = ()
     fits: bool = True
+    gpu: str = ""
 
     @property
     def samples_per_s(self) -> float:
@@ -80,6 +86,7 @@ class PlanEntry:
             "bound": self.bound,
             "labels": list(self.labels),
             "gpu_count": self.gpu_count,
+            "gpu": self.gpu or None,
             "chunks": mesh.chunks,
             "micro_count": one.plan.micro_count,
             "short": one.plan.short,
@@ -101,7 +108,8 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeparateJobs:
-    """As many jobs as possible, each on the fewest GPUs that hold it, beside one job on all GPUs with as many samples per GPU."""
+    """As many jobs as possible, each on the fewest GPUs that hold it, beside one job on all GPUs with as many samples per GPU.
+    That job has the recommended plan, or else the fastest that uses all GPUs."""
 
     jobs: int
     gpus_each: int
@@ -112,7 +120,8 @@ class SeparateJobs:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Shown):
     """Plans, fastest first. `plain` only divides the samples, whether or not it fits; `points` show how throughput grows with the
-    number of GPUs. Where nothing fits, `smallest` is a cluster that would do, with everything that was `fixed`."""
+    number of GPUs; `alone` has one GPU of each kind in a mixed cluster, and how many there are of that kind. Where nothing fits,
+    `smallest` is a cluster that would do, with everything that was `fixed`."""
 
     TEXT: ClassVar[str] = "questions.plan.text.render"
     FIGURE: ClassVar[str] = "questions.plan.figure.plans_figure"
@@ -129,6 +138,7 @@ class PlanAnswer(Shown):
     fitting: int
     rejected: Counter[str]
     points: tuple[ScalePoint, ...]
+    alone: tuple[tuple[int, ScalePoint], ...]
     stops_at: int | None
     links: tuple[FasterLink, ...]
     separate: SeparateJobs | None
@@ -145,6 +155,22 @@ class PlanAnswer(Shown):
     @property
     def says_no(self) -> bool:
         return not self.fits
+
+    @property
+    def fastest(self) -> PlanEntry:
+        """The fastest plan, on however many GPUs."""
+        return min(self.entries, key=lambda entry: entry.estimate.step_s / entry.samples)
+
+    @property
+    def recommended(self) -> PlanEntry:
+        """The simplest plan that is nearly as fast as the fastest."""
+        return next((entry for entry in self.entries if SIMPLEST in entry.labels), self.fastest)
+
+    @property
+    def on_all(self) -> PlanEntry | None:
+        """The plan to use if all GPUs work on one job; None where none fits."""
+        whole = [entry for entry in self.entries if entry.gpu_count == self.cluster.gpu_count]
+        return self.recommended if self.recommended in whole else whole[0] if whole else None
 
     @property
     def shown(self) -> tuple[PlanEntry, ...]:
@@ -172,6 +198,7 @@ class PlanAnswer(Shown):
             "precision": self.precision,
             "optimizer": self.optimizer,
             "fits": self.fits,
+            "recommended": self.entries.index(self.recommended) if self.entries else None,
             "plans": [entry.to_dict() for entry in self.entries],
             "plain_data_parallel": self.plain.to_dict() if self.plain else None,
             "plans_tried": self.tried,
@@ -188,29 +215,32 @@ class PlanAnswer(Shown):
 
     def scaling(self) -> list[dict[str, Any]]:
         """Samples per second and the fraction of perfect scaling, at a fixed batch and at one that grows with the GPUs."""
-        found: list[dict[str, Any]] = []
-        first: tuple[int, float] | None = None
-        first_weak: tuple[int, float] | None = None
-        for point in self.points:
-            rate = _rate(point.strong)
-            weak = _rate(point.weak)
-            first = first or ((point.gpu_count, rate) if rate else None)
-            first_weak = first_weak or ((point.gpu_count, weak) if weak else None)
-            found.append(
-                {
-                    "gpu_count": point.gpu_count,
-                    "samples_per_s": rate,
-                    "efficiency_fraction": _efficiency(rate, point.gpu_count, first),
-                    "weak_samples_per_s": weak,
-                    "weak_efficiency_fraction": _efficiency(weak, point.gpu_count, first_weak),
-                }
-            )
-        return found
+        return [
+            {
+                "gpu_count": point.gpu_count,
+                "gpu": point.gpu or None,
+                "samples_per_s": _rate(point.strong),
+                "efficiency_fraction": _share(_rate(point.strong), self._ideal(point, "strong")),
+                "weak_samples_per_s": _rate(point.weak),
+                "weak_efficiency_fraction": _share(_rate(point.weak), self._ideal(point, "weak")),
+            }
+            for point in self.points
+        ]
+
+    def _ideal(self, point: ScalePoint, batch: str) -> float | None:
+        """Samples per second if each GPU was as fast as alone, or as among the fewest that hold the model."""
+        if not self.alone:
+            known = [(one.gpu_count, _rate(getattr(one, batch))) for one in self.points]
+            return next((rate / count * point.gpu_count for count, rate in known if rate), None)
+        rates = [(count, one.gpu, _rate(getattr(one, batch))) for count, one in self.alone]
+        if point.gpu:
+            return next((rate * point.gpu_count for _, gpu, rate in rates if rate and gpu == point.gpu), None)
+        return sum(count * (rate or 0.0) for count, _, rate in rates) if all(rate for _, _, rate in rates) else None
 
 
 def _rate(one: Estimate | None) -> float | None:
     return one.samples / one.step_s if one is not None else None
 
 
-def _efficiency(rate: float | None, count: int, first: tuple[int, float] | None) -> float | None:
-    return (rate / count) / (first[1] / first[0]) if rate and first else None
+def _share(rate: float | None, ideal: float | None) -> float | None:
+    return rate / ideal if rate and ideal else None

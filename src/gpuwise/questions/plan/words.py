@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gpuwise.core.text import share_of
+from gpuwise.core.text import share_of, the
 from gpuwise.core.units import format_si
-from gpuwise.questions.plan.types import SIMPLEST, PlanAnswer, PlanEntry
+from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
+from gpuwise.scale.plans.search import WITHIN
 from gpuwise.scale.plans.types import Plan
 
 __all__ = [
@@ -17,7 +18,6 @@ __all__ = [
     "describe_verdict",
     "format_gib",
     "format_rate",
-    "simplest_of",
 ]
 
 _WORTH = 1.03  # times as fast: a link that brings less is not worth a sentence
@@ -50,14 +50,23 @@ def describe_plan(entry: PlanEntry) -> str:
     plan, mesh = entry.estimate.plan, entry.estimate.plan.mesh
     named = [f"{what} {count}" for what, count in axes_of(plan) if count > 1]
     ways = ("", " + ZeRO-1", " + ZeRO-2", " (FSDP, ZeRO-3)")[plan.zero_stage]
-    head = (" x ".join(named) or "one GPU") + ways
+    head = (" x ".join(named) or ("" if entry.gpu else "one GPU")) + ways
     if mesh.chunks > 1:
         head += f", {mesh.chunks} chunks per stage"
+    if entry.shares:
+        (name, count), *others = entry.shares
+        *middle, last = [f"{number} per {other}" for other, number in others]
+        return f"{head}, {', '.join([f'{count} samples per {name}', *middle])} and {last}"
     tail = f", micro-batch {plan.micro_batch}" + (f" x {plan.micro_count}" if plan.micro_count > 1 else "")
     tail += f" ({plan.short} of {plan.micro_count * mesh.data} one sample smaller)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
-    shares = "; samples " + ", ".join(f"{name} {count}" for name, count in entry.shares) if entry.shares else ""
-    return f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}{shares}"
+    told = f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}".removeprefix(", ")
+    return f"{_alone(entry)}: {told}" if entry.gpu else told
+
+
+def _alone(entry: PlanEntry) -> str:
+    """The GPUs of a plan that uses one kind of several."""
+    return f"{entry.gpu} alone" if entry.gpu_count == 1 else f"{entry.gpu_count}x {entry.gpu} alone"
 
 
 def axes_of(plan: Plan) -> tuple[tuple[str, int], ...]:
@@ -72,25 +81,58 @@ def axes_of(plan: Plan) -> tuple[tuple[str, int], ...]:
     )
 
 
-def simplest_of(answer: PlanAnswer) -> PlanEntry | None:
-    """The simplest plan that is nearly as fast as the fastest, where the search found one."""
-    return next((entry for entry in answer.entries if SIMPLEST in entry.labels), None)
-
-
 def describe_verdict(answer: PlanAnswer) -> list[str]:
-    """One sentence each on the fastest plan, its range, the simplest one, and what more GPUs bring; or on what does not fit."""
+    """One sentence each on the plan to use, its range, the fastest one, and what more GPUs bring; or on what does not fit."""
     if not answer.entries:
         return _describe_misfit(answer)
-    best, easy = answer.entries[0], simplest_of(answer)
-    step = f"{format_si(best.estimate.step_s, 's')} per step, {format_rate(best.samples_per_s)} samples/s"
-    lines = [f"Fastest: {describe_plan(best)}: {step}.", f"{_describe_range(best)}."]
-    if easy is not None and easy is not best:
-        more = easy.estimate.step_s / best.estimate.step_s - 1.0
-        name = describe_plan(easy)
-        lines.append(
-            f"Simplest plan within 5% of that: {name}, {more:.1%} slower." if more > _VISIBLE else f"Simplest plan: {name}."
-        )
-    return [*lines, *_describe_scaling(answer)]
+    best, fastest = answer.recommended, answer.fastest
+    if best.gpu_count < answer.cluster.gpu_count:
+        return [*_describe_fewer(answer), *_describe_better_apart(answer), *_describe_unused(answer)]
+    lines = [f"{'Fastest' if best is fastest else 'Recommended'}: {describe_plan(best)}: {_describe_speed(best)}."]
+    lines.append(f"{_describe_range(best)}.")
+    if best is not fastest:
+        more = best.estimate.step_s / fastest.estimate.step_s - 1.0
+        gain = f"{more:.1%} faster but more complex" if more > _VISIBLE else "as fast but more complex"
+        lines.append(f"Fastest: {describe_plan(fastest)}, {gain}.")
+    return [*lines, *_describe_scaling(answer), *_describe_better_apart(answer), *_describe_unused(answer)]
+
+
+def _describe_speed(entry: PlanEntry) -> str:
+    return f"{format_si(entry.estimate.step_s, 's')} per step, {format_rate(entry.samples_per_s)} samples/s"
+
+
+def _describe_fewer(answer: PlanAnswer) -> list[str]:
+    """Why some of the GPUs should be left out."""
+    best, whole, count = answer.recommended, answer.on_all, answer.cluster.gpu_count
+    some = f"{best.gpu_count} of the {count} GPUs" if best.gpu_count > 1 else "one GPU"
+    used = f"{_named(best.gpu, best.gpu_count)} alone" if best.gpu else some
+    plan = describe_plan(best).removeprefix(f"{_alone(best)}: ").removeprefix("one GPU, ")
+    lines = [f"Use {used} ({plan}): {_describe_speed(best)}.", f"{_describe_range(best)}."]
+    if whole is None:
+        return [*lines, f"No plan on {'both' if count == 2 else f'all {count}'} GPUs fits in memory."]
+    ratio = whole.samples_per_s / best.samples_per_s
+    speed = f"are only {ratio:.2f} times as fast" if ratio > 1.0 else f"reach {ratio:.0%} of that speed"
+    together = f"{'Both' if count == 2 else f'All {count}'} GPUs together {speed}"
+    return [*lines, f"{together} ({describe_plan(whole)}: {_describe_speed(whole)})."]
+
+
+def _named(gpu: str, count: int) -> str:
+    return the(gpu) if count == 1 else f"{count}x {gpu}"
+
+
+def _describe_better_apart(answer: PlanAnswer) -> list[str]:
+    """Separate runs where they clearly beat one run on all GPUs: part of the verdict."""
+    return _describe_separate(answer) if _are_better_apart(answer) else []
+
+
+def _are_better_apart(answer: PlanAnswer) -> bool:
+    found = answer.separate
+    return found is not None and found.samples_per_s > WITHIN * found.one_job_samples_per_s
+
+
+def _describe_unused(answer: PlanAnswer) -> list[str]:
+    """A `--network` that joins nothing."""
+    return [f"`--network` {note.value}: {note.effect}." for note in answer.assumptions if note.code == "network_unused"]
 
 
 def _describe_range(entry: PlanEntry) -> str:
@@ -107,8 +149,9 @@ def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
         return ["No plan is possible for the reasons listed below."]
-    usable = answer.cluster.gpu.usable_memory_bytes
-    need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but each GPU has {format_gib(usable)}"
+    usable = min(gpu.usable_memory_bytes for gpu, _ in answer.cluster.kinds)
+    which = "the smallest GPU" if answer.cluster.is_mixed else "each GPU"
+    need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but {which} has {format_gib(usable)}"
     lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)
@@ -130,12 +173,16 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
     rows = [row for row in answer.scaling() if row["samples_per_s"]]
     if len(rows) < 2:
         return []
-    first, last = rows[0], rows[-1]
-    times = last["samples_per_s"] / first["samples_per_s"]
+    first, last, best = rows[0], rows[-1], answer.recommended
+    times = best.samples_per_s / first["samples_per_s"]
     base = "one" if first["gpu_count"] == 1 else f"{first['gpu_count']}"
-    text = (
-        f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base} ({last['efficiency_fraction']:.0%} of ideal scaling)"
-    )
+    ideal = "of ideal scaling"
+    if answer.alone:
+        base = f"{_named(first['gpu'], first['gpu_count'])} alone"
+        ideal = "of their combined speed"
+    text = f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base}"
+    if last["efficiency_fraction"]:
+        text += f" ({last['efficiency_fraction'] * best.samples_per_s / last['samples_per_s']:.0%} {ideal})"
     if answer.stops_at is not None:
         count = "1 GPU" if answer.stops_at == 1 else f"{answer.stops_at} GPUs"
         text += f"; beyond {count}, each extra GPU adds less than half of its speed at this batch size"
@@ -151,22 +198,37 @@ def describe_limit(best: PlanEntry) -> str:
         for bound, (what, seconds) in also.items()
         if bound != best.bound and seconds > _MUCH * one.step_s
     ]
-    text = _LIMITS[best.bound]
+    text = _LIMITS[best.bound] if best.gpu_count > 1 else _LIMITS[best.bound].split(";")[0]
     return ", but ".join([text.split(";")[0], " and ".join(much)]) if much else text
 
 
 def describe_links(answer: PlanAnswer) -> list[str]:
-    """What faster links would bring."""
+    """What faster links would bring, compared with the recommended plan where that uses fewer GPUs."""
+    if not answer.links:
+        return []
+    best = answer.recommended
+    if best.gpu_count == answer.cluster.gpu_count:
+        lines = [
+            f"With {link.name}, a step would take {format_si(link.step_s, 's')} ({link.gain:.2f} times as fast)."
+            for link in answer.links
+            if link.gain >= _WORTH
+        ]
+        return lines or ["A faster link would make a step less than 3% faster."]
+    gains = [(link, best.estimate.step_s / link.step_s) for link in answer.links]
     lines = [
-        f"With {link.name}, a step would take {format_si(link.step_s, 's')} ({link.gain:.2f} times as fast)."
-        for link in answer.links
-        if link.gain >= _WORTH
+        f"With {link.name}, a step on all GPUs would take {format_si(link.step_s, 's')}, {gain:.2f} times as fast as this plan."
+        for link, gain in gains
+        if gain >= _WORTH
     ]
-    return lines or (["A faster link would make a step less than 3% faster."] if answer.links else [])
+    return lines or ["Even with a faster link, using all GPUs would be less than 3% faster than this plan."]
 
 
 def describe_separate(answer: PlanAnswer) -> list[str]:
-    """Several trainings at once, each on few GPUs, against one on all."""
+    """Several trainings at once, each on few GPUs, against one on all, where the verdict does not say so."""
+    return [] if _are_better_apart(answer) else _describe_separate(answer)
+
+
+def _describe_separate(answer: PlanAnswer) -> list[str]:
     found = answer.separate
     if found is None:
         return []

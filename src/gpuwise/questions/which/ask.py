@@ -69,6 +69,7 @@ class WhichQuery:
     min_memory_bytes: float
     most_gpus: int
     psu_watts: float | None
+    region: str
     general: bool
     machine_given: bool
     vendor_given: bool
@@ -105,6 +106,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         book=book,
         most_gpus=options.max_gpus or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
         psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
+        region=find_region(options.region or DEFAULT_REGION).name,
         general=not (specific or kinds <= {"rent", "keep"}),
         machine_given=options.machine is not None,
         vendor_given=bool(options.vendor),

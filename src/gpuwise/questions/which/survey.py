@@ -114,7 +114,7 @@ def buys(survey: Survey) -> list[Candidate]:
 
 def roomy(survey: Survey) -> list[Candidate]:
     """Cards to buy that are no step back in memory from what the user has."""
-    least = least_memory(survey.options)
+    least = least_memory([option for option in survey.options if not shortfall(option, survey.query.limits)])
     return [option for option in buys(survey) if adds_up(option) or option.gpu.memory_bytes >= least]
 
 
@@ -207,7 +207,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
                 option = owned(run, _terms_of(query, gpu, count), price, kind=kind, machine_upfront=upfront)
                 options.append(option)
                 if not whole(gpu) and not in_server(gpu):
-                    checked[option.key] = _checks(gpu, count, query.psu_watts)
+                    checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
     for gpu, count, price in more:
         kind = buy_kind(gpu, price, book.today)
         if kind in query.kinds and (run := runs(gpu, count)):
@@ -215,7 +215,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             terms = replace(query.terms, machine_usd=_more_machine(query, count) - _more_machine(query, held))
             option = owned(run, terms, price, kind=kind, added=count - held)
             options.append(option)
-            checked[option.key] = _checks(gpu, count, query.psu_watts)
+            checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
@@ -295,13 +295,13 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
 
 
 @lru_cache(maxsize=2048)
-def _checks(gpu: Gpu, count: int, psu_watts: float | None) -> tuple[CheckLine, ...]:
+def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
     """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
-    return check_build(gpu, count, usual_box(count, psu_watts))
+    return check_build(gpu, count, usual_box(count, psu_watts, region))
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts))
+    return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts, query.region))
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
@@ -331,7 +331,7 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
 def check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts))
+    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts, survey.query.region))
     decodes = any(priced.decodes for priced in survey.priced)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 

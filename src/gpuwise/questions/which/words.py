@@ -141,9 +141,11 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     bought = [one for one in roomy(survey) if not shortfall(one, limits) and alike(one, best)]
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
-        known = best is not None and best.upfront_usd is not None
-        least = f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}" if best else ""
-        return least if known else "no comparable card is faster at any price"
+        if best is None or best.upfront_usd is None:
+            return "no comparable card is faster at any price"
+        if any(not _costs_less(best, one) for one in bought):
+            return f"no rented GPU that is as fast has a lower cost per {survey.work}"
+        return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy(survey))

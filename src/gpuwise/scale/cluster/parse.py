@@ -17,6 +17,7 @@ __all__ = ["network_of", "parse_cluster"]
 
 _HINT = 'write a cluster as "8xH100 SXM", "2x8xH100 SXM" (nodes x GPUs), "2x RTX 3090 + 1x RTX 2080 Ti" or a node: "DGX A100"'
 _PART = re.compile(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", re.IGNORECASE)
+_SUM = re.compile(r"\+|,|&|\band\b", re.IGNORECASE)  # what people write between different cards
 _MOST_BYTES_PER_S = 1600e9 / 8
 
 
@@ -26,43 +27,104 @@ def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster
     `network` is what joins nodes: `100Gbit`, `8x400Gbit`, `InfiniBand NDR`. `link` is what joins GPUs: `PCIe 3.0 x8`, `NVLink`,
     `Thunderbolt 3`, with `p2p`, `no p2p` or `shared by 2` after a comma.
     """
-    node_count, node, kinds, notes = _read(text)
-    if node is None:
-        node_count, kinds = _in_machines(node_count, kinds, notes)
-    per_node = sum(count for _, count in kinds)
-    wires = wires_of(node) if node else usual_wires(kinds, [] if link else notes)
-    if link:
-        wires = linked(link, wires, kinds)
-    joined, adapters = None, 0
-    if network:
-        joined, adapters = network_of(network)
-    elif node_count > 1:
-        joined, adapters = usual_network(node, kinds[0][0], per_node, notes)
-    cluster = Cluster(
-        name=" ".join(text.split()),
-        gpu=kinds[0][0],
-        gpus_per_node=per_node,
-        node_count=node_count,
-        wires=wires,
-        network=joined,
-        network_count=adapters,
-        kinds=kinds,
-    )
+    node_count, node, terms, notes = _read(text)
+    joined = network_of(network) if network else None
+    apart = joined is not None and len(terms) > 1
+    cluster = _of_machines(terms, link, notes) if apart else _of_nodes(node_count, node, terms, link, notes)
+    if joined is None and cluster.node_count > 1:
+        joined = usual_network(node, cluster.gpu, cluster.gpus_per_node, notes)
+    elif joined and cluster.node_count == 1:
+        notes.append(_unused(network, cluster))
+        joined = None
+    adapter, count = joined or (None, 0)
+    cluster = replace(cluster, name=" ".join(text.split()), network=adapter, network_count=count)
     if cluster.gpu_count > MOST_GPUS:
         raise BadValue(f"{cluster.gpu_count:,} GPUs are more than gpuwise can plan for", hint=f"use at most {MOST_GPUS:,}")
     return cluster, tuple(notes)
 
 
+def _of_nodes(node_count: int, node: Node | None, terms: Kinds, link: str, notes: list[Assumption]) -> Cluster:
+    """Equal nodes, each with all of these GPUs."""
+    kinds = _merged(terms)
+    if node is None:
+        node_count, kinds = _in_machines(node_count, kinds, notes)
+    wires = wires_of(node) if node else usual_wires(kinds, [] if link else notes)
+    return Cluster(
+        name="",
+        gpu=kinds[0][0],
+        gpus_per_node=sum(count for _, count in kinds),
+        node_count=node_count,
+        wires=linked(link, wires, kinds) if link else wires,
+        kinds=kinds,
+        alike=tuple(_machine(kind, link) for kind in kinds) if len(kinds) > 1 else (),
+    )
+
+
+def _of_machines(terms: Kinds, link: str, notes: list[Assumption]) -> Cluster:
+    """A network joins these GPUs, so each term of the sum is a machine. Where machines differ in size, every GPU counts as one
+    node: a ring over unequal machines is as slow as its network, as if the network joined all GPUs."""
+    machines = [_machine(term, link) for term in terms]
+    sizes = {machine.gpus_per_node for machine in machines}
+    per_node = sizes.pop() if len(sizes) == 1 else 1
+    total, kinds = sum(machine.gpu_count for machine in machines), _merged(terms)
+    told = "each term of the sum is one machine, because `--network` connects machines; leave it out for one machine"
+    notes.append(assumed("machines", str(len(machines)), told))
+    slowest = min((machine.wires for machine in machines), key=lambda wires: wires.gpu_link.bytes_per_s_one_way)
+    return Cluster(
+        name="",
+        gpu=kinds[0][0],
+        gpus_per_node=per_node,
+        node_count=total // per_node,
+        wires=slowest,
+        kinds=kinds if len(kinds) > 1 else ((kinds[0][0], per_node),),
+        alike=tuple(machines) if len(kinds) > 1 else (),
+    )
+
+
+def _machine(term: tuple[Gpu, int], link: str) -> Cluster:
+    """A machine with one kind of GPU, which is part of a larger cluster."""
+    gpu, count = term
+    if count > most_in_a_node(gpu):
+        raise BadValue(f"{count:,} GPUs do not fit in one machine", hint=f"use at most {most_in_a_node(gpu)} in each machine")
+    wires = usual_wires((term,), [])
+    return Cluster(
+        name=f"{count}x {gpu.name}",
+        gpu=gpu,
+        gpus_per_node=count,
+        wires=linked(link, wires, (term,)) if link and count > 1 else wires,
+        kinds=(term,),
+    )
+
+
+def _merged(terms: Kinds) -> Kinds:
+    """Each kind of GPU once, with its number."""
+    found: dict[str, tuple[Gpu, int]] = {}
+    for gpu, count in terms:
+        found[gpu.name] = (gpu, found.get(gpu.name, (gpu, 0))[1] + count)
+    return tuple(found.values())
+
+
+def _unused(network: str, cluster: Cluster) -> Assumption:
+    """A network that joins nothing."""
+    ((gpu, count),) = cluster.kinds
+    return assumed(
+        "network",
+        f"{network} has no effect",
+        f"all GPUs are in one machine; write several machines as nodes x GPUs, such as `2x{count}x{gpu.name}`",
+        code="network_unused",
+    )
+
+
 def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
-    """Nodes, the kind of node if it has a name, and the GPUs in one."""
+    """Nodes, the kind of node if it has a name, and the GPUs in one, term by term."""
     notes: list[Assumption] = []
     named = _named_node(text)
     if named:
         count, node = named
         return count, node, ((_gpu(node.gpu, notes), node.gpu_count),), notes
-    kinds: dict[str, tuple[Gpu, int]] = {}
+    terms: list[tuple[Gpu, int]] = []
     node_count = 1
-    parts = text.split("+")
+    parts = text.split("+") if "=" in text else _SUM.split(text)  # specs of a GPU are a list with commas themselves
     for part in parts:
         found = _PART.fullmatch(part)
         if found is None:
@@ -74,9 +136,8 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
         if nodes > 1 and len(parts) > 1:
             raise BadValue(f"'{text}' mixes different GPUs across nodes", hint="combine different GPUs only inside one machine")
         node_count = nodes
-        gpu = _gpu(name, notes)
-        kinds[gpu.name] = (gpu, kinds.get(gpu.name, (gpu, 0))[1] + count)
-    return node_count, None, tuple(kinds.values()), notes
+        terms.append((_gpu(name, notes), count))
+    return node_count, None, tuple(terms), notes
 
 
 def _named_node(text: str) -> tuple[int, Node] | None:

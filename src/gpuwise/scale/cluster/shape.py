@@ -199,6 +199,8 @@ class Cluster:
 
     `wires` join the GPUs of a node; `network` is one adapter of a node (None: nodes are not joined, there is only one) and
     `network_count` how many it has. `kinds` are the GPUs of a node, each with its number, where they differ; `gpu` is the first.
+    Where the machines of a cluster have different GPUs, `kinds` are those of all machines, and a node is one of equal machines or
+    else one GPU. `alike` are the parts of a mixed cluster that have one kind of GPU each and can work alone.
     """
 
     name: str
@@ -209,6 +211,7 @@ class Cluster:
     network: Link | None = None
     network_count: int = 0
     kinds: Kinds
+    alike: tuple[Cluster, ...] = ()
 
     @property
     def gpu_count(self) -> int:

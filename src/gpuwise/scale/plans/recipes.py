@@ -7,7 +7,7 @@ Names of settings as in the frameworks' own documentation: PyTorch (`torchrun`, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.types import Plan
 from gpuwise.workload.transform.parts import Parts
 
-__all__ = ["Recipe", "recipes"]
+__all__ = ["Recipe", "recipes", "shared_recipe"]
 
 _SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe"}
 
@@ -80,6 +80,19 @@ def _ddp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
     if plan.zero_stage == 1:
         lines.append("optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=...)")
     return Recipe(framework="PyTorch DDP", lines=(*lines, *_checkpointed(plan)))
+
+
+def shared_recipe(cluster: Cluster, shares: Sequence[tuple[str, int]], micro_counts: Sequence[int], batch: int) -> Recipe:
+    """For different cards with different numbers of samples, which DistributedDataParallel averages as if they were equal."""
+    pairs = zip(shares, micro_counts, strict=True)
+    each = [f"{count} on each {name}" + (f" in {parts} micro-batches" if parts > 1 else "") for (name, count), parts in pairs]
+    lines = (
+        _launch(cluster),
+        "model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
+        f"samples per step: {', '.join(each)}",
+        f"loss = loss * samples_of_this_rank * {cluster.gpu_count} / {batch}  # ranks count equally in the average",
+    )
+    return Recipe(framework="PyTorch DDP", lines=lines)
 
 
 def _fsdp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:

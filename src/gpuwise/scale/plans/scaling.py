@@ -5,7 +5,7 @@ Also: where adding stops helping, which faster link would help, and what as many
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,17 @@ from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.search import Wishes, estimate, search
 from gpuwise.scale.plans.types import Estimate, Plan
 
-__all__ = ["FasterLink", "ScalePoint", "batch_of", "best_of", "counts_of", "faster_links", "scale_points", "stops_at"]
+__all__ = [
+    "FasterLink",
+    "ScalePoint",
+    "batch_of",
+    "best_of",
+    "counts_of",
+    "faster_links",
+    "scale_points",
+    "step_with",
+    "stops_at",
+]
 
 _FEW = 8
 _WORTH = 0.5  # twice the GPUs should bring half of what they could
@@ -26,11 +36,12 @@ _RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of netw
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePoint:
     """The best plan on so many GPUs; None where nothing fits. `strong` has the batch that was asked for, however many GPUs share
-    it; `weak` has it in proportion."""
+    it; `weak` has it in proportion. `gpu` is their name where they are a part of different GPUs."""
 
     gpu_count: int
     strong: Estimate | None
     weak: Estimate | None
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +62,18 @@ def counts_of(cluster: Cluster) -> tuple[int, ...]:
 
 
 def scale_points(
-    costs: Costs, cluster: Cluster, wishes: Wishes, counts: Sequence[int], *, executor: Executor | None = None
+    costs: Costs, cluster: Cluster, wishes: Wishes, counts: Sequence[int], *, each: int, executor: Executor | None = None
 ) -> tuple[ScalePoint, ...]:
-    """The best plan on each number of GPUs; counts are spread over an executor where one is given."""
-    work = partial(_point, costs, cluster, wishes)
+    """The best plan on each number of GPUs, with `each` samples per GPU where the batch grows; counts are spread over an executor
+    where one is given."""
+    work = partial(_point, costs, cluster, wishes, each)
     return tuple(executor.map(work, counts) if executor is not None else map(work, counts))
 
 
-def _point(costs: Costs, cluster: Cluster, wishes: Wishes, count: int) -> ScalePoint:
+def _point(costs: Costs, cluster: Cluster, wishes: Wishes, each: int, count: int) -> ScalePoint:
     part = cluster.of_count(count)
     strong = best_of(costs, part, wishes)
-    each = max(1, round(wishes.global_batch / cluster.gpu_count))
-    weak = best_of(costs, part, replace(wishes, global_batch=each * count)) if count < cluster.gpu_count else strong
+    weak = best_of(costs, part, replace(wishes, global_batch=each * count))
     return ScalePoint(gpu_count=count, strong=strong, weak=weak)
 
 
@@ -92,8 +103,8 @@ def stops_at(points: Sequence[ScalePoint]) -> int | None:
     return None
 
 
-def faster_links(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: Wishes, now_s: float) -> tuple[FasterLink, ...]:
-    """The next faster networks, and GPUs joined four times as fast, each with the best of these plans."""
+def faster_links(cluster: Cluster, now_s: float, step_on: Callable[[Cluster], float]) -> tuple[FasterLink, ...]:
+    """The next faster networks, and GPUs joined four times as fast, each with the seconds of a step on such a cluster."""
     found = []
     if cluster.network is not None and cluster.node_count > 1:
         bits = cluster.network.bytes_per_s_one_way * 8
@@ -101,21 +112,21 @@ def faster_links(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: 
             network = replace(cluster.network, bytes_per_s_one_way=rate / 8)
             gigabit = f"{rate / 1e9:.0f} Gbit"
             name = f"{cluster.network_count} x {gigabit} networks" if cluster.network_count > 1 else f"a {gigabit} network"
-            found.append(_with(name, replace(cluster, network=network), costs, plans, wishes, now_s))
+            found.append((name, replace(cluster, network=network)))
     if cluster.gpus_per_node > 1:
         wires = replace(
             cluster.wires, gpu_link=_four_times(cluster.wires.gpu_link), host_link=_four_times(cluster.wires.host_link)
         )
-        name = f"links between GPUs four times as fast as {cluster.wires.gpu_link.name}"
-        found.append(_with(name, replace(cluster, wires=wires), costs, plans, wishes, now_s))
-    return tuple(found)
+        found.append((f"links between GPUs four times as fast as {cluster.wires.gpu_link.name}", replace(cluster, wires=wires)))
+    steps = [(name, step_on(other)) for name, other in found]
+    return tuple(FasterLink(name=name, step_s=step_s, gain=now_s / step_s) for name, step_s in steps)
 
 
 def _four_times(link: Link) -> Link:
     return replace(link, bytes_per_s_one_way=4.0 * link.bytes_per_s_one_way)
 
 
-def _with(name: str, cluster: Cluster, costs: Costs, plans: Sequence[Plan], wishes: Wishes, now_s: float) -> FasterLink:
+def step_with(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: Wishes) -> float:
+    """Seconds of the best of these plans on a cluster with other links."""
     fresh = replace(costs, _sums={})  # sums over matrices were kept for the links as they are
-    best = min(estimate(fresh, cluster, plan, wishes.habits).step_s for plan in plans)
-    return FasterLink(name=name, step_s=best, gain=now_s / best)
+    return min(estimate(fresh, cluster, plan, wishes.habits).step_s for plan in plans)

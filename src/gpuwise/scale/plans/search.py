@@ -202,12 +202,12 @@ def _stages(mesh: Mesh) -> tuple[int, ...]:
 
 
 def simplest(found: Found, batches: Array) -> int | None:
-    """The row with the fewest moving parts among those within 5% of the best; of equals the fastest."""
+    """The least complex row among those within 5% of the best; of equals the fastest."""
     order = found.order()
     if not len(order):
         return None
     near = [row for row in order.tolist() if found.step_s[row] <= WITHIN * found.step_s[order[0]]]
-    return int(min(near, key=lambda row: (found.plan(row, batches).parts, found.step_s[row])))
+    return int(min(near, key=lambda row: (found.plan(row, batches).complexity, found.step_s[row])))
 
 
 # ---------------------------------------------------------------- one plan in full

@@ -12,6 +12,12 @@ __all__ = ["RECOMPUTE", "SCHEDULES", "Collective", "Estimate", "Mesh", "Plan", "
 RECOMPUTE = ("none", "selective", "full")
 SCHEDULES = ("1f1b", "gpipe")
 
+# The order of complexity, from simple to complex: what a person must set up and can get wrong. Ranks that share layers or
+# matrices need code of their own, and a pipeline also needs a schedule. What is divided decides first, so that data parallelism
+# with any setting is simpler than a divided model. Settings decide between plans that divide the same.
+_DIVIDED = {"data": 1, "tensor": 3, "sequence": 3, "expert": 3, "pipeline": 4, "chunks": 1}
+_ZERO = (0, 2, 2, 1)  # FSDP (3) is part of PyTorch; the others come from another library or wrap the optimizer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mesh:
@@ -66,20 +72,17 @@ class Plan:
         return self.divides_samples_only and self.micro_count == 1 and self.recompute == "none"
 
     @property
-    def parts(self) -> int:
-        """How many moving parts it has: what a person must set up and can get wrong."""
-        mesh = self.mesh
-        axes = (mesh.data, mesh.tensor, mesh.pipeline, mesh.sequence, mesh.expert, mesh.chunks)
-        # ranks that share layers or matrices need code of their own; samples do not
-        weight = (1, 3, 4, 3, 3, 1)
-        return (
-            sum(cost for degree, cost in zip(axes, weight, strict=True) if degree > 1)
-            + (1 if self.zero_stage == 3 else 2 if self.zero_stage else 0)
+    def complexity(self) -> tuple[int, int]:
+        """How complex it is to set up: what it divides, then its settings. One GPU alone divides nothing."""
+        divided = sum(cost for axis, cost in _DIVIDED.items() if getattr(self.mesh, axis) > 1)
+        settings = (
+            _ZERO[self.zero_stage]
             + RECOMPUTE.index(self.recompute)
             + (2 if self.offload else 0)
-            + (1 if self.micro_count > 1 and mesh.pipeline == 1 else 0)
+            + (1 if self.micro_count > 1 and self.mesh.pipeline == 1 else 0)
             + (1 if self.short else 0)
         )
+        return divided, settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

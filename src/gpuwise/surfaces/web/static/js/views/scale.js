@@ -65,10 +65,10 @@ async function curves(asked, several, signal, chart, progress) {
 }
 
 function said(answer) {
-  const best = answer.plans[0];
+  const best = answer.plans[answer.recommended ?? 0];
   if (!best) return `${answer.model} does not fit on this cluster with any known plan.`;
   const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${SPLITS[axis]} across ${best[axis]} GPUs`).join(", ") || "run it on one GPU";
-  return `Training ${answer.model} is fastest if you ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${f.number(best.samples_per_s)} samples per second), limited by ${best.bound}.`;
+  return `To train ${answer.model}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${f.number(best.samples_per_s)} samples per second), limited by ${best.bound}.`;
 }
 
 function curve(found) {
