@@ -13,7 +13,7 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.keeping import nothing_better
+from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import (
@@ -76,7 +76,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-        why = _less_than_bought(survey, chosen, best)
+        why = cheaper_rented(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
     price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
@@ -208,27 +208,6 @@ def _rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
     return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
-
-
-def _less_than_bought(survey: Survey, chosen: Selection, rented: Candidate) -> str:
-    """Why renting is recommended although something can be bought."""
-    bought = chosen.bought
-    if bought is None or not bought.usd_per_run or not rented.usd_per_run:
-        return _why_not_bought(survey)
-    less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
-    limit = survey.query.limits.budget_usd
-    which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
-    faster = rented.run.seconds / bought.run.seconds - 1
-    pace = f"only {faster:.0%} faster" if faster >= SAME else "no faster"
-    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which is {pace}"
-
-
-def _why_not_bought(survey: Survey) -> str:
-    return (
-        "no card for sale meets your limits"
-        if survey.query.kinds & {"buy new", "buy used"}
-        else f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
-    )
 
 
 def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:

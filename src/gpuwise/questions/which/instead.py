@@ -1,4 +1,4 @@
-"""What `which` says where the user should keep the GPU at hand."""
+"""What `which` says where it recommends to keep the GPU at hand, or to rent one, instead of buying."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import Survey, buys
+from gpuwise.questions.which.survey import SAME, Survey, buys
 
-__all__ = ["nothing_better"]
+__all__ = ["cheaper_rented", "nothing_better"]
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -38,3 +38,24 @@ def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
         return ""
     memory = f"{fastest.gpu.memory_bytes / GIB:.0f} GB instead of {kept.gpu.memory_bytes / GIB:.0f} GB"
     return f"; {a(fastest.name)} would be {gain:.1f} times as fast, but has {memory}"
+
+
+def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
+    """Why renting is recommended although something can be bought."""
+    bought = chosen.bought
+    if bought is None or not bought.usd_per_run or not rented.usd_per_run:
+        return _why_not_bought(survey)
+    less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
+    limit = survey.query.limits.budget_usd
+    which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
+    faster = rented.run.seconds / bought.run.seconds - 1
+    pace = f"only {faster:.0%} faster" if faster >= SAME else "no faster"
+    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which is {pace}"
+
+
+def _why_not_bought(survey: Survey) -> str:
+    return (
+        "no card for sale meets your limits"
+        if survey.query.kinds & {"buy new", "buy used"}
+        else f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
+    )
