@@ -206,10 +206,12 @@ class TaskRun:
     high: float
     seconds: float = field(init=False)
     fits: bool = field(init=False)
+    adds_up: bool = field(init=False)
 
-    def __post_init__(self) -> None:  # both are asked for thousands of times while options are compared
+    def __post_init__(self) -> None:  # all are asked for thousands of times while options are compared
         object.__setattr__(self, "seconds", sum(self.job_s))
         object.__setattr__(self, "fits", all(pace.fits for pace in self.paces))
+        object.__setattr__(self, "adds_up", all(pace.adds_up for pace in self.paces))
 
     @property
     def needed_bytes(self) -> float:

@@ -149,7 +149,7 @@ def least_memory(options: Sequence[Candidate]) -> float:
 
 def adds_up(option: Candidate) -> bool:
     """Whether its GPUs share the work and the memory of every job without a change of code."""
-    return all(pace.adds_up for pace in option.run.paces)
+    return option.run.adds_up
 
 
 def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
@@ -256,9 +256,18 @@ def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, 
     able, timely = [option for option in options if not shortfall(option, limits)], UserLimits(deadline_s=limits.deadline_s)
     found = [_flip(able, limits, terms, best, "high")]
     for option in options:
-        if option is not best and option.kind.startswith("buy") and not shortfall(option, timely):
+        if option is not best and not shortfall(option, timely) and _could_win(option, limits, terms, best):
             found.append(_flip(able, limits, terms, option, "low"))
     return [flip for flip in found if flip is not None]
+
+
+def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candidate) -> bool:
+    """Whether it could be recommended at the low end of its price, at a glance."""
+    if option.price is None or not option.kind.startswith("buy"):
+        return False
+    if limits.budget_usd is not None:
+        return option.run.seconds <= best.run.seconds / NEARLY
+    return _usd_per_run(at_price(option, option.price.low_usd, terms)) <= WORTH_A_CHANGE * _usd_per_run(best)
 
 
 def _flip(able: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:

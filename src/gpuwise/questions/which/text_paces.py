@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from gpuwise.advise.jobs import Job, JobPace
 from gpuwise.core.errors import BadValue
@@ -69,20 +71,25 @@ class TextPacer:
     def __init__(self, model: str, asked: TextAsked, cpu: str = "") -> None:
         self._model, self._asked, self._cpu = model, asked, cpu
         self._faults: list[BadValue] = []
+        self._paces: dict[tuple[Gpu, int], JobPace | None] = {}
 
     def paces(self, gpus: Iterable[Gpu], gpu_count: int = 1) -> dict[str, JobPace]:
         """The pace of every GPU that can run it, whether it fits or not."""
+        gpus = list(gpus)
         groups: dict[str, list[tuple[Gpu, TextQuery]]] = {}
         for gpu in gpus:
+            if (gpu, gpu_count) in self._paces:
+                continue
             query = self._query(gpu, gpu_count)
+            self._paces[gpu, gpu_count] = None
             if query is not None:
                 groups.setdefault(query.serving.engine.name, []).append((gpu, query))
-        found: dict[str, JobPace] = {}
         for members in groups.values():
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
-            found |= {gpu.name: _pace(steps, place, gpu, members[0][1]) for place, gpu in enumerate(each)}
-        return found
+            for place, gpu in enumerate(each):
+                self._paces[gpu, gpu_count] = _pace(steps, place, gpu, members[0][1])
+        return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
         """The same model divided over so many of each GPU."""
@@ -148,7 +155,8 @@ def _priced(
     skipped: list[tuple[str, float]] = []
     for way in job.ways:
         progress(f"pricing {job.model} on {len(every)} GPUs")
-        pacer = TextPacer(job.model, asked if way == "usual" else replace(asked, weights=way), cpu)
+        make = TextPacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
+        pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu)
         paces = pacer.paces(every)
         if not paces:
             pacer.check()
@@ -157,6 +165,9 @@ def _priced(
         skipped.append((way, min(pace.memory_bytes for pace in paces.values())))
     first = next(iter(paces.values()))
     return Priced(job=job, way=way, skipped=tuple(skipped), paces=paces, pacer=pacer, decodes=False, notes=pacer.notes(first.gpu))
+
+
+_kept_pacer = lru_cache(maxsize=16)(TextPacer)  # what was priced for one question serves the next one
 
 
 def _any_fits(pacer: TextPacer, near: Sequence[tuple[Gpu, int]]) -> bool:
