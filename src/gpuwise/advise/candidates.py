@@ -109,10 +109,12 @@ def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[
     """GPUs on sale, with their price. Laptop GPUs come with a laptop: unless the user gives a price, it is unknown."""
     found = []
     for gpu in gpus:
+        if not (wanted.accepts(gpu) and served(gpu)):
+            continue
         price = price_for(gpu, book, wanted.condition)
         offered = price is not None or (wanted.laptop and sold_new(gpu, book.today))
         used = price is not None and buy_kind(gpu, price, book.today) == "buy used"
-        if wanted.accepts(gpu) and offered and not (used and wanted.condition == "new") and served(gpu):
+        if offered and not (used and wanted.condition == "new"):
             found.append((gpu, price))
     return found
 
