@@ -8,6 +8,7 @@ from datetime import date
 from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
 from gpuwise.advise.jobs import JobPace
 from gpuwise.core.provenance import Basis
+from gpuwise.core.units import GIB
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.costs import find_region, flat
@@ -25,9 +26,11 @@ TERMS = Terms(
 )
 
 
-def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", samples: float = 1e6) -> TaskRun:
-    """One job of so many seconds."""
-    gpu = replace(GPU, name=name) if name else GPU
+def run(
+    seconds: float, *, count: int = 1, fits: bool = True, name: str = "", samples: float = 1e6, gib: float | None = None
+) -> TaskRun:
+    """One job of so many seconds; `gib` is the memory of each GPU."""
+    gpu = replace(GPU, name=name or GPU.name, memory_bytes=GPU.memory_bytes if gib is None else int(gib * GIB))
     pace = JobPace(
         gpu=gpu,
         choices=Choices(precision="amp", gpu_count=count),
@@ -40,17 +43,36 @@ def run(seconds: float, *, count: int = 1, fits: bool = True, name: str = "", sa
     return TaskRun(gpu=gpu, gpu_count=count, paces=(pace,), job_s=(seconds,), samples=samples, low=0.8, high=1.2)
 
 
-def price_of(usd: float, name: str = GPU.name, kind: str = "new") -> Price:
-    return Price(gpu=name, kind=kind, usd=usd, low_usd=usd, high_usd=usd, dated=DAY, source="here", basis=Basis.ASSUMED)
+def price_of(usd: float, name: str = GPU.name, kind: str = "new", *, low: float = 1.0, high: float = 1.0) -> Price:
+    """A price; the ends of its range are given as multiples of it."""
+    return Price(
+        gpu=name,
+        kind=kind,
+        usd=usd,
+        low_usd=usd * low,
+        high_usd=usd * high,
+        dated=DAY,
+        source="here",
+        basis=Basis.ASSUMED,
+    )
 
 
 def buy(
-    seconds: float, usd: float, *, terms: Terms = TERMS, count: int = 1, kind: str = "buy new", fits: bool = True, name: str = ""
+    seconds: float,
+    usd: float,
+    *,
+    terms: Terms = TERMS,
+    count: int = 1,
+    kind: str = "buy new",
+    fits: bool = True,
+    name: str = "",
+    gib: float | None = None,
+    low: float = 1.0,
+    high: float = 1.0,
 ) -> Candidate:
     """A card of this price; money and time make its name where none is given."""
-    made = run(seconds, count=count, fits=fits, name=name or f"{seconds!r} {usd!r}")
-    price = price_of(usd, made.gpu.name)
-    return owned(made, terms, price, kind=kind)
+    made = run(seconds, count=count, fits=fits, name=name or f"{seconds!r} {usd!r}", gib=gib)
+    return owned(made, terms, price_of(usd, made.gpu.name, low=low, high=high), kind=kind)
 
 
 def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str = "rented") -> Candidate:

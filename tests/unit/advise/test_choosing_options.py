@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.advise.candidates import Candidate, kept, run_on
-from gpuwise.advise.choosing import MOST_ROWS, WORTH_A_CHANGE, UserLimits, pareto, select, shortfall
-from gpuwise.advise.jobs import Job
-from making_candidates import TERMS, buy, hire, run
+from gpuwise.advise.candidates import Candidate, kept, owned, run_on
+from gpuwise.advise.choosing import (
+    MOST_ROWS,
+    WORTH_A_CHANGE,
+    WORTH_SEVERAL,
+    UserLimits,
+    least_memory,
+    pareto,
+    select,
+    shortfall,
+)
+from gpuwise.advise.jobs import Job, JobPace
+from gpuwise.core.units import GIB
+from making_candidates import TERMS, buy, hire, price_of, run
 
 NEARLY = 0.93  # an option this near to the fastest may be taken for its price
 
@@ -23,6 +33,21 @@ cards = st.lists(
 def figures(option: Candidate) -> tuple[float, float]:
     assert option.total_usd is not None
     return option.run.seconds, option.total_usd
+
+
+class SharedPace(JobPace):
+    """A job that several GPUs hold together."""
+
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+
+def adding_up(option: Candidate) -> Candidate:
+    """The same GPUs where they share the memory of the job."""
+    (pace,) = option.run.paces
+    shared = SharedPace(**{part.name: getattr(pace, part.name) for part in fields(pace)})
+    return replace(option, run=replace(option.run, paces=(shared,)))
 
 
 # ---------------------------------------------------------------- the front
@@ -101,11 +126,54 @@ def test_a_nearly_as_fast_and_clearly_cheaper_card_is_taken() -> None:
     assert select([fast, buy(105.0, 900.0)], UserLimits(budget_usd=1500)).best is fast
 
 
-def test_several_cards_are_taken_only_where_they_are_clearly_faster() -> None:
+def test_several_cards_are_taken_only_where_they_are_much_faster() -> None:
     one = buy(100.0, 1000.0)
-    assert select([one, buy(90.0, 400.0, count=2)], UserLimits(budget_usd=1000)).best is one
-    several = buy(100.0 / WORTH_A_CHANGE, 400.0, count=2)
+    assert select([one, buy(101.0 / WORTH_SEVERAL, 400.0, count=2)], UserLimits(budget_usd=1000)).best is one
+    several = buy(100.0 / WORTH_SEVERAL, 400.0, count=2)
     assert select([one, several], UserLimits(budget_usd=1000)).best is several
+
+
+def test_several_cards_whose_memory_adds_up_need_a_smaller_lead() -> None:
+    one, several = buy(100.0, 1000.0), buy(100.0 / WORTH_A_CHANGE, 400.0, count=2)
+    assert select([one, several], UserLimits(budget_usd=1000)).best is one
+    together = adding_up(several)
+    assert select([one, together], UserLimits(budget_usd=1000)).best is together
+    late = adding_up(buy(101.0 / WORTH_A_CHANGE, 400.0, count=2))
+    assert select([one, late], UserLimits(budget_usd=1000)).best is one
+
+
+@pytest.mark.parametrize(("of_one", "of_each", "taken"), [(16, 12, 1), (16, 16, 2), (32, 24, 2), (32, 16, 1)])
+def test_each_of_several_cards_has_the_memory_of_the_single_one_or_24_gb(of_one: float, of_each: float, taken: int) -> None:
+    one, several = buy(100.0, 1000.0, gib=of_one), buy(40.0, 400.0, count=2, gib=of_each)
+    best = select([one, several], UserLimits(budget_usd=1000)).best
+    assert best is not None
+    assert best.gpu_count == taken
+
+
+@pytest.mark.parametrize(("has", "sold", "taken"), [(24, 12, "keep"), (24, 24, "buy new"), (48, 24, "buy new"), (48, 16, "keep")])
+def test_a_card_with_less_memory_than_the_one_at_hand_is_a_step_back(has: float, sold: float, taken: str) -> None:
+    mine, fast = kept(run(300.0, name="mine", gib=has), TERMS), buy(100.0, 500.0, gib=sold)
+    assert least_memory([mine, fast]) == min(has, 24) * GIB
+    best = select([mine, fast], UserLimits(budget_usd=500)).best
+    assert best is not None
+    assert best.kind == taken
+
+
+def test_without_a_card_at_hand_any_memory_will_do() -> None:
+    small = buy(100.0, 500.0, gib=4)
+    assert least_memory([small]) == 0
+    assert select([small], UserLimits(budget_usd=500)).best is small
+
+
+def test_one_more_of_the_card_at_hand_costs_one_card_and_works_with_both() -> None:
+    mine, price = kept(run(100.0), TERMS), price_of(500.0)
+    more = owned(run(55.0, count=2), TERMS, price, kind="buy used", added=1)
+    pair = owned(run(55.0, count=2), TERMS, price, kind="buy used")
+    assert (more.name, more.bought_count, pair.bought_count) == ("2x RTX 3090 (1 more)", 1, 2)
+    assert (more.upfront_usd, pair.upfront_usd) == (500.0, 1000.0)
+    assert more.resale_usd == pytest.approx(pair.resale_usd / 2)
+    assert (more.energy_kwh, more.machine_usd) == (pair.energy_kwh, pytest.approx(pair.machine_usd))
+    assert select([mine, more, pair], UserLimits(budget_usd=600)).best is more
 
 
 def test_what_one_has_is_kept_unless_something_is_clearly_faster() -> None:
@@ -121,11 +189,22 @@ def test_of_several_cards_that_one_has_the_fastest_that_fits_counts() -> None:
     assert select([slow, small, fast], UserLimits()).best is fast
 
 
-def test_renting_wins_where_it_costs_less_than_half_or_nothing_can_be_bought() -> None:
+def test_renting_wins_where_it_saves_a_quarter_or_nothing_can_be_bought() -> None:
     card, cheap = buy(100.0, 1000.0), hire(100.0, 0.05)
-    assert select([card, cheap], UserLimits()).best is cheap
-    assert select([card, hire(100.0, 0.6)], UserLimits()).best is card
+    assert card.total_usd is not None
+    even = card.total_usd / TERMS.hours
+    saving, dear = hire(100.0, 0.749 * even), hire(100.0, 0.751 * even)
+    assert select([card, saving], UserLimits()).best is saving
+    assert select([card, dear], UserLimits()).best is card
     assert select([card, cheap], UserLimits(budget_usd=500)).best is cheap
+
+
+def test_only_rented_gpus_about_as_fast_count_against_buying() -> None:
+    card, slow, near = buy(100.0, 1000.0), hire(100.1 / NEARLY, 0.05, name="slow"), hire(99.9 / NEARLY, 0.06, name="near")
+    chosen = select([card, slow], UserLimits())
+    assert (chosen.best, chosen.rented, chosen.hired) == (card, slow, None)
+    chosen = select([card, slow, near], UserLimits())
+    assert (chosen.best, chosen.rented, chosen.hired) == (near, slow, near)
 
 
 def test_where_nothing_is_bought_all_rents_that_nothing_beats_are_shown() -> None:
