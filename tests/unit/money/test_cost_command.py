@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import gpuwise
+from gpuwise.advise.candidates import server_for
+from gpuwise.advise.choosing import UserLimits, select
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
+from gpuwise.money.estimates import remaining
 from gpuwise.money.tables import refreshed_folder, refreshed_path
+from gpuwise.questions.cost import words as cost_words
 from gpuwise.questions.cost.figure import cost_figure
 from gpuwise.render.svg import draw
 from gpuwise.surfaces.cli.app import app
@@ -65,6 +70,7 @@ def test_everything_that_was_not_said_is_listed() -> None:
 
 def test_what_was_said_is_not_listed_as_assumed() -> None:
     said = ["--price", "700", "--machine", "0", "--machine-watts", "80", "--watts", "300", "--years", "2", "--region", "FR"]
+    said += ["--resale", "0"]
     found = asked("cost", "--gpu", "RTX 3090", "--cloud-price", "1", "--kwh-price", "0.2", "--utilization", "0.2", *said)
     assert found["assumptions"] == []
     assert found["warnings"] == []
@@ -85,11 +91,39 @@ def test_json_stays_in_dollars_whatever_the_currency() -> None:
 
 def test_a_used_card_has_its_own_dated_price() -> None:
     either, new, used = (asked("cost", "--gpu", "RTX 3090", *more) for more in ((), ("--new",), ("--used",)))
-    assert (new["price"]["kind"], used["price"]["kind"]) == ("launch", "used")
+    assert (new["price"]["kind"], used["price"]["kind"]) == ("new", "used")
     assert used["price"]["usd"] < new["price"]["usd"]
     assert either["price"] == used["price"]
     assert "cannot be combined" in refused("cost", "--gpu", "RTX 3090", "--used", "--new").message
-    assert "no dated price is known for a used" in refused("cost", "--gpu", "RTX 3080", "--used").message
+    assert "no dated price is known for a used" in refused("cost", "--gpu", "GTX 980 Ti", "--used").message
+
+
+def test_an_estimated_price_is_told_as_one() -> None:
+    found = asked("cost", "--gpu", "GTX 1080", "--cloud-price", "0.2")
+    assert (found["price"]["kind"], found["price"]["basis"]) == ("used", "fitted")
+    (note,) = (note for note in found["assumptions"] if note["code"] == "price")
+    assert note["effect"].startswith("estimated used price in 2026-")
+
+
+# ---------------------------------------------------------------- resale
+
+
+def test_cards_are_sold_at_the_end_unless_the_user_says_otherwise() -> None:
+    ask = ("cost", "--gpu", "RTX 3090", "--price", "800", "--gpus", "2")
+    usual, none, some = (asked(*ask, *more) for more in ((), ("--resale", "0"), ("--resale", "300")))
+    assert (none["own"]["resale_usd"], some["own"]["resale_usd"]) == (0, 300)
+    assert usual["own"]["resale_usd"] == pytest.approx(2 * 800 * remaining(3.0, new=False))
+    assert none["own"]["total_usd"] - usual["own"]["total_usd"] == pytest.approx(usual["own"]["resale_usd"])
+    (note,) = (note for note in usual["assumptions"] if note["name"] == "resale")
+    assert note["basis"] == "fitted"
+    assert "after 3 years" in note["effect"]
+
+
+def test_a_new_card_loses_more_than_a_used_one() -> None:
+    new, used = (asked("cost", "--gpu", "RTX 3090", condition) for condition in ("--new", "--used"))
+    share = [one["own"]["resale_usd"] / one["own"]["gpu_usd"] for one in (new, used)]
+    assert share == [pytest.approx(remaining(3.0, new=True)), pytest.approx(remaining(3.0, new=False))]
+    assert share[0] < share[1]
 
 
 def test_the_other_condition_is_told_with_its_own_break_even() -> None:
@@ -158,9 +192,57 @@ def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
 
 
 def test_a_gpu_that_can_only_be_rented_is_answered() -> None:
-    found = asked("cost", "--gpu", "H100 SXM 80GB", "--hours-per-week", "10")
+    found = asked("cost", "--gpu", "B300", "--hours-per-week", "10")
     assert found["own"] is None
     assert found["rent"][0]["total_usd"] > 0
+
+
+def test_a_data_centre_gpu_is_owned_in_a_server_that_is_cooled() -> None:
+    found = asked("cost", "--gpu", "H200", "--gpus", "8")
+    assert found["own"]["machine_usd"] == server_for(load_catalog().find("H200").gpu).usd
+    assert found["own"]["power_watts"] == pytest.approx(1.5 * (8 * 700 + 4000))
+    more = asked("cost", "--gpu", "H200", "--gpus", "9")
+    assert more["own"]["machine_usd"] == 2 * found["own"]["machine_usd"]
+
+
+# ---------------------------------------------------------------- another GPU to rent, and the rule of renting
+
+
+def test_another_gpu_to_rent_works_at_its_mean_speed_on_usual_models() -> None:
+    ask = ("cost", "--gpu", "RTX 4090", "--cloud-gpu", "A100", "--years", "0.5")
+    found = asked(*ask)
+    speeds = []
+    for model in ("resnet50", "bert-base"):
+        job = asked(*ask, "--model", model, "--samples", "1e6")
+        speeds.append(job["job"]["job_s"] / job["job"]["rented_job_s"])
+        assert not any(note["name"] == "speed of the rented GPU" for note in job["assumptions"])
+    speed = found["own"]["working_s"] / found["rent"][0]["used_s"]
+    assert speed == pytest.approx((speeds[0] * speeds[1]) ** 0.5)
+    assert speed > 1.2
+    (note,) = (note for note in found["assumptions"] if note["name"] == "speed of the rented GPU")
+    assert note["value"] == f"{speed:.2f} times"
+    same = asked("cost", "--gpu", "RTX 4090", "--cloud-gpu", "RTX 4090")
+    assert same["rent"][0]["used_s"] == same["own"]["working_s"]
+
+
+@pytest.mark.parametrize("name", ["RTX 4090", "RTX 3090", "RTX 5090", "RTX A6000"])
+@pytest.mark.parametrize(("hours", "years"), [(2.0, 3.0), (10.0, 1.0), (25.0, 3.0), (100.0, 2.0)])
+def test_cost_recommends_renting_exactly_where_which_does(name: str, hours: float, years: float) -> None:
+    told = gpuwise.cost(gpu=name, hours_per_week=hours, years=years)
+    found = gpuwise.which(model=["resnet18"], hours_per_week=hours, years=years)
+    alone = [one for one in found.every if one.gpu.name == name and one.gpu_count == 1]
+    bought, hired = (next(one for one in alone if one.kind.startswith(kind)) for kind in ("buy", "rent"))
+    assert told.here is not None
+    assert told.here.own_usd == pytest.approx(bought.total_usd)
+    assert told.here.rent_usd == pytest.approx(hired.total_usd)
+    best = select([bought, hired], UserLimits()).best
+    assert (best is hired) == cost_words.verdict(told).startswith("Renting is")
+
+
+def test_both_answers_of_that_rule_occur() -> None:
+    verdicts = [cost_words.verdict(gpuwise.cost(gpu="RTX 4090", hours_per_week=hours)) for hours in (2.0, 25.0, 30.0, 100.0)]
+    assert verdicts[0].startswith("Renting is")
+    assert verdicts[-1].startswith("Owning is")
 
 
 def test_prices_have_dates() -> None:
@@ -260,7 +342,7 @@ def test_the_figure_carries_its_dates(tmp_path: Path) -> None:
 
 def test_a_figure_needs_both_ways() -> None:
     with pytest.raises(GpuwiseError, match="a purchase price, a rental price"):
-        cost_figure(gpuwise.cost(gpu="H100 SXM 80GB"))
+        cost_figure(gpuwise.cost(gpu="B300"))
 
 
 # ---------------------------------------------------------------- refresh

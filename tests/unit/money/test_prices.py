@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 import gpuwise
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
@@ -29,6 +29,7 @@ from gpuwise.money.prices import (
     stale_sentence,
 )
 from gpuwise.money.tables import refreshed_folder, refreshed_path
+from gpuwise.money.types import Price
 
 NOW = date(2026, 11, 16)
 
@@ -57,27 +58,75 @@ def test_a_typed_price_beats_the_file_and_both_know_their_currency(tmp_path: Pat
     assert book.given["RTX 4090"].usd == pytest.approx(1650)
 
 
-def test_without_a_price_the_launch_price_is_taken_and_its_age_told() -> None:
-    found = price_now(gpu("RTX 3080"), PriceBook.of(today=NOW))
+def test_of_a_card_too_old_to_estimate_the_launch_price_is_taken_and_its_age_told() -> None:
+    found = price_now(gpu("GTX 980 Ti"), PriceBook.of(today=NOW))
     assert found is not None
     assert found.kind == "launch"
-    assert price_text(found, NOW) == "launch price in 2020-09, six years old"
-    assert '--price "RTX 3080=…"' in stale_sentence(found, NOW)
+    assert price_text(found, NOW) == "launch price in 2015-06, 11 years old"
+    assert '--price "GTX 980 Ti=…"' in stale_sentence(found, NOW)
+    assert price_now(gpu("GTX 980 Ti"), PriceBook.of(today=NOW), "used") is None
 
 
-def test_the_newest_price_with_a_date_counts_in_the_condition_that_is_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    card, book = gpu("RTX 3090"), PriceBook.of(today=NOW)
-    (used,) = (price for price in tables.market() if price.gpu == card.name)
-    launch = price_now(card, book, "new")
-    assert launch is not None
-    assert (launch.kind, launch.dated < used.dated) == ("launch", True)
-    assert price_now(card, book) == price_now(card, book, "used") == used
-    older, newer = (replace(used, kind="new", usd=900.0, dated=used.dated + timedelta(days=days)) for days in (-30, 30))
-    monkeypatch.setattr(tables, "market", lambda: (used, older))
-    assert price_now(card, book) == used
-    assert price_now(card, book, "new") == older
-    monkeypatch.setattr(tables, "market", lambda: (older, used, newer))
-    assert price_now(card, book) == price_now(card, book, "new") == newer
+# ---------------------------------------------------------------- which of the published prices
+
+
+def row(usd: float, days_old: int, kind: str = "used", name: str = "RTX 3090") -> Price:
+    """A published price of so many days ago."""
+    dated = NOW - timedelta(days=days_old)
+    return Price(
+        gpu=name,
+        kind=kind,
+        usd=usd,
+        low_usd=usd - 50,
+        high_usd=usd + 50,
+        dated=dated,
+        source=f"{usd:g} {kind}",
+        basis=Basis.DATABASE,
+    )
+
+
+def now(monkeypatch: pytest.MonkeyPatch, rows: list[Price], condition: str = "any", name: str = "RTX 3090") -> Price:
+    """The price of a card where only these are published."""
+    monkeypatch.setattr(tables, "market_of", lambda gpu: tuple(one for one in rows if one.gpu == gpu))
+    found = price_now(gpu(name), PriceBook.of(today=NOW), condition)
+    assert found is not None
+    return found
+
+
+def test_the_median_of_the_newest_prices_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = [row(800.0, 20), row(1000.0, 60), row(900.0, 95)]
+    found = now(monkeypatch, [*together, row(100.0, 96)])
+    assert (found.usd, found.kind, found.dated) == (900.0, "used", NOW - timedelta(days=20))
+    assert (found.low_usd, found.high_usd) == (750.0, 1050.0)
+    assert all(one.source in found.source for one in together)
+    assert found.note == "the median of 3 prices"
+    assert not found.estimated
+
+
+def test_one_odd_offer_in_five_does_not_stretch_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = now(monkeypatch, [row(usd, 10) for usd in (100.0, 800.0, 900.0, 1000.0, 1100.0)])
+    assert (found.low_usd, found.usd, found.high_usd) == (750.0, 900.0, 1050.0)
+
+
+def test_prices_older_than_half_a_year_give_way_to_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert now(monkeypatch, [row(800.0, 180)]).usd == 800.0
+    found = now(monkeypatch, [row(800.0, 181)])
+    assert (found.estimated, found.basis, found.kind) == (True, Basis.FITTED, "used")
+
+
+def test_older_prices_come_before_the_launch_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = now(monkeypatch, [row(1300.0, 400, "new")], "new")  # no shop sells it any more, so nothing is estimated
+    assert (found.usd, found.kind, found.estimated) == (1300.0, "new", False)
+    assert now(monkeypatch, [], "new").kind == "launch"
+
+
+def test_a_card_in_shops_is_bought_new_and_an_older_one_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [row(700.0, 10), row(900.0, 10, "new"), row(2500.0, 10, name="RTX 5090"), row(3000.0, 10, "new", "RTX 5090")]
+    assert [now(monkeypatch, both, condition).usd for condition in ("any", "new", "used")] == [700.0, 900.0, 700.0]
+    assert [now(monkeypatch, both, one, "RTX 5090").usd for one in ("any", "new", "used")] == [3000.0, 3000.0, 2500.0]
+
+
+# ---------------------------------------------------------------- all commands
 
 
 def test_all_commands_take_the_same_prices_of_a_card() -> None:
@@ -92,7 +141,7 @@ def test_all_commands_take_the_same_prices_of_a_card() -> None:
 
 
 def test_a_gpu_nobody_priced_has_no_price() -> None:
-    assert price_now(gpu("H100 SXM 80GB"), PriceBook.of(today=NOW)) is None
+    assert price_now(gpu("B300"), PriceBook.of(today=NOW)) is None
 
 
 def test_offers_come_cheapest_first_and_the_middle_leaves_auctions_out() -> None:
