@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, kept, owned, run_on, whole
+from gpuwise.advise.candidates import Candidate, run_on
 from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.advise.ladder import sparing
@@ -103,10 +103,7 @@ def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) 
     """The same option with other step times."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)
-    if option.kind == "keep":
-        return kept(run, query.terms)
-    terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
-    return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
+    return replace(option, run=run, runs=option.runs * option.run.seconds / run.seconds)  # the hours and the money stay the same
 
 
 def describe_remedy(survey: Survey, one: Remedied) -> str:
