@@ -11,14 +11,14 @@ from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.advise.ladder import sparing
 from gpuwise.advise.types import Rung
-from gpuwise.core.units import GIB
+from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.survey import Survey, describe_card, short_of_memory, time_text
 
-__all__ = ["Remedied", "describe_remedy", "remedied"]
+__all__ = ["Remedied", "describe_remedy", "describe_spared", "remedied"]
 
 _EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
 _MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
@@ -129,3 +129,10 @@ def _fit_of(survey: Survey, one: Remedied) -> str:
     sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
     how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
     return fit_command(job.model, [one.option.gpu], **sizes, **how)
+
+
+def describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
+    """The best card that holds the job as asked with remedies; the details follow below the table."""
+    option = spared[0].option
+    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
+    return f" With the memory savings listed by `gpuwise fit`, {able}."

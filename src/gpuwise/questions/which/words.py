@@ -15,14 +15,13 @@ from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
-from gpuwise.questions.which.remedied import Remedied
+from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
     SAME,
     TIERS_USD,
     Survey,
     alike,
     buys,
-    describe_card,
     failures,
     pick_at,
     price_kind,
@@ -50,21 +49,12 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
     beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
     taken = (
         f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}{_machines(survey, chosen.best)}"
     )
-    return f"{taken}{beside}{_describe_spared(survey, spared)}"
-
-
-def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
-    """The best card that holds the job as asked with remedies; the details follow below the table."""
-    if not spared:
-        return ""
-    option = spared[0].option
-    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
-    return f" With the memory savings listed by `gpuwise fit`, {able}."
+    return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
