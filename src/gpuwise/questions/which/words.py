@@ -128,7 +128,8 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
     what = "a server" if in_server(option.gpu) else what
     what = "the rest of the machine" if survey.query.machine_given else what
-    return f": {survey.money(option.price.usd)} each{price_kind(option)}, and {survey.money(more)} for {what}"
+    each = " each" if option.bought_count > 1 else ""
+    return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
 
 
 def one_more(option: Candidate) -> str:
