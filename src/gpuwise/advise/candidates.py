@@ -302,11 +302,9 @@ def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: floa
     )
 
 
-def owned(
-    run: TaskRun, terms: Terms, price: Price | None, *, kind: str, machine_upfront: bool = False, added: int = 0
-) -> Candidate:
-    """Bought, or kept where nothing is left to pay; electricity is added. The rest of the machine counts in the total, and
-    upfront where the user wants to buy it too. `added` are bought where the user has the others."""
+def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, upfront_usd: float = 0.0, added: int = 0) -> Candidate:
+    """Bought, or kept where nothing is left to pay; electricity is added. The rest of the machine counts in the total;
+    `upfront_usd` of it are paid together with the cards. `added` are bought where the user has the others."""
     whole = 0.0 if price is None else price.usd * (added or run.gpu_count)
     machine = 0.0 if kind == "keep" else terms.machine_usd
     resale = 0.0 if price is None else whole * terms.resale_share(kind)
@@ -324,7 +322,7 @@ def owned(
         kind=kind,
         run=run,
         price=price,
-        upfront_usd=None if unknown else whole + (machine if machine_upfront else 0.0),
+        upfront_usd=None if unknown else whole + upfront_usd,
         total_usd=None if unknown else found.total_usd,
         running_usd=found.electricity_usd,
         resale_usd=found.resale_usd,

@@ -16,7 +16,7 @@ from gpuwise.questions.common.predictions import prediction_of
 from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline, pipeline_of
+from gpuwise.workload.store.pipelines import Pipeline, makes_images, pipeline_of
 
 __all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "predict_images"]
 
@@ -123,10 +123,8 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
 
 def _pipeline(options: StepOptions) -> Pipeline | None:
     """What makes the images, where the name is that of the whole and not of its denoiser."""
-    if not zoo.has(options.model) or options.mode == "train" or options.phase:
-        return None
-    found = pipeline_of(options.model)
-    return None if found is None or zoo.key(options.model) == zoo.key(found.denoiser) else found
+    asked = options.mode != "train" and not options.phase and makes_images(options.model)
+    return pipeline_of(options.model) if asked else None
 
 
 def predict_images(query: ImageQuery) -> ImageAnswer:

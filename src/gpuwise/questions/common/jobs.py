@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Protocol
 
 from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
@@ -89,9 +90,15 @@ def price_jobs(
 def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
     model = _model(job, asked, progress)
     found: list[tuple[str, dict[str, JobPace]]] = []
+    size, auto = asked.size or (None if asked.batch == "auto" else job.batch), asked.batch == "auto"
     for way in job.ways:
-        size = asked.size or (None if asked.batch == "auto" else job.batch)
-        paces = model.pacer.paces(gpus, _on(job, way, model, asked), batch=size, auto=asked.batch == "auto")
+        on = _on(job, way, model, asked)
+        if way != job.ways[-1]:  # what does not fit on the largest fits on none, which is known sooner
+            paces = model.pacer.paces(_largest(gpus), on, batch=size, auto=auto)
+            if not any(pace.fits for pace in paces.values()):
+                found.append((way, paces))
+                continue
+        paces = model.pacer.paces(gpus, on, batch=size, auto=auto)
         found.append((way, paces))
         if any(pace.fits for pace in paces.values()):
             break
@@ -107,6 +114,14 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
         decodes=training and sample is not None and takes_images(model.pacer.workload(sample.choices)),
         notes=(*model.notes, *_captured_with(job, model, sample)),
     )
+
+
+def _largest(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """The GPU with the most memory of each maker: makers differ in the precisions that they run."""
+    largest: dict[str, Gpu] = {}
+    for gpu in sorted(gpus, key=lambda gpu: (gpu.usable_memory_bytes, gpu.launched_on or date.min)):
+        largest[gpu.vendor] = gpu
+    return list(largest.values())
 
 
 def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Assumption, ...]:

@@ -28,6 +28,7 @@ from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
 from gpuwise.workload.model.types import CATEGORIES, Workload
 from gpuwise.workload.store import zoo
+from gpuwise.workload.store.pipelines import makes_images
 
 __all__ = [
     "StepQuery",
@@ -96,6 +97,10 @@ def _step_on(
     """The question about these GPUs; what is assumed is added to `notes`."""
     check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
+    if not (mode or options.optimizer or options.method) and makes_images(options.model):
+        mode = "infer"
+        effect = "the denoiser of a model that generates images; its other parts can wait on the CPU; `--mode train` trains it"
+        notes.append(assumed("mode", "infer", effect))
     own = find.tells_itself(options.model)
     says = options.method or options.targets or options.rank is not None
     tuning = tuning_of(options, gpus, notes) if says else None

@@ -18,6 +18,7 @@ from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, text_options
 from gpuwise.step.time.engines import find_engine
+from gpuwise.workload.store.pipelines import makes_images
 
 __all__ = ["CompareQuery", "ask"]
 
@@ -74,7 +75,13 @@ def _job(model: str, options: CompareOptions, batch: int | None, base: Rig) -> C
     text = text_options(model, options, base.gpu)
     if text is not None:
         return ComparedJob(title=f"{model}, tokens", model=model, mode="infer", text=text)
-    return ComparedJob(title=model, model=model, mode=options.mode or "train", precision=options.precision or None, batch=batch)
+    return ComparedJob(
+        title=model,
+        model=model,
+        mode=options.mode or ("infer" if makes_images(model) else "train"),
+        precision=options.precision or None,
+        batch=batch,
+    )
 
 
 # ---------------------------------------------------------------- common jobs

@@ -37,6 +37,7 @@ from gpuwise.questions.which.text_ask import text_asked, text_job
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
+from gpuwise.workload.store.pipelines import makes_images, pipeline_of
 
 __all__ = ["WhichQuery", "ask"]
 
@@ -46,6 +47,7 @@ _LAB_HOURS = 59.0  # of a shared cluster
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
+_IMAGES, _DENOISING_STEPS = 1000.0, 30  # what a run of a model that makes images comes to
 _SAMPLES = 1e6  # about an epoch of ImageNet
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
@@ -147,12 +149,17 @@ def _jobs(
     """What is to be run: the models given, or the jobs of a task."""
     samples = options.samples
     if models:
-        count = _SAMPLES if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
+        draws = not options.mode and all(makes_images(name) for name in models)
+        usual = _IMAGES if draws else _SAMPLES
+        count = usual if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="try `--samples 1e6`")
-        unit = "samples" if text is None else "tokens"
+        unit = "images" if draws else "samples" if text is None else "tokens"
         if samples is None:
             notes.append(assumed("run", f"{count:,.0f} {unit}", f"set the number of {unit} per run with `--samples`"))
+        if draws:
+            notes.append(assumed("steps", str(_DENOISING_STEPS), "denoising steps per image, each with guidance"))
+            return ", ".join(models), tuple(_image_job(name, count) for name in models)
         jobs = tuple(
             _job(name, count, options.mode, options.phase, options.seq) if text is None else text_job(name, count, text)
             for name in models
@@ -190,6 +197,13 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     if language and large:
         ways = (*ways, "lora", "qlora") if mode == "train" else (*ways, "int8", "int4")
     return Job(model=name, samples=samples, mode=mode, phase=phase, seq=seq, ways=ways)
+
+
+def _image_job(name: str, images: float) -> Job:
+    """A model that makes images: its denoiser, which takes nearly all of the time."""
+    pipeline = pipeline_of(name)
+    denoiser, passes = (pipeline.denoiser, pipeline.passes) if pipeline else (name, 1)
+    return Job(model=denoiser, samples=images * passes * _DENOISING_STEPS, mode="infer", batch=passes, ways=("usual",))
 
 
 def _find_owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assumption]]:

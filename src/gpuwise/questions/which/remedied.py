@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, kept, owned, run_on, whole
+from gpuwise.advise.candidates import Candidate, run_on
 from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.advise.ladder import sparing
 from gpuwise.advise.types import Rung
-from gpuwise.core.units import GIB
+from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.survey import Survey, describe_card, short_of_memory, time_text
 
-__all__ = ["Remedied", "describe_remedy", "remedied"]
+__all__ = ["Remedied", "describe_remedy", "describe_spared", "remedied"]
 
 _EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
 _MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
@@ -103,10 +103,7 @@ def _with_paces(query: WhichQuery, option: Candidate, paces: Sequence[JobPace]) 
     """The same option with other step times."""
     span = width(option.gpu, max(paces, key=lambda pace: pace.step_s).bound)
     run = run_on(query.jobs, paces, span.low, span.high)
-    if option.kind == "keep":
-        return kept(run, query.terms)
-    terms = replace(query.terms, machine_usd=0.0) if whole(option.gpu) else query.terms
-    return owned(run, terms, option.price, kind=option.kind, machine_upfront=query.machine_given)
+    return replace(option, run=run, runs=option.runs * option.run.seconds / run.seconds)  # the hours and the money stay the same
 
 
 def describe_remedy(survey: Survey, one: Remedied) -> str:
@@ -132,3 +129,10 @@ def _fit_of(survey: Survey, one: Remedied) -> str:
     sizes = {"batch": asked.size or job.batch, "seq": job.seq, "image": asked.image}
     how = {"precision": precision, "optimizer": asked.optimizer, "cpu": asked.cpu, "stack": asked.stack}
     return fit_command(job.model, [one.option.gpu], **sizes, **how)
+
+
+def describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
+    """The best card that holds the job as asked with remedies; the details follow below the table."""
+    option = spared[0].option
+    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
+    return f" With the memory savings listed by `gpuwise fit`, {able}."

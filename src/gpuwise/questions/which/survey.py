@@ -67,9 +67,9 @@ __all__ = [
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
-# What a machine for this many cards costs above a plain desktop, assumed: a larger power supply, board and case; from three on a
-# workstation; for eight a server.
-_MORE_MACHINE_USD = ((1, 0.0), (2, 250.0), (4, 1500.0), (8, 5000.0))
+# What a machine for this many cards costs above a plain desktop, assumed: a larger power supply; from three on a workstation; for
+# eight a server.
+_MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
 
 
@@ -203,8 +203,9 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                upfront = query.machine_given or in_server(gpu)
-                option = owned(run, _terms_of(query, gpu, count), price, kind=kind, machine_upfront=upfront)
+                terms = _terms_of(query, gpu, count)
+                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
+                option = owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
                 options.append(option)
                 if not whole(gpu) and not in_server(gpu):
                     checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
@@ -212,8 +213,9 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         kind = buy_kind(gpu, price, book.today)
         if kind in query.kinds and (run := runs(gpu, count)):
             held = next(number for one, number in query.have if one.name == gpu.name)
-            terms = replace(query.terms, machine_usd=_more_machine(query, count) - _more_machine(query, held))
-            option = owned(run, terms, price, kind=kind, added=count - held)
+            more_usd = _more_machine(query, count) - _more_machine(query, held)
+            terms = replace(query.terms, machine_usd=more_usd)
+            option = owned(run, terms, price, kind=kind, upfront_usd=more_usd, added=count - held)
             options.append(option)
             checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]

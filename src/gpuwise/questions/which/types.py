@@ -64,6 +64,7 @@ class WhichAnswer(Shown):
             _run_dict(option.run)
             | {
                 "source": option.kind,
+                "added_gpus": option.added,
                 "upfront_usd": option.upfront_usd,
                 "total_usd": option.total_usd,
                 "usd_per_run": option.usd_per_run,

@@ -15,14 +15,13 @@ from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
-from gpuwise.questions.which.remedied import Remedied
+from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
     SAME,
     TIERS_USD,
     Survey,
     alike,
     buys,
-    describe_card,
     failures,
     pick_at,
     price_kind,
@@ -50,21 +49,12 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{_describe_spared(survey, spared)}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
     beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
     taken = (
         f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}{_machines(survey, chosen.best)}"
     )
-    return f"{taken}{beside}{_describe_spared(survey, spared)}"
-
-
-def _describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
-    """The best card that holds the job as asked with remedies; the details follow below the table."""
-    if not spared:
-        return ""
-    option = spared[0].option
-    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
-    return f" With the memory savings listed by `gpuwise fit`, {able}."
+    return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -78,7 +68,11 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
-    price = "price unknown" if best.upfront_usd is None else f"{survey.money(best.upfront_usd)}{_several(best)}{price_kind(best)}"
+    price = (
+        "price unknown"
+        if best.upfront_usd is None
+        else f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}"
+    )
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
@@ -123,6 +117,19 @@ def _to_change(survey: Survey, best: Candidate) -> str:
         return ""
     whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
+
+
+def _made_of(survey: Survey, option: Candidate) -> str:
+    """Which price it is, and what else is paid upfront."""
+    cards = 0.0 if option.price is None else option.price.usd * option.bought_count
+    more = (option.upfront_usd or 0.0) - cards
+    if more < 1 or option.price is None:
+        return price_kind(option)
+    what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
+    what = "a server" if in_server(option.gpu) else what
+    what = "the rest of the machine" if survey.query.machine_given else what
+    each = " each" if option.bought_count > 1 else ""
+    return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
 
 
 def one_more(option: Candidate) -> str:
@@ -271,7 +278,8 @@ def _rent_instead(survey: Survey) -> str:
     weekly = 168 * terms.utilization
     lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
     lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
-    does = f"{hours * 3600 / best.run.seconds:,.0f} runs of {format_si(best.run.seconds, 's')}"
+    runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
+    does = f"{runs:,.0f} runs of {each}" if runs >= 1 else f"less than one run, which takes {each}"
     if survey.query.text:
         does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
     hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_several(best)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpuwise.workload.store import zoo
 
-__all__ = ["Pipeline", "pipeline_of"]
+__all__ = ["Pipeline", "makes_images", "pipeline_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,12 @@ _PIPELINES = (
     Pipeline(denoiser="sdxl_unet", texts=_TEXTS_OF_XL, decoder="sd_vae_decoder_1024"),
     Pipeline(denoiser="sdxl_unet_512", texts=_TEXTS_OF_XL, decoder="sd_vae_decoder"),
 )
+
+
+def makes_images(model: str) -> bool:
+    """Whether the name is that of a whole program that makes images, not of its denoiser."""
+    found = pipeline_of(model) if zoo.has(model) else None
+    return found is not None and zoo.key(model) != zoo.key(found.denoiser)
 
 
 def pipeline_of(model: str) -> Pipeline | None:

@@ -87,6 +87,7 @@ export const which = (state) => ({
   budget: numeric(state.budget, "Budget"),
   have: state.have ? list(state.have) : undefined,
   vendor: state.vendor,
+  price: state.prices ? state.prices.split(",").map((entry) => entry.trim()).filter(Boolean) : undefined,
   buy: state.source === "buy" || undefined,
   used: state.source === "used" || undefined,
   rent: state.source === "rent" || undefined,

@@ -3,7 +3,7 @@
 export const DEFAULTS = {
   view: "choose", model: "resnet50", task: "", budget: "", have: "", hours: "", kwh: "", years: "", batch: "", seq: "", precision: "",
   mode: "", weights: "", engine: "", users: "", prompt: "", output: "", vendor: "", source: "", find: "", memory: "", fits: "", sort: "speed",
-  gpu: "RTX 3090", cards: "RTX 3090,RTX 4090", used: "", new: "", price: "", machine: "",
+  gpu: "RTX 3090", cards: "RTX 3090,RTX 4090", used: "", new: "", price: "", prices: "", machine: "",
   parts: "2x RTX 3090", psu: "1000", standard: "", slots: "", limit: "",
   lanes: "", board: "", cpu: "", cpuwatts: "", ram: "", cooler: "", riser: "", chipset: "", nvme: "", outlet: "", room: "",
   node: "H100 SXM 80GB", nodes: "2", per: "8", network: "",

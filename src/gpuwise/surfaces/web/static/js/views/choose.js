@@ -3,7 +3,7 @@
 import { ask } from "../api.js";
 import { numeric, which } from "../case.js";
 import { clockTicks, colour, draw, logTicks, plain } from "../charts.js";
-import { choice, search, tick } from "../controls.js";
+import { choice, search, text, tick } from "../controls.js";
 import * as f from "../format.js";
 import { assumptions, beside, brief, card, fill, h, head, left, mark, num, open, points, row, table } from "../ui.js";
 
@@ -25,7 +25,9 @@ export function mount(root) {
   const ranking = h("div", {});
   root.append(
     h("section", { class: "card verdict-card" }, verdict, below),
-    card("Options", options),
+    card("Options",
+      h("div", { class: "controls" }, text("Your own prices", "prices", { placeholder: "RTX 5090=2900, RTX 3090=700" })),
+      options),
     card("Time and cost", chart, h("p", { class: "note" }, "Lower and further left is better. The line connects the options that no other option beats in both time and cost. Grey options are out of reach; hover over one to see why.")),
     card("What would change this", changes),
     card("All cards",
@@ -56,12 +58,14 @@ function remark(option) {
   return said && h("div", { class: "small remark" }, said);
 }
 
+const named = (option) => f.several(option.gpu_count, option.gpu) + (option.added_gpus ? ` (${option.added_gpus} more)` : "");
+
 function optionTable(answer, state) {
   return table(
     ["", head("source"), "time per run", "upfront", `${state.years || 3}-year total`, "per million samples", "CO₂e", "build"],
     answer.options.map((option, place) =>
       row([
-        h("th", { scope: "row" }, h("span", { class: "nowrap" }, f.several(option.gpu_count, option.gpu)), remark(option)),
+        h("th", { scope: "row" }, h("span", { class: "nowrap" }, named(option)), remark(option)),
         brief(option.source),
         h("td", { class: "nowrap" }, num(f.seconds(option.run_s), runTold(option, answer)), h("div", { class: "small" }, `${f.seconds(option.run_low_s)} – ${f.seconds(option.run_high_s)}`)),
         num(f.usd(option.upfront_usd), priceTold(option, answer)),
@@ -88,13 +92,20 @@ const runTold = (option, answer) => ({
 
 const priceRows = (price) => price ? Object.entries(price).filter(([, value]) => value !== "" && value != null).map(([key, value]) => [f.words(key), Array.isArray(value) ? value.join(", ") : value]) : [];
 
-const priceTold = (option, answer) => ({ title: "Upfront", formula: option.price?.usd != null ? `${option.gpu_count} × ${f.usd(option.price.usd)} = ${f.usd(option.upfront_usd)}` : "nothing to buy", rows: priceRows(option.price), answer });
+const cards = (option) => (option.added_gpus || option.gpu_count) * (option.price?.usd ?? 0);
+
+function priceTold(option, answer) {
+  const more = option.upfront_usd - cards(option);
+  const rest = more >= 1 ? ` + ${f.usd(more)} for the machine` : "";
+  const formula = option.price?.usd != null ? `${option.added_gpus || option.gpu_count} × ${f.usd(option.price.usd)}${rest} = ${f.usd(option.upfront_usd)}` : "nothing to buy";
+  return { title: "Upfront", formula, rows: priceRows(option.price), answer };
+}
 
 const totalTold = (option, answer) => ({
   title: "Total over the whole period",
   formula: option.source === "rent"
     ? `${f.number(option.total_usd / option.gpu_count / (option.price?.usd_per_hour || 1))} hours of work × ${option.gpu_count} × ${f.usd(option.price?.usd_per_hour, 2)} per hour = ${f.usd(option.total_usd)}`
-    : `${f.usd(option.gpu_count * (option.price?.usd ?? 0))} + ${f.usd(option.machine_usd)} for the rest of the machine + ${f.number(option.energy_kwh)} kWh × ${f.usd(option.usd_per_kwh, 3)} = ${f.usd(option.total_usd)}`,
+    : `${f.usd(cards(option))} + ${f.usd(option.machine_usd)} for the rest of the machine + ${f.number(option.energy_kwh)} kWh × ${f.usd(option.usd_per_kwh, 3)} − ${f.usd(option.resale_usd)} resale = ${f.usd(option.total_usd)}`,
   rows: priceRows(option.price),
   answer,
 });
@@ -103,7 +114,7 @@ const perSampleTold = (option, answer) => ({ title: "Cost per million samples", 
 
 // ---------------------------------------------------------------- the chart
 
-const label = (entry) => f.several(entry.gpu_count, entry.gpu);
+const label = (entry) => named(entry);
 
 function reason(entry, answer) {
   if (!entry.short_of) return "";
