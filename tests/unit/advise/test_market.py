@@ -11,14 +11,12 @@ from gpuwise.advise.candidates import (
     Wanted,
     buy_kind,
     buyable,
-    in_server,
     price_for,
     rentable,
     served,
-    server_counts,
-    server_for,
     whole,
 )
+from gpuwise.box.servers import in_server, server_counts, server_for
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.prices import NEW_MONTHS, PriceBook, launch_price, sold_new
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise.advise.candidates import server_for
 from gpuwise.advise.choosing import UserLimits, select
+from gpuwise.box.servers import server_for
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
@@ -192,7 +192,7 @@ def test_a_spot_price_is_what_owning_is_held_against_when_asked() -> None:
 
 
 def test_a_gpu_that_can_only_be_rented_is_answered() -> None:
-    found = asked("cost", "--gpu", "B300", "--hours-per-week", "10")
+    found = asked("cost", "--gpu", "GH200 96GB", "--hours-per-week", "10")
     assert found["own"] is None
     assert found["rent"][0]["total_usd"] > 0
 
@@ -342,7 +342,7 @@ def test_the_figure_carries_its_dates(tmp_path: Path) -> None:
 
 def test_a_figure_needs_both_ways() -> None:
     with pytest.raises(GpuwiseError, match="a purchase price, a rental price"):
-        cost_figure(gpuwise.cost(gpu="B300"))
+        cost_figure(gpuwise.cost(gpu="GH200 96GB"))
 
 
 # ---------------------------------------------------------------- refresh

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.candidates import COOLING, in_server, server_for
+from gpuwise.box.servers import COOLING, in_server, server_for
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the

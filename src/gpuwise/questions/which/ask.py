@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.candidates import LAB_USD, Terms, Wanted
+from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.jobs import Job, Task, find_task
+from gpuwise.box.servers import LAB_USD
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -10,26 +10,23 @@ from math import inf
 import msgspec
 
 from gpuwise.advise.candidates import (
-    COOLING,
     Candidate,
     TaskRun,
     Terms,
     buy_kind,
     buyable,
-    in_server,
     kept,
     owned,
     price_for,
     rentable,
     rented,
     run_on,
-    server_counts,
-    server_for,
     whole,
 )
 from gpuwise.advise.choosing import Selection, UserLimits, adds_up, best_bought, least_memory, shortfall
 from gpuwise.box.checks import check_build
-from gpuwise.box.parts import usual_box
+from gpuwise.box.parts import is_card, usual_box
+from gpuwise.box.servers import COOLING, in_server, server_counts, server_for
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import a
@@ -71,6 +68,8 @@ _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 # eight a server.
 _MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
+
+_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of one GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,26 +197,13 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    checked: dict[str, tuple[CheckLine, ...]] = {}
-    for gpu, price in sold:
-        kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
-        for count in _counts(query, gpu, price):
-            if kind in query.kinds and (run := runs(gpu, count)):
-                terms = _terms_of(query, gpu, count)
-                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
-                option = owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
-                options.append(option)
-                if not whole(gpu) and not in_server(gpu):
-                    checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
-    for gpu, count, price in more:
-        kind = buy_kind(gpu, price, book.today)
-        if kind in query.kinds and (run := runs(gpu, count)):
-            held = next(number for one, number in query.have if one.name == gpu.name)
-            more_usd = _more_machine(query, count) - _more_machine(query, held)
-            terms = replace(query.terms, machine_usd=more_usd)
-            option = owned(run, terms, price, kind=kind, upfront_usd=more_usd, added=count - held)
-            options.append(option)
-            checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
+    bought = [*_cards(query, sold, runs), *_joining(query, more, runs)]
+    options += bought
+    checked = {
+        option.key: _checks(option.gpu, option.gpu_count, query.psu_watts, query.region)
+        for option in bought
+        if not whole(option.gpu) and (option.added or not in_server(option.gpu))
+    }
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
@@ -233,6 +219,28 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         refused=tuple(refused),
         build=checked,
     )
+
+
+def _cards(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
+    """What is bought instead of what the user has."""
+    for gpu, price in sold:
+        kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
+        for count in _counts(query, gpu, price):
+            if kind in query.kinds and (run := runs(gpu, count)):
+                terms = _terms_of(query, gpu, count)
+                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
+                yield owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
+
+
+def _joining(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Runs) -> Iterator[Candidate]:
+    """What is bought to join what the user has."""
+    for gpu, count, price in more:
+        kind = buy_kind(gpu, price, query.book.today)
+        if kind in query.kinds and (run := runs(gpu, count)):
+            held = next(number for one, number in query.have if one.name == gpu.name)
+            more_usd = _more_machine(query, count) - _more_machine(query, held)
+            terms = replace(query.terms, machine_usd=more_usd)
+            yield owned(run, terms, price, kind=kind, upfront_usd=more_usd, added=count - held)
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
@@ -276,10 +284,11 @@ def _more_machine(query: WhichQuery, count: int) -> float:
 
 
 def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:
-    """More of the cards that the user has: the GPU, how many there would be, and the price of one."""
+    """More of the cards that the user has: the GPU, how many there would be, and the price of one. Modules come in boards."""
     found = []
     for gpu, held in query.have:
-        price = None if whole(gpu) or gpu.is_cpu else price_for(gpu, query.book, query.wanted.condition)
+        single = not whole(gpu) and not gpu.is_cpu and is_card(gpu)
+        price = price_for(gpu, query.book, query.wanted.condition) if single else None
         if price is not None:
             found += [(gpu, count, price) for count in _COUNTS if held < count <= query.most_gpus]
     return found
@@ -306,7 +315,7 @@ def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
     return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts, query.region))
 
 
-def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
+def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
     """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]
