@@ -17,6 +17,7 @@ from whole_tables import every_row
 
 NAMES = {gpu.name for gpu in load_catalog().gpus}
 FIRST, LAST = date(2020, 1, 1), date(2026, 8, 22)
+LAST_MARKET = date(2026, 11, 16)
 
 
 @every_row(tables.offers(), lambda offer: f"{offer.cloud} {offer.gpu}")
@@ -66,7 +67,8 @@ def test_every_history_is_sound(gpu: str) -> None:
 def test_every_market_price_is_sound() -> None:
     def sound(price: Price) -> bool:
         ordered = 0 < price.low_usd <= price.usd <= price.high_usd
-        return ordered and price.gpu in NAMES and price.kind in ("used", "new") and bool(price.source) and price.dated >= FIRST
+        known = price.gpu in NAMES and price.kind in ("used", "new") and len(price.source) > 5
+        return ordered and known and FIRST <= price.dated <= LAST_MARKET and not price.estimated
 
     assert [price for price in tables.market() if not sound(price)] == []
 
@@ -107,5 +109,6 @@ def test_the_tables_are_what_the_tool_makes_of_the_list(monkeypatch: pytest.Monk
 
 
 def test_tables_are_small() -> None:
+    """Most of it are the sources of some 500 published prices."""
     folder = Path(tables.__file__).parent / "data"
-    assert sum(path.stat().st_size for path in folder.glob("*.csv")) < 100_000
+    assert sum(path.stat().st_size for path in folder.glob("*.csv")) < 200_000
