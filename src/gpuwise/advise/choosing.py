@@ -99,7 +99,8 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     best = recommend(able, limits)
     bought = best if best is not None and best.kind.startswith("buy") else bought
     front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
-    rents = [option for option in dict.fromkeys((hired, rented)) if option is not None]
+    slowest = math.inf if kept is None or not kept.run.fits else kept.run.seconds  # nobody rents what is slower than their own
+    rents = [option for option in dict.fromkeys((hired, rented)) if option is not None and option.run.seconds < slowest]
     return Selection(
         best=best,
         bought=bought,
@@ -188,7 +189,8 @@ def _shown(
     ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
     useful = 1.0 if best is not None and best.kind == "keep" else _USEFUL  # beside what is paid for, only faster ones
-    slowest = math.inf if best is None else useful * best.run.seconds
+    own = [option.run.seconds for option in beside if option.kind == "keep" and option.run.fits]
+    slowest = min([math.inf if best is None else useful * best.run.seconds, *own])
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:
@@ -224,7 +226,7 @@ def _total(option: Candidate) -> float:
 # ---------------------------------------------------------------- thresholds that would change the answer
 
 _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
-_HALVINGS = 9  # of a price range: the threshold is then known to 1/500 of it
+_HALVINGS = 16  # of a price range: the threshold is then known to a dollar, so that one at the budget reads like it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,11 +256,11 @@ def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
 def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, best: Candidate) -> list[Flip]:
     """Where the recommendation changes within the range of a single price: that of what is recommended, if it were higher, then
     those of others, if they were lower."""
-    able, timely = [option for option in options if not shortfall(option, limits)], UserLimits(deadline_s=limits.deadline_s)
-    found = [_flip(able, limits, terms, best, "high")]
+    timely = UserLimits(deadline_s=limits.deadline_s)
+    found = [_flip(options, limits, terms, best, "high")]
     for option in options:
         if option is not best and not shortfall(option, timely) and _could_win(option, limits, terms, best):
-            found.append(_flip(able, limits, terms, option, "low"))
+            found.append(_flip(options, limits, terms, option, "low"))
     return [flip for flip in found if flip is not None]
 
 
@@ -271,17 +273,20 @@ def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candid
     return _usd_per_run(at_price(option, option.price.low_usd, terms)) <= WORTH_A_CHANGE * _usd_per_run(best)
 
 
-def _flip(able: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:
-    """The nearest price of `moved` that changes what is recommended, on the way to one end of its range."""
+def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:
+    """The nearest price of the GPU of `moved` that changes what is recommended, on the way to one end of its range; one GPU has
+    one price, however many are bought."""
     if moved.price is None or not moved.run.fits:
         return None
     now, last = moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
-    others = [one for one in able if one is not moved]
+    alike = {id(one) for one in options if one.price is not None and one.price.gpu == moved.price.gpu}
+    others = {id(one) for one in options if id(one) not in alike and not shortfall(one, limits)}
+    able = [one for one in options if id(one) in alike or id(one) in others]
 
     def recommended(usd: float) -> Candidate | None:
-        other = at_price(moved, usd, terms)
-        found = recommend(others if shortfall(other, limits) else [*others, other], limits)
-        return moved if found is other else found
+        there = [at_price(one, usd, terms) if id(one) in alike else one for one in able]
+        found = recommend([one for one in there if id(one) in others or not shortfall(one, limits)], limits)
+        return next((one for one, other in zip(able, there, strict=True) if other is found), None)
 
     kept = recommended(now)
     if last == now or (found := recommended(last)) is kept or (end == "low" and found is not moved) or found is None:

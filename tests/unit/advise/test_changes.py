@@ -15,7 +15,7 @@ from making_candidates import TERMS, buy, hire, price_of, run
 seconds = st.floats(10, 1e5)
 dollars = st.floats(50, 1e4)
 shares = st.floats(0.01, 1.0)
-HALVINGS = 9  # the threshold is known to 1/512 of the way to the end of the range
+HALVINGS = 16  # of the way to the end of the range: so exactly is the threshold known
 
 
 def worked(share: float) -> Terms:
@@ -47,14 +47,15 @@ def test_the_recommendation_changes_at_the_price_that_is_told_and_not_before(
     drawn: list[tuple[float, float, int]], budget: float | None, rate: float
 ) -> None:
     cards = [buy(time, usd, count=count, low=0.5, high=2.0, name=f"{place}") for place, (time, usd, count) in enumerate(drawn)]
+    cards += [buy(0.6 * drawn[0][0], drawn[0][1], count=4, low=0.5, high=2.0, name="0")]  # more of the first
     options, limits = [*cards, hire(drawn[0][0], rate)], UserLimits(budget_usd=budget)
     best = select(options, limits).best
     assume(best is not None)
     assert best is not None
 
     def chosen(moved: Candidate, usd: float) -> str:
-        """What is recommended if this card costs so much."""
-        found = select([at_price(one, usd, TERMS) if one is moved else one for one in options], limits).best
+        """What is recommended if this card costs so much, however many of it are bought."""
+        found = select([at_price(one, usd, TERMS) if one.gpu.name == moved.gpu.name else one for one in options], limits).best
         return found.key if found else "nothing"
 
     for flip in price_flips(options, limits, TERMS, best):

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
-import fit_prices
 import numpy as np
 import pytest
 
+import fit_prices
 from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
-from gpuwise.advise.choosing import Selection, adds_up, even_hours_per_week, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.box.servers import COOLING, in_server, server_for
 from gpuwise.core.text import a, the
@@ -50,12 +50,10 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
-    beside = "" if chosen.best.kind == "rent" else _rent_instead(survey)
-    taken = (
-        f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}{_machines(survey, chosen.best)}"
-    )
-    return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey, None)}{describe_spared(survey, spared) if spared else ''}"
+    beside = "" if chosen.best.kind == "rent" else _rent_instead(survey, chosen.kept)
+    taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
+    return f"{taken}{_machines(survey, chosen.best)}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -261,11 +259,14 @@ def _machines(survey: Survey, best: Candidate) -> str:
     )
 
 
-def _rent_instead(survey: Survey) -> str:
-    """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
+def _rent_instead(survey: Survey, kept: Candidate | None) -> str:
+    """What the budget would rent instead: of the GPUs that fit, and are clearly faster than what the user has, the one with the
+    lowest cost per run."""
     budget, terms = survey.query.limits.budget_usd, survey.query.terms
     rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
-    best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
+    if kept is not None and kept.run.fits:
+        rents = [one for one in rents if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds]
+    best = min(rents, key=lambda one: one.usd_per_run or inf, default=None)
     if budget is None or best is None or best.rent is None:
         return ""
     hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
