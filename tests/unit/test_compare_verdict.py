@@ -139,7 +139,7 @@ def test_an_engine_that_refuses_a_gpu_is_replaced_and_that_is_said() -> None:
 
 
 def test_an_old_launch_price_is_no_price_of_today() -> None:
-    answer = gpuwise.compare(["RX 7900 XTX", "RTX 4090"])
+    answer = gpuwise.compare(["GTX 980 Ti", "RTX 4090"])
     base, deal = answer.deals
     assert (base.price_is_current, deal.price_is_current) == (False, True)
     assert deal.even_usd is None
@@ -147,8 +147,16 @@ def test_an_old_launch_price_is_no_price_of_today() -> None:
     assert deal.even_ratio == pytest.approx(deal.speed)
     told = " ".join(answer.notes)
     assert "better buy" not in told
-    assert "no current price is known for the RX 7900 XTX; by speed alone, the RTX 4090 is worth up to 1." in told
-    assert "times the price of the RX 7900 XTX" in told
+    assert "no current price is known for the GTX 980 Ti; by speed alone, the RTX 4090 is worth up to " in told
+    assert "times the price of the GTX 980 Ti" in told
+
+
+def test_an_estimated_price_is_current_and_told_as_an_estimate() -> None:
+    answer = gpuwise.compare(["GTX 1080", "RTX 3090"])
+    base, deal = answer.deals
+    assert (base.price_is_current, deal.price_is_current) == (True, True)
+    assert deal.even_usd == pytest.approx(deal.speed * (base.price_usd or 0))
+    assert "(estimated used price in 2026-" in " ".join(answer.notes)
 
 
 def test_a_price_of_two_years_is_current_until_the_day_after(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_does_not_fit_as_asked_gets_the_remedies_of_fit() -> None:
-    found = asked("--model", "gpt2-xl", "--budget", "800", "--max-gpus", "1")
+    found = asked("--model", "gpt2-xl", "--budget", "800", "--max-gpus", "1", "--price", "RTX 3090=700")
     (first, *_) = found["remedied"]
     assert first["gpu"] == "RTX 3090"
     told = json.loads(CliRunner().invoke(app, ["fit", "gpt2-xl", "--gpu", "RTX 3090", "--json"]).stdout)
@@ -104,7 +104,7 @@ def test_only_gpus_with_enough_memory_are_offered() -> None:
         asked("--model", "resnet50", "--budget", "1000"),
         asked("--model", "resnet50", "--budget", "1000", "--min-memory", "24GB"),
     )
-    assert any(option["gpu"] == "RTX 5070 Ti" for option in any_size["options"])
+    assert any(load_catalog().find(option["gpu"]).gpu.memory_bytes < 24 * 2**30 for option in any_size["options"])
     names = {option["gpu"] for option in large["options"]}
     assert names
     assert all(load_catalog().find(name).gpu.memory_bytes >= 24 * 2**30 for name in names)

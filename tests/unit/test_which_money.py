@@ -12,6 +12,7 @@ from which_asked import asked, told
 
 from gpuwise.advise.choosing import shortfall
 from gpuwise.money import prices as money_prices
+from gpuwise.money.costs import RENT_BELOW
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
 from gpuwise.questions.which.options import WhichOptions
@@ -46,12 +47,14 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
     named = found.best if found.best else min(found.options, key=lambda one: one.usd_per_run or 0.0)
     own = named.usd_per_run or 0.0
     assert "over the years" not in found.verdict
-    if "of all single cards on sale" in found.verdict and named.kind != "keep":
+    if "of all single cards for sale" in found.verdict and named.kind != "keep":
         assert own == min(one.usd_per_run or 0.0 for one in sold if one.gpu_count == 1)
-    if "of all cards on sale" in found.verdict and named.kind != "keep":
+    if "of all cards for sale" in found.verdict and named.kind != "keep":
         assert own == min(one.usd_per_run or 0.0 for one in sold)
-    if "on any card on sale" in found.verdict:
-        assert own < 0.5 * min(one.usd_per_run or 0.0 for one in sold)
+    if named.kind == "rent" and (found_less := re.search(r"a run costs (\d+)% less than on an? (.*?), the card", found.verdict)):
+        (bought,) = (one for one in sold if one.name == found_less[2])
+        assert 1 - own / (bought.usd_per_run or 0.0) == pytest.approx(int(found_less[1]) / 100, abs=0.006)
+        assert own < RENT_BELOW * (bought.usd_per_run or 0.0)
     rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
     if named.kind.startswith("buy"):
         assert ("Renting" in found.verdict) == bool(rents)
@@ -64,15 +67,18 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
 def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, ...]) -> None:
     answer = asked("--model", "resnet50", *arguments)
     for option in answer["options"]:
-        gpus = option["gpu_count"] * (option["price"] or {}).get("usd", 0.0)
-        assert gpus + option["machine_usd"] + option["running_usd"] == pytest.approx(option["total_usd"])
+        gpus = (option["added_gpus"] or option["gpu_count"]) * (option["price"] or {}).get("usd", 0.0)
+        paid = gpus + option["machine_usd"] + option["running_usd"]
+        assert paid - option["resale_usd"] == pytest.approx(option["total_usd"])
+        assert (option["resale_usd"] > 0) == option["source"].startswith("buy")
         if option["source"] != "rent":
             assert option["usd_per_kwh"] * option["energy_kwh"] == pytest.approx(option["running_usd"])
     text = told("--model", "resnet50", *arguments)
     assert re.search(r"How the total adds up: 3 years of [^=]* = \$[\d,]+", text)
+    assert asked("--model", "resnet50", *arguments, "--resale", "0")["options"][0]["resale_usd"] == 0
     if "450" in arguments:
         assert "$450 for the rest of the machine + " in text
-        assert " kWh x $0.310 = " in text
+        assert re.search(r" kWh x \$0\.310 - \$[\d,]+ resale = ", text)
 
 
 def test_everything_is_told_in_the_users_currency() -> None:
@@ -104,20 +110,17 @@ def test_a_machine_that_is_to_be_bought_too_counts_in_the_budget() -> None:
 
 
 def test_nothing_within_the_budget_names_the_nearest_that_would_do() -> None:
-    answer = asked("--budget", "100", "--task", "kaggle")
+    answer = asked("--budget", "30", "--task", "kaggle")
     assert answer["options"] == []
-    assert answer["verdict"].startswith("No option costs $100 or less; the cheapest option that fits is an RTX 5050 for $249")
-    assert answer["rejected"][0]["gpu"] == "RTX 5050"
-
-
-def test_used_only_with_too_little_money_says_how_to_count_another_card() -> None:
-    verdict = asked("--used", "--budget", "600")["verdict"]
-    assert "RTX 3090 for $700" in verdict
-    assert "--price" in verdict
+    sold = [one for one in answer["looked_at"] if one["fits"] and one["source"] != "rent"]
+    nearest = min(sold, key=lambda one: one["upfront_usd"])
+    cheapest = f"the cheapest option that fits is a {nearest['gpu']} for ${nearest['upfront_usd']:.0f}"
+    assert answer["verdict"].startswith(f"No option costs $30 or less; {cheapest}")
+    assert nearest["gpu"] in {one["gpu"] for one in answer["rejected"][:5]}
 
 
 def test_a_budget_for_things_without_a_price_says_so() -> None:
-    verdict = asked("--laptop", "--budget", "1500")["verdict"]
+    verdict = asked("--laptop", "--vendor", "amd", "--budget", "1500")["verdict"]
     assert "inf" not in verdict
     assert "--price" in verdict
 
@@ -130,6 +133,76 @@ def test_nothing_that_fits_says_what_is_needed() -> None:
     verdict = asked("--model", "llama-2-70b", "--mode", "train", "--buy", "--vendor", "intel")["verdict"]
     assert "Nothing fits" in verdict
     assert "GiB" in verdict
+
+
+# ---------------------------------------------------------------- more of what one has, servers, the outlet
+
+
+def test_one_more_of_the_card_at_hand_is_an_option_and_costs_one_card() -> None:
+    answer = asked("--have", "RTX 3090", "--budget", "1500")
+    best = answer["options"][0]
+    assert (best["gpu"], best["gpu_count"], best["added_gpus"]) == ("RTX 3090", 2, 1)
+    assert answer["verdict"].startswith("Buy one more RTX 3090 ($")
+    assert "together with yours, a run takes" in answer["verdict"]
+    supply = best["machine_usd"]
+    assert 0 < supply < 200
+    assert best["upfront_usd"] == pytest.approx(best["price"]["usd"] + supply)
+    (kept,) = (one for one in answer["looked_at"] if one["source"] == "keep")
+    assert 1.5 < kept["run_s"] / best["run_s"] < 2
+    pairs = [one for one in answer["looked_at"] if one["gpu"] == "RTX 3090" and one["gpu_count"] == 2 and one["source"] != "rent"]
+    assert sorted(one["upfront_usd"] for one in pairs) == pytest.approx(
+        [best["upfront_usd"], best["upfront_usd"] + best["price"]["usd"]]
+    )
+
+
+def test_a_second_card_above_the_budget_is_told_with_what_is_missing() -> None:
+    answer = asked("--have", "RTX 3090", "--budget", "1000")
+    assert answer["verdict"].startswith("Keep your RTX 3090")
+    more = min(one["upfront_usd"] for one in answer["looked_at"] if one["gpu"] == "RTX 3090" and one["added_gpus"])
+    assert f"a budget that is ${more - 1000:,.0f} higher would buy one more RTX 3090" in " ".join(answer["changes_if"])
+
+
+@pytest.mark.parametrize("owned", ["GB10", "RTX 5070 Laptop", "H100 SXM 80GB"])
+def test_whole_computers_and_modules_get_no_second_one(owned: str) -> None:
+    answer = asked("--have", owned, "--budget", "20000")
+    assert not any(one["added_gpus"] for one in answer["looked_at"])
+
+
+def test_less_memory_than_at_hand_is_never_recommended() -> None:
+    """Cards of 10 GB would be faster, but what runs on the user's card would no longer fit."""
+    answer = asked("--have", "RTX 3090", "--budget", "1000")
+    seen = [one for one in answer["looked_at"] if one["source"].startswith("buy") and not one["short_of"]]
+    mine = answer["options"][0]
+    assert mine["source"] == "keep"
+    assert any(one["run_s"] < mine["run_s"] / 1.3 and one["memory_bytes"] < 24 * 2**30 for one in seen)
+
+
+def test_large_budgets_consider_servers_and_busy_ones() -> None:
+    small, large = (asked("--budget", budget) for budget in ("9999", "300000"))
+    assert not any(one["segment"] == "datacenter" and one["source"] != "rent" for one in small["looked_at"])
+    servers = [one for one in large["looked_at"] if one["segment"] == "datacenter" and one["source"].startswith("buy")]
+    assert {one["gpu_count"] for one in servers if one["gpu"] in ("H200", "H100 SXM 80GB", "B200")} == {8}
+    assert {one["gpu_count"] for one in servers if one["gpu"] == "H100 NVL 94GB"} == {1, 2, 3, 4, 8}
+    best = large["options"][0]
+    assert best["machine_usd"] >= 15_000
+    assert best["upfront_usd"] == pytest.approx(best["gpu_count"] * best["price"]["usd"] + best["machine_usd"])
+    notes = {note["name"]: note["value"] for note in large["assumptions"]}
+    assert any("59" in value for value in notes.values())
+
+
+def test_a_fleet_of_servers_is_told_with_its_power() -> None:
+    verdict = asked("--budget", "2000000")["verdict"]
+    count, kilowatts = re.search(r"covers (\d+) such servers, which draw up to ([\d,]+) kW", verdict).groups()  # type: ignore[union-attr]
+    assert int(count) >= 2
+    assert 5 < int(kilowatts.replace(",", "")) / int(count) < 20
+
+
+def test_the_outlet_is_that_of_the_region() -> None:
+    american, german = (asked("--budget", "5000", *more)["options"] for more in ((), ("--region", "DE")))
+    for options, volts in ((american, "120V 15A"), (german, "230V 16A")):
+        outlets = [line["text"] for option in options for line in option["build"] if line["check"] == "outlet"]
+        assert outlets
+        assert all(volts in text for text in outlets)
 
 
 # ---------------------------------------------------------------- what is said of the others is so

@@ -14,7 +14,7 @@ _EMPTY = (
     "A price in parentheses is an outdated launch price."
 )
 _STAR = "* No GPU of this generation was measured, so its speed is computed from the data sheet alone and is less certain."
-_MOST_ROWS = 14  # of a brief answer, so that it fits a screen with its notes
+_MOST_ROWS = 13  # of a brief answer, so that it fits a screen with its notes
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 
 

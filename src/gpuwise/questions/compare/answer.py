@@ -39,8 +39,8 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
         flips=tuple(words.describe_flips(rigs, pairs)),
         notes=(
             *describe_prices(rigs, deals, query.book.currency.show),
-            *words.describe_memory(rigs, pairs),
             *describe_precision(rigs, pairs),
+            *words.describe_memory(rigs, pairs),
             *(words.describe_sets(rigs) if any(job.text is None for job in query.jobs) else ()),
             *_laptop_notes(rigs, progress),
         ),
