@@ -34,9 +34,10 @@ from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import a
 from gpuwise.core.units import format_si, format_span
+from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import kind_text
+from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
@@ -55,6 +56,7 @@ __all__ = [
     "failures",
     "format_rate",
     "make_survey",
+    "one_more",
     "pick_at",
     "price_kind",
     "rate_text",
@@ -104,7 +106,8 @@ class Survey:
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
         if self.query.text is None:
-            return f"a run takes {time_text(run)}"
+            doubt = describe_doubts([run.gpu])
+            return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
         return f"text is generated at {rate_text(run)}"
 
 
@@ -121,6 +124,11 @@ def roomy(survey: Survey) -> list[Candidate]:
 def alike(option: Candidate, best: Candidate | None) -> bool:
     """Whether two options can be compared: a single GPU only with single ones, since several need other code."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
+
+
+def one_more(option: Candidate) -> str:
+    """What is bought where it joins cards that the user has."""
+    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
 
 
 def spent(option: Candidate) -> float:

@@ -11,7 +11,6 @@ from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
-from gpuwise.money.prices import NUMBERS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
@@ -23,6 +22,7 @@ from gpuwise.questions.which.survey import (
     alike,
     buys,
     failures,
+    one_more,
     pick_at,
     price_kind,
     rate_text,
@@ -33,7 +33,7 @@ from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["TROUBLE", "one_more", "reasons", "rejections", "renting", "verdict"]
+__all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget, or the hours of use: out of reach
 TROUBLE = "you have to upload your data and wait for a machine to become available"
@@ -130,11 +130,6 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
     return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
-
-
-def one_more(option: Candidate) -> str:
-    """What is bought where it joins cards that the user has."""
-    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
 
 
 def _several(option: Candidate) -> str:
