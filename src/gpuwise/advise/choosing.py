@@ -36,6 +36,7 @@ __all__ = [
     "least_memory",
     "pareto",
     "price_flips",
+    "recommend",
     "select",
     "shortfall",
 ]

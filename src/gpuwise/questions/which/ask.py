@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from gpuwise.advise.candidates import LAB_USD, Terms, Wanted
+from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.jobs import Job, Task, find_task
 from gpuwise.core.errors import BadValue
@@ -16,6 +16,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import (
     DEFAULT_REGION,
+    LAB_USD,
     MACHINE_USD,
     Tariff,
     find_region,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -10,21 +10,17 @@ from math import inf
 import msgspec
 
 from gpuwise.advise.candidates import (
-    COOLING,
     Candidate,
     TaskRun,
     Terms,
     buy_kind,
     buyable,
-    in_server,
     kept,
     owned,
     price_for,
     rentable,
     rented,
     run_on,
-    server_counts,
-    server_for,
     whole,
 )
 from gpuwise.advise.choosing import Selection, UserLimits, adds_up, best_bought, least_memory, shortfall
@@ -37,6 +33,7 @@ from gpuwise.core.units import format_si, format_span
 from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.costs import COOLING, in_server, server_counts, server_for
 from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
@@ -73,6 +70,9 @@ _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 # eight a server.
 _MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
+
+
+_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,32 +206,15 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    checked: dict[str, tuple[CheckLine, ...]] = {}
-    for gpu, price in sold:
-        kind = "buy new" if price is None else buy_kind(gpu, price, book.today)
-        for count in _counts(query, gpu, price):
-            if kind in query.kinds and (run := runs(gpu, count)):
-                terms = _terms_of(query, gpu, count)
-                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
-                option = owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
-                options.append(option)
-                if not whole(gpu) and not in_server(gpu):
-                    checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
-    for gpu, count, price in more:
-        kind = buy_kind(gpu, price, book.today)
-        if kind in query.kinds and (run := runs(gpu, count)):
-            held = next(number for one, number in query.have if one.name == gpu.name)
-            more_usd = _more_machine(query, count) - _more_machine(query, held)
-            terms = replace(query.terms, machine_usd=more_usd)
-            option = owned(run, terms, price, kind=kind, upfront_usd=more_usd, added=count - held)
-            options.append(option)
-            checked[option.key] = _checks(gpu, count, query.psu_watts, query.region)
+    options += [*_bought(query, sold, runs), *_added(query, more, runs)]
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
+    cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
+    checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
     return Survey(
@@ -241,6 +224,28 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         refused=tuple(refused),
         build=checked,
     )
+
+
+def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
+    """Cards, computers and servers to buy, in every number that is considered."""
+    for gpu, price in sold:
+        kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
+        for count in _counts(query, gpu, price):
+            if kind in query.kinds and (run := runs(gpu, count)):
+                terms = _terms_of(query, gpu, count)
+                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
+                yield owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
+
+
+def _added(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Runs) -> Iterator[Candidate]:
+    """Cards that join others of the same kind in the user's machine."""
+    for gpu, count, price in more:
+        kind = buy_kind(gpu, price, query.book.today)
+        if kind in query.kinds and (run := runs(gpu, count)):
+            held = next(number for one, number in query.have if one.name == gpu.name)
+            usd = _more_machine(query, count) - _more_machine(query, held)
+            terms = replace(query.terms, machine_usd=usd)
+            yield owned(run, terms, price, kind=kind, upfront_usd=usd, added=count - held)
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
@@ -314,7 +319,7 @@ def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
     return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts, query.region))
 
 
-def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> Callable[[Gpu, int], TaskRun | None]:
+def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
     """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gpuwise.advise.candidates import COOLING, Candidate, TaskRun, in_server, server_for, whole
+from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import Selection, adds_up, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
+from gpuwise.money.costs import COOLING, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
