@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -34,13 +35,15 @@ ROUNDS = 30  # of reweighting; it settles after ten
 TESTED_DAYS = 150  # only prices this recent are tested: older ones belong to another market
 BOUNDS = (0.1, 0.9)  # of the errors on cards left out
 
-HEAD = """# How accurate are estimated prices?
+HEAD = f"""# How accurate are estimated prices?
 
-Where no recent price of a card was published, gpuwise estimates one from its launch price, its age, its memory, its vendor and
-whether it is a workstation card. This page compares such estimates with published prices: each card is estimated from the prices
-of all the other cards. `tools/fit_prices.py` writes this page.
+If no recent price of a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
+segment (desktop or workstation). This page compares such estimates with the published prices from the {TESTED_DAYS} days
+before the newest one. Each estimate uses only the prices of other cards. In normal use, gpuwise also takes the card's
+own older prices into account, if there are any. `tools/fit_prices.py` writes this page.
 
 """
+WIDTH = 120  # columns of a line in the docs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +132,9 @@ def fit_laptops(prices: Sequence[tuple[Gpu, Price]]) -> LaptopModel:
     )
 
 
-def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fit) -> str:
+def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fit, laptops: LaptopModel) -> str:
     """The errors by kind and vendor, and what the fit says of loss of value."""
-    lines = ["| prices of | cards | prices | median error | nine of ten within |", "|---|---|---|---|---|"]
+    lines = ["| group | cards | prices | median error | 90% of errors are below |", "|---|---|---|---|---|"]
     groups = {
         "all cards": tested,
         "new cards": [one for one in tested if one[0].price.kind == "new"],
@@ -148,11 +151,16 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
     rise = math.exp(found.constants["time_per_year"]) - 1
     first = 1 - math.exp(found.constants["used"] - found.constants["new"])
     said = (
-        f"\nThe range of an estimate is {low:.2f} to {high:.2f} times its middle, which contains eight of ten of these prices. "
-        f"A used card loses {loss:.0%} of its value per year, and a new card {first:.0%} when it is first sold on. In the prices "
-        f"collected, the market as a whole rose by {rise:.0%} per year; estimates do not extend that into the future.\n"
+        f"The range of an estimate is {low:.2f} to {high:.2f} times the estimate. It contains 80% of these prices.",
+        f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
+        f"new card loses {first:.0%} of its value as soon as it counts as used. These two rates determine the default resale "
+        "value in `which` and `cost`, which also deduct 10% for the cost of selling. In the collected prices, the market as a "
+        f"whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price, and neither "
+        "estimates nor resale values assume that prices will continue to rise.",
+        "A gaming laptop has no launch price, so its price is estimated from the memory bandwidth of its GPU, based on "
+        f"{laptops.rows} published prices of laptops. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",
     )
-    return HEAD + "\n".join(lines) + "\n" + said
+    return HEAD + "\n".join(lines) + "\n\n" + "\n\n".join(textwrap.fill(part, WIDTH) for part in said) + "\n"
 
 
 def main() -> None:
@@ -163,7 +171,7 @@ def main() -> None:
     low, high = (float(end) for end in np.exp(np.quantile([error for _, error in tested], BOUNDS)))
     constants = found.constants
     gpus = {gpu.name: gpu for gpu in load_catalog().curated if is_gaming_laptop(gpu)}
-    laptops = [(gpus[price.gpu], price) for price in market() if price.gpu in gpus and price.kind == "new"]
+    laptops = fit_laptops([(gpus[price.gpu], price) for price in market() if price.gpu in gpus and price.kind == "new"])
     model = {
         "fitted_to": fitted_to.isoformat(),
         "rows": len(every),
@@ -178,11 +186,12 @@ def main() -> None:
         "cards": {name: round(value, 3) for name, value in found.cards.items()},
         "low": round(low, 3),
         "high": round(high, 3),
-        "laptops": msgspec.to_builtins(fit_laptops(laptops)),
+        "laptops": msgspec.to_builtins(laptops),
     }
     FITTED.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(tested, low, high, found), encoding="utf-8")
-    print(page(tested, low, high, found))
+    text = page(tested, low, high, found, laptops)
+    PAGE.write_text(text, encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

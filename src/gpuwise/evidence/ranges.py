@@ -7,11 +7,13 @@ them with the number of rows behind each. Of CPUs and of some makers no step was
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
+from gpuwise.core.text import both, either, the
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.time.setting import CPU_RANGE
@@ -24,6 +26,7 @@ __all__ = [
     "Range",
     "as_known",
     "change_range",
+    "describe_doubts",
     "knows",
     "knows_vendor",
     "operator_range",
@@ -179,3 +182,36 @@ def change_range(setting: str) -> Range | None:
 @cache
 def _changes() -> dict[str, Range]:
     return msgspec.json.decode((files("gpuwise.evidence") / "data" / "changes.json").read_bytes(), type=dict[str, Range])
+
+
+# ---------------------------------------------------------------- doubt
+
+_WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
+
+
+def describe_doubts(gpus: Sequence[Gpu]) -> str:
+    """Why predictions for these GPUs are uncertain: what was not measured first, then what is predicted less well."""
+    devices: dict[str, None] = {}
+    generations: dict[str, str] = {}
+    makers: dict[str, None] = {}
+    for gpu in gpus:
+        if gpu.is_cpu:
+            devices["CPU"] = None
+        elif not knows_vendor(gpu):
+            devices[f"{gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'}"] = None
+        elif not knows(gpu):
+            generations.setdefault(gpu.architecture.generation, the(gpu.name))
+        elif _is_wide(gpu):
+            makers[gpu.vendor] = None
+    if len(generations) == 1:
+        devices |= {f"GPU of {name}'s generation": None for name in generations.values()}
+    elif generations:
+        devices[f"GPU of the same generation as {either(generations.values())}"] = None
+    reasons = [f"no {' and no '.join(devices)} was measured"] if devices else []
+    return both([*reasons, *([f"predictions for {both(makers)} GPUs are less accurate"] if makers else [])])
+
+
+def _is_wide(gpu: Gpu) -> bool:
+    """Whether ratios with GPUs of this maker have a wide range."""
+    own = pair_range(gpu, gpu)
+    return own.high / own.low > _WIDE

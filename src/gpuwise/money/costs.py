@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Basis
 from gpuwise.core.text import either
+from gpuwise.hardware.types import Gpu
 from gpuwise.money.currency import amount, fraction, number
 from gpuwise.money.tables import regions
 from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Grid, Region
 
 __all__ = [
+    "COOLING",
     "DEFAULT_REGION",
+    "LAB_USD",
     "MACHINE_USD",
     "RENT_BELOW",
     "WEEK_HOURS",
     "Ownership",
     "Rental",
+    "Server",
     "Tariff",
     "bill_usd",
     "break_even_days",
@@ -33,6 +38,7 @@ __all__ = [
     "emissions_kg",
     "find_region",
     "flat",
+    "in_server",
     "is_cheaper_rented",
     "of_bills",
     "of_region",
@@ -40,6 +46,8 @@ __all__ = [
     "parse_bills",
     "parse_tariff",
     "rent",
+    "server_counts",
+    "server_for",
     "utilization_of",
     "years_of",
 ]
@@ -264,6 +272,43 @@ def own(
         electricity_usd=electricity_usd(tariff, energy_kwh, years),
         resale_usd=resale_usd,
     )
+
+
+# ---------------------------------------------------------------- servers with data-centre GPUs: what a laboratory buys
+# Accelerator modules are sold in boards of eight, cards one by one. Prices and watts of servers without GPUs are stated defaults.
+
+LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
+COOLING = 0.5  # of the power of the machines: the average data centre, Uptime Institute's survey of 2024 (PUE 1.56)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server without its GPUs."""
+
+    title: str
+    usd: float
+    watts: float
+    most_gpus: int
+
+
+_FOR_CARDS = Server(title="a server for eight PCIe cards", usd=15_000.0, watts=800.0, most_gpus=8)  # two CPUs, 512 GB, assumed
+_FOR_MODULES = Server(title="a server for eight modules", usd=60_000.0, watts=4_000.0, most_gpus=8)  # a DGX H100 draws 10.2 kW
+
+
+def in_server(gpu: Gpu) -> bool:
+    """Whether it is only used in a server."""
+    return gpu.segment == "datacenter"
+
+
+def server_for(gpu: Gpu) -> Server:
+    """The server that takes this GPU."""
+    return _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
+
+
+def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
+    """How many of these GPUs one can buy in a server: modules only all together."""
+    server = server_for(gpu)
+    return tuple(count for count in wished if count == server.most_gpus or (server is _FOR_CARDS and count < server.most_gpus))
 
 
 # ---------------------------------------------------------------- renting

@@ -16,8 +16,8 @@ from gpuwise.advise.candidates import (
     served,
     whole,
 )
-from gpuwise.box.servers import in_server, server_counts, server_for
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.money.costs import in_server, server_counts, server_for
 from gpuwise.money.prices import NEW_MONTHS, PriceBook, launch_price, sold_new
 
 DAY = date(2026, 11, 16)

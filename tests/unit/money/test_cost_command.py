@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise.advise.choosing import UserLimits, select
-from gpuwise.box.servers import server_for
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
+from gpuwise.money.costs import server_for
 from gpuwise.money.estimates import remaining
 from gpuwise.money.tables import refreshed_folder, refreshed_path
 from gpuwise.questions.cost import words as cost_words

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpuwise.core.text import are, both, either, the
-from gpuwise.evidence.ranges import SURE, TIED, knows, knows_vendor, pair_range, probability_above
-from gpuwise.hardware.types import Gpu
+from gpuwise.core.text import are, both, the
+from gpuwise.evidence.ranges import SURE, TIED, describe_doubts, probability_above
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
 from gpuwise.questions.compare.pairs import pairs_between
@@ -183,42 +182,14 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
         wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
         return "the engine was measured on few GPUs" if wide else ""
-    return _describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
-
-
-def _describe_doubts(gpus: Sequence[Gpu]) -> str:
-    """Why predictions for these GPUs are uncertain: what was not measured first, then what is predicted less well."""
-    devices: dict[str, None] = {}
-    generations: dict[str, str] = {}
-    makers: dict[str, None] = {}
-    for gpu in gpus:
-        if gpu.is_cpu:
-            devices["CPU"] = None
-        elif not knows_vendor(gpu):
-            devices[f"{gpu.vendor} {'TPU' if gpu.segment == 'tpu' else 'GPU'}"] = None
-        elif not knows(gpu):
-            generations.setdefault(gpu.architecture.generation, the(gpu.name))
-        elif _is_wide(gpu):
-            makers[gpu.vendor] = None
-    if len(generations) == 1:
-        devices |= {f"GPU of {name}'s generation": None for name in generations.values()}
-    elif generations:
-        devices[f"GPU of the same generation as {either(generations.values())}"] = None
-    reasons = [f"no {' and no '.join(devices)} was measured"] if devices else []
-    return both([*reasons, *([f"predictions for {both(makers)} GPUs are less accurate"] if makers else [])])
-
-
-def _is_wide(gpu: Gpu) -> bool:
-    """Whether ratios with GPUs of this maker have a wide range."""
-    own = pair_range(gpu, gpu)
-    return own.high / own.low > _WIDE
+    return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 
 
 def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
     """The same for several sets: which speeds may be off, and by how much."""
     if all(one.job.text is not None for one in shared):
         return ""
-    doubtful = {place: rig for place, rig in enumerate(rigs) if _describe_doubts([gpu for gpu, _ in rig.parts])}
+    doubtful = {place: rig for place, rig in enumerate(rigs) if describe_doubts([gpu for gpu, _ in rig.parts])}
     if not doubtful:
         return ""
     factor = max(
@@ -228,5 +199,5 @@ def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
     )
     whose = f"the {'speeds' if len(doubtful) > 1 else 'speed'} of {both(the(rig.name) for rig in doubtful.values())}"
     whose = "all these speeds" if len(doubtful) == len(rigs) else whose
-    reasons = _describe_doubts([gpu for rig in doubtful.values() for gpu, _ in rig.parts])
+    reasons = describe_doubts([gpu for rig in doubtful.values() for gpu, _ in rig.parts])
     return f", but {reasons}, so {whose} may be off by a factor of up to {_times(factor)}"

@@ -6,14 +6,23 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.box.servers import COOLING, in_server, server_for
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
-from gpuwise.money.costs import DEFAULT_REGION, MACHINE_USD, Tariff, find_region, utilization_of, years_of
+from gpuwise.money.costs import (
+    COOLING,
+    DEFAULT_REGION,
+    MACHINE_USD,
+    Tariff,
+    find_region,
+    in_server,
+    server_for,
+    utilization_of,
+    years_of,
+)
 from gpuwise.money.currency import amount, fraction
 from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers, sold_new

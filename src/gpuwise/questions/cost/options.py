@@ -22,8 +22,10 @@ class CostOptions:
     gpu: Annotated[Names, Option(help="A GPU name or custom specs.")] = ()
     gpus: Annotated[int, Option(help="The number of GPUs in one machine.", low=1, high=4096)] = 1
     price: Annotated[str, Option(help="The price of one GPU: 700 or 'RTX 3090=700'.")] = ""
-    used: Annotated[bool, Option(help="Buy a used card at the latest known used price.")] = False
-    new: Annotated[bool, Option(help="Buy a new card at the latest shop price, or at the launch price if none is known.")] = False
+    used: Annotated[bool, Option(help="Buy a used card at its used price, which is estimated if none is known.")] = False
+    new: Annotated[bool, Option(help="Buy a new card at its shop price, or at its launch price if no shop price is known.")] = (
+        False
+    )
     machine: Annotated[
         Optional[float], Option(help="The price of the rest of the machine; 0 if you already have it.", low=0, high=_MOST_MONEY)
     ] = None

@@ -43,13 +43,14 @@ from gpuwise.questions.which.survey import (
     check_parts,
     failures,
     make_survey,
+    one_more,
     spent,
     wants_remedies,
 )
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import TROUBLE, one_more, reasons, rejections, renting, verdict
+from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
 
 __all__ = ["answer", "changes", "choose", "notes", "which"]
 

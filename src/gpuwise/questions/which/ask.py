@@ -11,12 +11,12 @@ from datetime import date
 from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
 from gpuwise.advise.jobs import Job, Task, find_task
-from gpuwise.box.servers import LAB_USD
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import (
     DEFAULT_REGION,
+    LAB_USD,
     MACHINE_USD,
     Tariff,
     find_region,
@@ -44,7 +44,7 @@ __all__ = ["WhichQuery", "ask"]
 
 _DEFAULT_TASK = "kaggle"
 _HOURS_PER_WEEK, _BUSY_DESKTOP = 25.0, "15% of the time, typical of a busy desktop"
-_LAB_HOURS = 59.0  # of a shared cluster
+_LAB_HOURS, _LAB_CPU = 59.0, "server"  # of a shared cluster
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
@@ -98,7 +98,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_how_asked(options),
+        asked=_how_asked(options, lab, notes),
         text=text,
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
@@ -128,8 +128,11 @@ def _check_together(options: WhichOptions) -> None:
         raise BadValue("laptop GPUs cannot be rented", hint="leave out `--laptop` or `--rent`")
 
 
-def _how_asked(options: WhichOptions) -> Asked:
+def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Asked:
     """How all jobs are run, checked."""
+    cpu = options.cpu or (_LAB_CPU if lab else "")
+    if lab and not options.cpu:
+        notes.append(assumed("cpu", cpu, "the host of a machine at this budget; change it with `--cpu`"))
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
         raise BadValue(f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="try `--precision auto`")
@@ -138,7 +141,7 @@ def _how_asked(options: WhichOptions) -> Asked:
         precision=options.precision,
         optimizer=options.optimizer,
         image=options.image,
-        cpu=options.cpu,
+        cpu=cpu,
         stack=options.stack,
         timeout_s=options.timeout,
     )

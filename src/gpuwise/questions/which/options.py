@@ -62,12 +62,15 @@ class WhichOptions:
         Option(help="The amount you can spend on GPUs, or on rent for the whole period: 800 or '$800'.", high=_MOST_MONEY),
     ] = None
     have: Annotated[Names, Option(help="GPUs you already have, such as 'GTX 1080 Ti' or '2x T4'; may be repeated.")] = ()
-    hours_per_week: Annotated[Optional[float], Option(help="Hours of use per week (default: 25).", low=0, high=168)] = None
+    hours_per_week: Annotated[
+        Optional[float],
+        Option(help="Hours of use per week (default: 25, or 59 if the budget is $10,000 or more).", low=0, high=168),
+    ] = None
     years: Annotated[Optional[float], Option(help="The number of years of use (default: 3).", above=0, high=20)] = None
     kwh_price: Annotated[Optional[float], Option(help="The electricity price per kWh.", low=0, high=_MOST_MONEY)] = None
     tariff: Annotated[str, Option(help="The electricity price in monthly tiers of kWh: '200=0.10,600=0.44'.")] = ""
     region: Annotated[
-        str, Option(help="The country that determines the electricity price and carbon intensity: US, DE, KR, ...")
+        str, Option(help="The country that determines the electricity price, carbon intensity and wall outlet: US, DE, KR, ...")
     ] = ""
     price: Prices = ()
     prices: PriceFile = None
@@ -78,7 +81,9 @@ class WhichOptions:
     vendor: Annotated[str, Option(help="The GPU vendor: nvidia, amd, intel, apple or any (default: nvidia).")] = ""
     resale: Annotated[
         Optional[float],
-        Option(help="The share of the price that cards bring at the end, such as 0.4 (default: by age; 0: none).", low=0, high=1),
+        Option(
+            help="The resale value at the end as a share of the price, such as 0.4 (default: by age; 0: none).", low=0, high=1
+        ),
     ] = None
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False
     min_memory: Annotated[str, Option(help="Consider only GPUs with at least this much memory, such as 16GB.")] = ""

@@ -26,14 +26,15 @@ from gpuwise.advise.candidates import (
 from gpuwise.advise.choosing import Selection, UserLimits, adds_up, best_bought, least_memory, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import is_card, usual_box
-from gpuwise.box.servers import COOLING, in_server, server_counts, server_for
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import a
 from gpuwise.core.units import format_si, format_span
+from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import kind_text
+from gpuwise.money.costs import COOLING, in_server, server_counts, server_for
+from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
@@ -52,6 +53,7 @@ __all__ = [
     "failures",
     "format_rate",
     "make_survey",
+    "one_more",
     "pick_at",
     "price_kind",
     "rate_text",
@@ -69,7 +71,8 @@ _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
 
-_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of one GPU
+
+_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,8 @@ class Survey:
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
         if self.query.text is None:
-            return f"a run takes {time_text(run)}"
+            doubt = describe_doubts([run.gpu])
+            return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
         return f"text is generated at {rate_text(run)}"
 
 
@@ -120,6 +124,11 @@ def roomy(survey: Survey) -> list[Candidate]:
 def alike(option: Candidate, best: Candidate | None) -> bool:
     """Whether two options can be compared: a single GPU only with single ones, since several need other code."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
+
+
+def one_more(option: Candidate) -> str:
+    """What is bought where it joins cards that the user has."""
+    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
 
 
 def spent(option: Candidate) -> float:
@@ -197,19 +206,15 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
     runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    bought = [*_cards(query, sold, runs), *_joining(query, more, runs)]
-    options += bought
-    checked = {
-        option.key: _checks(option.gpu, option.gpu_count, query.psu_watts, query.region)
-        for option in bought
-        if not whole(option.gpu) and (option.added or not in_server(option.gpu))
-    }
+    options += [*_bought(query, sold, runs), *_added(query, more, runs)]
     options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
+    cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
+    checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
     failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
     return Survey(
@@ -221,8 +226,8 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     )
 
 
-def _cards(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
-    """What is bought instead of what the user has."""
+def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
+    """Cards, computers and servers to buy, in every number that is considered."""
     for gpu, price in sold:
         kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
         for count in _counts(query, gpu, price):
@@ -232,15 +237,15 @@ def _cards(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _R
                 yield owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
 
 
-def _joining(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Runs) -> Iterator[Candidate]:
-    """What is bought to join what the user has."""
+def _added(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Runs) -> Iterator[Candidate]:
+    """Cards that join others of the same kind in the user's machine."""
     for gpu, count, price in more:
         kind = buy_kind(gpu, price, query.book.today)
         if kind in query.kinds and (run := runs(gpu, count)):
             held = next(number for one, number in query.have if one.name == gpu.name)
-            more_usd = _more_machine(query, count) - _more_machine(query, held)
-            terms = replace(query.terms, machine_usd=more_usd)
-            yield owned(run, terms, price, kind=kind, upfront_usd=more_usd, added=count - held)
+            usd = _more_machine(query, count) - _more_machine(query, held)
+            terms = replace(query.terms, machine_usd=usd)
+            yield owned(run, terms, price, kind=kind, upfront_usd=usd, added=count - held)
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
@@ -287,7 +292,7 @@ def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:
     """More of the cards that the user has: the GPU, how many there would be, and the price of one. Modules come in boards."""
     found = []
     for gpu, held in query.have:
-        single = not whole(gpu) and not gpu.is_cpu and is_card(gpu)
+        single = is_card(gpu) and not gpu.is_cpu
         price = price_for(gpu, query.book, query.wanted.condition) if single else None
         if price is not None:
             found += [(gpu, count, price) for count in _COUNTS if held < count <= query.most_gpus]

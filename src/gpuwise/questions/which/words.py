@@ -8,11 +8,10 @@ from math import inf
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS, JobPace
-from gpuwise.box.servers import COOLING, in_server, server_for
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
-from gpuwise.money.prices import NUMBERS
+from gpuwise.money.costs import COOLING, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.nothing import nothing
@@ -24,6 +23,7 @@ from gpuwise.questions.which.survey import (
     alike,
     buys,
     failures,
+    one_more,
     pick_at,
     price_kind,
     rate_text,
@@ -34,7 +34,7 @@ from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["TROUBLE", "one_more", "reasons", "rejections", "renting", "verdict"]
+__all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget, or the hours of use: out of reach
 TROUBLE = "you have to upload your data and wait for a machine to become available"
@@ -67,10 +67,15 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
+    price = (
+        "price unknown"
+        if best.upfront_usd is None
+        else f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}"
+    )
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
-    return f"Buy {what} ({_paid(survey, best)}): {time}, and {_why_best(survey, chosen)}.{more}"
+    return f"Buy {what} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
 
 
 def _describe_ways(survey: Survey) -> str:
@@ -113,23 +118,17 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
-def _paid(survey: Survey, option: Candidate) -> str:
-    """What is paid upfront: which price it is, and what else is bought."""
-    if option.upfront_usd is None or option.price is None:
-        return "price unknown"
-    more, paid = option.upfront_usd - option.price.usd * option.bought_count, survey.money(option.upfront_usd)
-    if more < 1:
-        return f"{paid}{_several(option)}{price_kind(option)}"
+def _made_of(survey: Survey, option: Candidate) -> str:
+    """Which price it is, and what else is paid upfront."""
+    cards = 0.0 if option.price is None else option.price.usd * option.bought_count
+    more = (option.upfront_usd or 0.0) - cards
+    if more < 1 or option.price is None:
+        return price_kind(option)
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
     what = "a server" if in_server(option.gpu) else what
     what = "the rest of the machine" if survey.query.machine_given else what
-    each = f"{survey.money(option.price.usd)}{' each' if option.bought_count > 1 else ''}{price_kind(option)}"
-    return f"{paid}{_several(option)}: {each}, and {survey.money(more)} for {what}"
-
-
-def one_more(option: Candidate) -> str:
-    """What is bought where it joins cards that the user has."""
-    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
+    each = " each" if option.bought_count > 1 else ""
+    return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
 
 
 def _several(option: Candidate) -> str:
