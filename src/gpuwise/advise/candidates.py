@@ -69,9 +69,10 @@ class Offered:
 
 
 def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
-    """How each of these is available. Data-centre modules and accelerators are only rented, even where a price is known."""
+    """How each of these is available. Data-centre modules and accelerators are only rented, even where a price is known, and
+    cards that current software has dropped are not worth buying."""
     rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
-    prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop")}
+    prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop") and served(gpu)}
     return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
 
 

@@ -38,8 +38,8 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
         deals=deals,
         flips=tuple(words.describe_flips(rigs, pairs)),
         notes=(
+            *describe_precision(rigs, pairs),  # first: without it, the table is misread
             *describe_prices(rigs, deals, query.book.currency.show),
-            *describe_precision(rigs, pairs),
             *words.describe_memory(rigs, pairs),
             *(words.describe_sets(rigs) if any(job.text is None for job in query.jobs) else ()),
             *_laptop_notes(rigs, progress),

@@ -7,7 +7,7 @@ from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
 from gpuwise.money.prices import kind_text, price_text
 from gpuwise.questions.cost.token_text import token_rows
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import breaks_even, days, share, verdict, years
+from gpuwise.questions.cost.words import breaks_even, days, is_tie, share, verdict, years
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -145,7 +145,9 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
     rows, show = answer.break_evens, answer.query.book.currency.show
 
     def cell(row: BreakEven) -> str:
-        return "own" if row.own_usd <= row.rent_usd else "rent"
+        if is_tie(row.own_usd, row.rent_usd):
+            return "same"
+        return "own" if row.own_usd < row.rent_usd else "rent"
 
     mine = [row.utilization == answer.query.utilization for row in rows]
     horizon = years(answer.query.years)

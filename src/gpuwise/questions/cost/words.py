@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["breaks_even", "days", "share", "verdict", "years"]
+__all__ = ["breaks_even", "days", "is_tie", "share", "verdict", "years"]
 
 
 _TIE = 0.03  # of the cost of owning: prices are not known better
@@ -18,7 +18,7 @@ def verdict(answer: CostAnswer) -> str:
     if here is None:
         return _one_way(answer, horizon)
     gap = here.rent_usd - here.own_usd
-    if abs(gap) <= _TIE * here.own_usd:
+    if is_tie(here.own_usd, here.rent_usd):
         return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."
     pays = answer.break_even_utilization
     if gap >= 0:
@@ -34,6 +34,11 @@ def verdict(answer: CostAnswer) -> str:
         else "; owning is never cheaper"
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}."
+
+
+def is_tie(own_usd: float, rent_usd: float) -> bool:
+    """Whether both cost about the same."""
+    return abs(rent_usd - own_usd) <= _TIE * own_usd
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:

@@ -51,7 +51,8 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
         return _general(survey, chosen, shown)
     if chosen.best is None:
         return f"{nothing(survey, spared)}{_rent_instead(survey, None)}{describe_spared(survey, spared) if spared else ''}"
-    beside = "" if chosen.best.kind == "rent" else _rent_instead(survey, chosen.kept)
+    said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
+    beside = "" if said else _rent_instead(survey, chosen.kept)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     return f"{taken}{_machines(survey, chosen.best)}{beside}{describe_spared(survey, spared) if spared else ''}"
 
