@@ -1,4 +1,4 @@
-"""What `which`, `compare` of sets and `matters` print on a given day, to the letter.
+"""What `which`, `compare` of sets, `cost` beside another GPU and `matters` print on a given day, to the letter.
 
 The tables are frozen: tests/freezing.py says why; the cases in LIVE are asked on the tables that ship.
 To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
@@ -19,9 +19,14 @@ CASES = {
     "which_budget": ["which", "--budget", "800"],
     "which_budget_verbose": ["which", "--budget", "800", "-v"],
     "which_have": ["which", "--model", "bert-large", "--budget", "2500", "--have", "GTX 1080 Ti", "--hours-per-week", "20"],
-    "which_nothing": ["which", "--budget", "100"],
+    "which_have_more": ["which", "--have", "RTX 3090", "--budget", "1000"],
+    "which_laboratory": ["which", "--budget", "10000"],
+    "which_laptop": ["which", "--laptop", "--budget", "2500"],
+    "which_nothing": ["which", "--budget", "30"],
+    "which_rent_alone": ["which", "--rent"],
     "which_rent": ["which", "--rent", "--task", "nlp", "--currency", "EUR=1.08"],
     "which_text": ["which", "--model", "llama-3-70b", "--weights", "int4", "--budget", "2000"],
+    "cost_other_gpu": ["cost", "--gpu", "RTX 4090", "--cloud-gpu", "A100", "--years", "0.5"],
     "compare_laptops": ["compare", "RTX 2070 Max-Q", "GTX 960M"],
     "compare_doubt": ["compare", "RX 7900 XTX", "RTX 4090"],
     "compare_servers": ["compare", "B200", "H100", "H200"],

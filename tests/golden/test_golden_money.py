@@ -19,7 +19,7 @@ CASES = {
         *("cost", "--gpu", "RTX 3090", "--price", "1500", "--machine", "700", "--cloud-price", "2.14"),
         *("--utilization", "0.15", "--kwh-price", "0.12", "--years", "1"),
     ],
-    "cost_rent_only": ["cost", "--gpu", "H100 SXM 80GB", "--hours-per-week", "20", "--commit", "0.4"],
+    "cost_rent_only": ["cost", "--gpu", "GH200 96GB", "--hours-per-week", "20", "--commit", "0.4"],
     "cost_own_only": ["cost", "--gpu", "GTX 1080 Ti", "--price", "150", "--machine", "0", "--region", "France"],
     "cost_euro_tiers": [
         *("cost", "--gpu", "RTX 4090", "--gpus", "2", "--cloud", "vast", "--hours-per-week", "40", "--currency", "EUR=1.08"),

@@ -89,6 +89,18 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     assert "could instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 
+def test_the_verdict_compares_with_renting_once_and_never_with_a_gpu_slower_than_the_own_one() -> None:
+    question = ("--model", "bert-large", "--budget", "2500", "--hours-per-week", "20")
+    both = asked(*question, "--have", "GTX 1080 Ti")["verdict"]
+    assert "Renting an RTX 5090 is cheaper" in both
+    assert "could instead rent" not in both
+    kept = asked("--have", "RTX 3090", "--budget", "1000")
+    mine = kept["options"][0]
+    faster = [one["gpu"] for one in kept["looked_at"] if one["source"] == "rent" and mine["run_s"] >= 1.3 * one["run_s"]]
+    assert any(f"could instead rent an {name} for" in kept["verdict"] for name in faster)
+    assert all(one["run_s"] < mine["run_s"] for one in kept["options"] if one["source"] == "rent")
+
+
 @pytest.mark.parametrize("question", [("--budget", "500"), ("--budget", "800"), ("--model", "bert-base", "--vendor", "intel")])
 def test_being_slower_and_dearer_is_true_of_no_row_that_is_shown(question: tuple[str, ...]) -> None:
     found = asked(*question)

@@ -183,6 +183,15 @@ def test_what_one_has_is_kept_unless_something_is_clearly_faster() -> None:
     assert select([mine, fast], UserLimits(budget_usd=500)).best is fast
 
 
+def test_nothing_slower_than_the_own_card_is_shown_to_rent_or_to_save() -> None:
+    mine = kept(run(100.0, name="mine"), TERMS)
+    slow, fast = (hire(seconds, 0.05, name=f"{seconds}") for seconds in (200.0, 50.0))
+    small = replace(buy(150.0, 10.0), total_usd=1.0)  # saves electricity
+    assert set(select([mine, slow, small], UserLimits(budget_usd=500)).shown) == {mine, small}  # the best to buy is always named
+    shown = select([mine, slow, fast, small, buy(80.0, 300.0)], UserLimits(budget_usd=500)).shown
+    assert {option.run.seconds for option in shown} == {100.0, 50.0, 80.0}
+
+
 def test_of_several_cards_that_one_has_the_fastest_that_fits_counts() -> None:
     slow, fast = (kept(run(seconds, name=f"{seconds}"), TERMS) for seconds in (200.0, 100.0))
     small = kept(run(50.0, name="small", fits=False), TERMS)

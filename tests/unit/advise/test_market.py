@@ -11,6 +11,7 @@ from gpuwise.advise.candidates import (
     Wanted,
     buy_kind,
     buyable,
+    offered,
     price_for,
     rentable,
     served,
@@ -91,6 +92,14 @@ def test_an_older_card_is_sold_used_at_the_price_given_or_estimated() -> None:
         assert price is not None
         assert buy_kind(GPUS["RTX 3080 Ti"], price, DAY) == "buy used"
         assert usd is None or price.usd == usd
+
+
+def test_cards_that_current_software_has_dropped_are_not_offered_for_sale() -> None:
+    found = {one.gpu.name: one for one in offered(list(GPUS.values()), book())}
+    assert not served(GPUS["Quadro P6000"])
+    assert found["Quadro P6000"].price is None
+    assert found["RTX 3090"].price is not None
+    assert [name for name, one in found.items() if one.price is not None and not served(one.gpu)] == []
 
 
 # ---------------------------------------------------------------- servers
