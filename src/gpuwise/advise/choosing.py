@@ -92,10 +92,10 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     """What to recommend of these, and what else to show."""
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
-    rented = best_rented(able)
-    hired = best_rented(able, as_fast_as=bought)
     owned = [option for option in options if option.kind == "keep"]
     kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
+    rented = best_rented(able, as_fast_as=kept if kept in able else None)  # nobody rents a GPU that is slower than his own
+    hired = best_rented(able, as_fast_as=bought)
     best = recommend(able, limits)
     bought = best if best is not None and best.kind.startswith("buy") else bought
     front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
@@ -288,7 +288,8 @@ def _flip(able: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Ca
         return None
     for _ in range(_HALVINGS):
         middle = (now + last) / 2
-        if (there := recommended(middle)) is kept or there is None:
+        there = recommended(middle)
+        if there is kept or there is None or (end == "low" and there is not moved):
             now = middle
         else:
             last, found = middle, there

@@ -31,7 +31,7 @@ from gpuwise.questions.which.survey import (
     spent,
 )
 from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import shares
+from gpuwise.questions.which.text_words import engine_of, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
@@ -263,7 +263,9 @@ def _machines(survey: Survey, best: Candidate) -> str:
 def _rent_instead(survey: Survey) -> str:
     """What the budget would rent instead: of the GPUs that fit, the one with the lowest cost per run."""
     budget, terms = survey.query.limits.budget_usd, survey.query.terms
+    owned = min((one.run.seconds for one in survey.options if one.kind == "keep" and one.run.fits), default=inf)
     rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
+    rents = [one for one in rents if one.run.seconds < owned]
     best = min(rents, key=lambda one: one.usd_per_run or float("inf"), default=None)
     if budget is None or best is None or best.rent is None:
         return ""
@@ -298,6 +300,9 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
+    found += engine_of(option, chosen.shown) if survey.query.text else []
+    if in_server(option.gpu) and option.kind.startswith("buy"):
+        found.append(f"this needs {server_for(option.gpu).title}, which is included; `gpuwise build` checks only desktops")
     if whole(option.gpu) and not survey.query.wanted.laptop:
         found.append("this is a complete computer, so no separate machine is included")
     if option.gpu_count > 1:
