@@ -94,7 +94,8 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     bought = best_bought(able, limits)
     owned = [option for option in options if option.kind == "keep"]
     kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
-    rented = best_rented(able, as_fast_as=kept if kept in able else None)  # nobody rents a GPU that is slower than his own
+    own_s = kept.run.seconds if kept in able and kept is not None else math.inf
+    rented = best_rented([one for one in able if one.run.seconds < own_s])  # nobody rents a GPU that is slower than his own
     hired = best_rented(able, as_fast_as=bought)
     best = recommend(able, limits)
     bought = best if best is not None and best.kind.startswith("buy") else bought
@@ -187,8 +188,8 @@ def _shown(
     time and cost are not shown, except those without a price, of which that is unknown."""
     ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
-    useful = 1.0 if best is not None and best.kind == "keep" else _USEFUL  # beside what is paid for, only faster ones
-    slowest = math.inf if best is None else useful * best.run.seconds
+    own_s = min((option.run.seconds for option in able if option.kind == "keep"), default=math.inf)
+    slowest = own_s if best is None else min(own_s, _USEFUL * best.run.seconds)  # beside what is paid for, only faster ones
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:

@@ -69,11 +69,8 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
-    price = (
-        "price unknown"
-        if best.upfront_usd is None
-        else f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}"
-    )
+    known = best.upfront_usd is not None
+    price = f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}" if known else "price unknown"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
