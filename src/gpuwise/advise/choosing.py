@@ -33,10 +33,10 @@ __all__ = [
     "best_bought",
     "best_rented",
     "even_hours_per_week",
-    "least_memory",
     "pareto",
     "price_flips",
     "recommend",
+    "roomy",
     "select",
     "shortfall",
 ]
@@ -121,20 +121,19 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     hired = best_rented(able, as_fast_as=bought)
     if bought is None or hired is None or not is_cheaper_rented(_usd_per_run(bought), _usd_per_run(hired)):
         return bought or hired
-    several = [option for option in able if option.kind.startswith("buy") and option.run.seconds <= hired.run.seconds]
-    cheapest = min(several, key=_usd_per_run, default=hired)
+    as_fast = [option for option in roomy(able) if option.run.seconds <= hired.run.seconds]
+    cheapest = min(as_fast, key=_usd_per_run, default=hired)
     return cheapest if _usd_per_run(cheapest) < _usd_per_run(hired) else hired
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run.
     A card with less memory than the user has would be a step back."""
-    least = least_memory(able)
-    bought = [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
+    bought = roomy(able)
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
-    roomy = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
-    several = _prefer(roomy, limits)
+    sets = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
+    several = _prefer(sets, limits)
     if single is None or several is None:
         return single or several
     if limits.budget_usd is None:
@@ -144,9 +143,11 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     return several if single.run.seconds >= least * several.run.seconds else single
 
 
-def least_memory(options: Sequence[Candidate]) -> float:
-    """The memory that each of the GPUs to buy must have: as much as what the user has."""
-    return max((min(option.gpu.memory_bytes, _ROOMY) for option in options if option.kind == "keep"), default=0.0)
+def roomy(able: Sequence[Candidate]) -> list[Candidate]:
+    """What can be bought without a step back in memory from the GPU that the user has."""
+    own = [option.gpu.memory_bytes for option in able if option.kind == "keep" and not option.gpu.is_cpu]
+    least = min(max(own, default=0.0), _ROOMY)
+    return [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
 
 
 def adds_up(option: Candidate) -> bool:

@@ -27,7 +27,7 @@ from gpuwise.questions.which.survey import (
     pick_at,
     price_kind,
     rate_text,
-    roomy,
+    roomy_buys,
     spent,
 )
 from gpuwise.questions.which.text_paces import TextPace
@@ -138,7 +138,7 @@ def _several(option: Candidate) -> str:
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
     best, limits = chosen.best, survey.query.limits
-    bought = [one for one in roomy(survey) if not shortfall(one, limits) and alike(one, best)]
+    bought = [one for one in roomy_buys(survey) if not shortfall(one, limits) and alike(one, best)]
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         if best is None or best.upfront_usd is None:
@@ -148,7 +148,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
-        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy(survey))
+        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
         most = survey.money(limits.budget_usd)
         held = [
             one for one in survey.refused if not shortfall(one, limits) and one.run.seconds < fastest.run.seconds / (1 + SAME)
@@ -179,14 +179,15 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
 def _sold(survey: Survey, best: Candidate) -> str:
     """The group in which its cost per run is the lowest. Several cards may cost less per run, but need code that uses them all,
     or another machine."""
-    able = [one for one in (*roomy(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
+    able = [one for one in (*roomy_buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
     return f"{'single ' if cheaper else ''}cards for sale{_as_roomy(survey)}{timely}"
 
 
 def _as_roomy(survey: Survey) -> str:
-    return " with as much memory" if len(roomy(survey)) < len(buys(survey)) else ""
+    able = [one for one in buys(survey) if not shortfall(one, survey.query.limits)]
+    return " with as much memory" if len(roomy_buys(survey)) < len(able) else ""
 
 
 def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -253,7 +254,7 @@ def _machines(survey: Survey, best: Candidate) -> str:
     watts = count * (server.watts + best.gpu_count * (best.gpu.tdp_watts or 0.0))
     power = f"{watts / 1000:,.0f} kW, and {COOLING * watts / 1000:,.0f} kW more for cooling"
     return (
-        f" The budget covers {count} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
+        f" The budget covers {count:,} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
     )
 
 
