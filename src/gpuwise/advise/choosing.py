@@ -33,10 +33,10 @@ __all__ = [
     "best_bought",
     "best_rented",
     "even_hours_per_week",
-    "least_memory",
     "pareto",
     "price_flips",
     "recommend",
+    "roomy",
     "select",
     "shortfall",
 ]
@@ -92,15 +92,15 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     """What to recommend of these, and what else to show."""
     able = [option for option in options if not shortfall(option, limits)]
     bought = best_bought(able, limits)
-    rented = best_rented(able)
-    hired = best_rented(able, as_fast_as=bought)
     owned = [option for option in options if option.kind == "keep"]
     kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
+    own_s = kept.run.seconds if kept in able and kept is not None else math.inf
+    rented = best_rented([one for one in able if one.run.seconds < own_s])  # nobody rents a GPU that is slower than their own
+    hired = best_rented(able, as_fast_as=bought)
     best = recommend(able, limits)
     bought = best if best is not None and best.kind.startswith("buy") else bought
     front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
-    slowest = math.inf if kept is None or not kept.run.fits else kept.run.seconds  # nobody rents what is slower than their own
-    rents = [option for option in dict.fromkeys((hired, rented)) if option is not None and option.run.seconds < slowest]
+    rents = [option for option in dict.fromkeys((hired, rented)) if option is not None and option.run.seconds < own_s]
     return Selection(
         best=best,
         bought=bought,
@@ -121,20 +121,19 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     hired = best_rented(able, as_fast_as=bought)
     if bought is None or hired is None or not is_cheaper_rented(_usd_per_run(bought), _usd_per_run(hired)):
         return bought or hired
-    several = [option for option in able if option.kind.startswith("buy") and option.run.seconds <= hired.run.seconds]
-    cheapest = min(several, key=_usd_per_run, default=hired)
+    as_fast = [option for option in roomy(able) if option.run.seconds <= hired.run.seconds]
+    cheapest = min(as_fast, key=_usd_per_run, default=hired)
     return cheapest if _usd_per_run(cheapest) < _usd_per_run(hired) else hired
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run.
     A card with less memory than the user has would be a step back."""
-    least = least_memory(able)
-    bought = [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
+    bought = roomy(able)
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
-    roomy = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
-    several = _prefer(roomy, limits)
+    sets = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
+    several = _prefer(sets, limits)
     if single is None or several is None:
         return single or several
     if limits.budget_usd is None:
@@ -144,9 +143,11 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     return several if single.run.seconds >= least * several.run.seconds else single
 
 
-def least_memory(options: Sequence[Candidate]) -> float:
-    """The memory that each of the GPUs to buy must have: as much as what the user has."""
-    return max((min(option.gpu.memory_bytes, _ROOMY) for option in options if option.kind == "keep"), default=0.0)
+def roomy(able: Sequence[Candidate]) -> list[Candidate]:
+    """What can be bought without a step back in memory from the GPU that the user has."""
+    own = [option.gpu.memory_bytes for option in able if option.kind == "keep" and not option.gpu.is_cpu]
+    least = min(max(own, default=0.0), _ROOMY)
+    return [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
 
 
 def adds_up(option: Candidate) -> bool:
@@ -188,9 +189,8 @@ def _shown(
     time and cost are not shown, except those without a price, of which that is unknown."""
     ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
-    useful = 1.0 if best is not None and best.kind == "keep" else _USEFUL  # beside what is paid for, only faster ones
-    own = [option.run.seconds for option in beside if option.kind == "keep" and option.run.fits]
-    slowest = min([math.inf if best is None else useful * best.run.seconds, *own])
+    own_s = min((option.run.seconds for option in able if option.kind == "keep"), default=math.inf)
+    slowest = own_s if best is None else min(own_s, _USEFUL * best.run.seconds)  # beside what is paid for, only faster ones
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:
@@ -293,7 +293,8 @@ def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved:
         return None
     for _ in range(_HALVINGS):
         middle = (now + last) / 2
-        if (there := recommended(middle)) is kept or there is None:
+        there = recommended(middle)
+        if there is kept or there is None or (end == "low" and there is not moved):
             now = middle
         else:
             last, found = middle, there

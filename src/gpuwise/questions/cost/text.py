@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
 from gpuwise.money.prices import kind_text, price_text
@@ -13,6 +14,7 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 __all__ = ["render"]
 
 _NARROWEST = 30  # columns for a sentence, however narrow the terminal is
+_SAME_SPEED = 0.01  # a smaller difference is not told
 _WAYS = {"on-demand": "rent", "spot": "rent, spot", "commitment": "rent, committed"}
 
 
@@ -41,11 +43,12 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
     for rental in answer.rentals:
         label = query.rent.label if query.rent else ""
         what = f"{show(rental.usd_per_gpu_hour)} per hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
+        what += _paid_hours(answer, rental) if rental.way == "on-demand" else ""
         rows.append((_WAYS[rental.way], show(rental.total_usd), what))
     if answer.here is not None:
         sold = ", not counting resale" if query.resale_usd else ""
-        without = f" ({days(answer.here.days_without_electricity)} without electricity{sold})"
-        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)} use{without}"))
+        without = f" ({days(answer.here.days_without_electricity)} without electricity)"
+        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)} use{sold}{without}"))
     rows += _other_prices(answer)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
@@ -60,6 +63,14 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
     wide = max(len(name) for name, _, _ in rows)
     amounts = max(len(amount) for _, amount, _ in rows)
     return "\n".join(_row(f"  {name.ljust(wide)}  {amount.rjust(amounts)}  ", text, width) for name, amount, text in rows)
+
+
+def _paid_hours(answer: CostAnswer, rental: Rental) -> str:
+    """How long another GPU takes for the same work."""
+    if abs(answer.speed - 1) < _SAME_SPEED or answer.query.rent is None:
+        return ""
+    name = the(answer.query.rent.gpu.name)
+    return f"; {name} is {answer.speed:.2f} times as fast, so the work takes {rental.hours_used:,.0f} h"
 
 
 def _row(head: str, text: str, width: int | None) -> str:
@@ -90,7 +101,7 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
         there = f"; {breaks_even(after)}" if answer.here is not None else ""
         described = f"{price_text(price, query.book.today)}{there}"
         each = " each" if query.gpu_count > 1 else ""
-        rows.append((f"with --{word}", f"{query.book.currency.show(price.usd)}{each}", described))
+        rows.append((f"price, {word}", f"{query.book.currency.show(price.usd)}{each}", f"{described}; use `--{word}`"))
     return rows
 
 

@@ -50,7 +50,8 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
     faster = rented.run.seconds / bought.run.seconds - 1
     pace = f"only {faster:.0%} faster" if faster >= SAME else "slower" if faster <= -SAME else "just as fast"
-    return f"{less}, {which if survey.query.text is None else 'the best one to buy'}, which is {pace}"
+    which = which if survey.query.text is None else f"the best {'single GPU' if bought.gpu_count == 1 else 'set'} to buy"
+    return f"{less}, {which}, which is {pace}"
 
 
 def _why_not_bought(survey: Survey) -> str:

@@ -23,7 +23,7 @@ from gpuwise.advise.candidates import (
     run_on,
     whole,
 )
-from gpuwise.advise.choosing import Selection, UserLimits, adds_up, best_bought, least_memory, shortfall
+from gpuwise.advise.choosing import Selection, UserLimits, best_bought, roomy, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import is_card, usual_box
 from gpuwise.box.types import Cards, CheckLine
@@ -57,7 +57,7 @@ __all__ = [
     "pick_at",
     "price_kind",
     "rate_text",
-    "roomy",
+    "roomy_buys",
     "short_of_memory",
     "spent",
     "time_text",
@@ -115,10 +115,9 @@ def buys(survey: Survey) -> list[Candidate]:
     return [option for option in survey.options if option.kind.startswith("buy")]
 
 
-def roomy(survey: Survey) -> list[Candidate]:
-    """Cards to buy that are no step back in memory from what the user has."""
-    least = least_memory([option for option in survey.options if not shortfall(option, survey.query.limits)])
-    return [option for option in buys(survey) if adds_up(option) or option.gpu.memory_bytes >= least]
+def roomy_buys(survey: Survey) -> list[Candidate]:
+    """Cards to buy within the limits that are no step back in memory from what the user has."""
+    return roomy([option for option in survey.options if not shortfall(option, survey.query.limits)])
 
 
 def alike(option: Candidate, best: Candidate | None) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuwise.advise.candidates import Candidate
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.survey import Survey
 from gpuwise.questions.which.text_paces import TextPace
 
-__all__ = ["more_for_text", "nothing_fits", "shares"]
+__all__ = ["engine_of", "more_for_text", "nothing_fits", "shares"]
 
 
 def shares(option: Candidate) -> str:
@@ -17,6 +19,13 @@ def shares(option: Candidate) -> str:
     tensor = isinstance(main, TextPace) and main.split == "tensor"
     work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
     return f"each GPU holds a part of the model, so the memory adds up, {work}"
+
+
+def engine_of(option: Candidate, shown: Sequence[Candidate]) -> list[str]:
+    """The engine, where the options shown do not all run in the same one."""
+    used = {one.run.paces[0].engine for one in shown if isinstance(one.run.paces[0], TextPace)}
+    main = option.run.paces[0]
+    return [f"runs in {main.engine}"] if isinstance(main, TextPace) and len(used) > 1 else []
 
 
 def more_for_text(added: str, gain: float, is_faster: bool, trouble: str) -> str:

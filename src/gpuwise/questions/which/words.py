@@ -27,11 +27,11 @@ from gpuwise.questions.which.survey import (
     pick_at,
     price_kind,
     rate_text,
-    roomy,
+    roomy_buys,
     spent,
 )
 from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import shares
+from gpuwise.questions.which.text_words import engine_of, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
@@ -50,9 +50,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey, None)}{describe_spared(survey, spared) if spared else ''}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
-    beside = "" if said else _rent_instead(survey, chosen.kept)
+    beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     return f"{taken}{_machines(survey, chosen.best)}{beside}{describe_spared(survey, spared) if spared else ''}"
 
@@ -68,11 +68,8 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
         return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
-    price = (
-        "price unknown"
-        if best.upfront_usd is None
-        else f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}"
-    )
+    known = best.upfront_usd is not None
+    price = f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}" if known else "price unknown"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
@@ -140,7 +137,7 @@ def _several(option: Candidate) -> str:
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
     best, limits = chosen.best, survey.query.limits
-    bought = [one for one in roomy(survey) if not shortfall(one, limits) and alike(one, best)]
+    bought = [one for one in roomy_buys(survey) if not shortfall(one, limits) and alike(one, best)]
     fastest = min(bought, key=lambda one: one.run.seconds)
     if limits.budget_usd is None:
         if best is None or best.upfront_usd is None:
@@ -150,7 +147,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
-        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy(survey))
+        several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
         most = survey.money(limits.budget_usd)
         held = [
             one for one in survey.refused if not shortfall(one, limits) and one.run.seconds < fastest.run.seconds / (1 + SAME)
@@ -181,14 +178,15 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
 def _sold(survey: Survey, best: Candidate) -> str:
     """The group in which its cost per run is the lowest. Several cards may cost less per run, but need code that uses them all,
     or another machine."""
-    able = [one for one in (*roomy(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
+    able = [one for one in (*roomy_buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
     return f"{'single ' if cheaper else ''}cards for sale{_as_roomy(survey)}{timely}"
 
 
 def _as_roomy(survey: Survey) -> str:
-    return " with as much memory" if len(roomy(survey)) < len(buys(survey)) else ""
+    able = [one for one in buys(survey) if not shortfall(one, survey.query.limits)]
+    return " with as much memory" if len(roomy_buys(survey)) < len(able) else ""
 
 
 def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -255,17 +253,17 @@ def _machines(survey: Survey, best: Candidate) -> str:
     watts = count * (server.watts + best.gpu_count * (best.gpu.tdp_watts or 0.0))
     power = f"{watts / 1000:,.0f} kW, and {COOLING * watts / 1000:,.0f} kW more for cooling"
     return (
-        f" The budget covers {count} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
+        f" The budget covers {count:,} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
     )
 
 
-def _rent_instead(survey: Survey, kept: Candidate | None) -> str:
+def _rent_instead(survey: Survey) -> str:
     """What the budget would rent instead: of the GPUs that fit, and are clearly faster than what the user has, the one with the
     lowest cost per run."""
     budget, terms = survey.query.limits.budget_usd, survey.query.terms
+    owned = min((one.run.seconds for one in survey.options if one.kind == "keep" and one.run.fits), default=inf)
     rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
-    if kept is not None and kept.run.fits:
-        rents = [one for one in rents if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds]
+    rents = [one for one in rents if owned >= WORTH_A_CHANGE * one.run.seconds]
     best = min(rents, key=lambda one: one.usd_per_run or inf, default=None)
     if budget is None or best is None or best.rent is None:
         return ""
@@ -300,6 +298,9 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
+    found += engine_of(option, chosen.shown) if survey.query.text else []
+    if in_server(option.gpu) and option.kind.startswith("buy"):
+        found.append(f"this needs {server_for(option.gpu).title}, which is included; `gpuwise build` checks only desktops")
     if whole(option.gpu) and not survey.query.wanted.laptop:
         found.append("this is a complete computer, so no separate machine is included")
     if option.gpu_count > 1:

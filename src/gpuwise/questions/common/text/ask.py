@@ -22,7 +22,7 @@ from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, 
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.store import zoo
 
-__all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "text_query"]
+__all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "preferred_engines", "text_query"]
 
 _PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
@@ -233,8 +233,7 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
     """The engine asked for, or the most usual one that runs these weights on all of these GPUs."""
     if text:
         return find_engine(text)
-    order = ("llama.cpp", *_PREFERRED) if weights in _GGUF else _PREFERRED
-    able = [name for name in order if all(refusal(engines()[name], gpu, weights) is None for gpu in gpus)]
+    able = [name for name in preferred_engines(weights) if all(refusal(engines()[name], gpu, weights) is None for gpu in gpus)]
     if not able:
         raise BadValue(
             f"no engine supports {weights} weights on {' and '.join(the(gpu.name) for gpu in gpus)}",
@@ -244,6 +243,11 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
     engine = engines()[able[0]]
     said.append(assumed("engine", engine.title, f"the usual choice for these weights; change it with `--engine {able[-1]}`"))
     return engine
+
+
+def preferred_engines(weights: str) -> tuple[str, ...]:
+    """Engines in the order in which people choose them for weights of this format."""
+    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _GGUF else _PREFERRED
 
 
 def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:
