@@ -74,9 +74,10 @@ def test_a_card_without_matrix_cores_has_no_16_bit(everything: ChartsAnswer) -> 
 
 
 def test_an_old_launch_price_is_no_price_of_today_and_the_users_price_is(everything: ChartsAnswer) -> None:
-    assert not row(everything, "GTX 1080 Ti").today
-    mine = asked(gpu=["GTX 1080 Ti", "RTX 3090"], price=["GTX 1080 Ti=100"], work="cnn")
-    own = row(mine, "GTX 1080 Ti")
+    assert not row(everything, "GTX 980 Ti").today
+    assert row(everything, "GTX 1080 Ti").today  # it has a used price
+    mine = asked(gpu=["GTX 980 Ti", "RTX 3090"], price=["GTX 980 Ti=100", "RTX 3090=700"], work="cnn")
+    own = row(mine, "GTX 980 Ti")
     assert own.today
     speed = mine.speed(own, "cnn")
     assert speed is not None

@@ -14,13 +14,13 @@ from gpuwise.advise.choosing import (
     WORTH_A_CHANGE,
     WORTH_SEVERAL,
     UserLimits,
-    least_memory,
     pareto,
+    roomy,
     select,
     shortfall,
 )
 from gpuwise.advise.jobs import Job, JobPace
-from gpuwise.core.units import GIB
+from gpuwise.hardware.catalog import load_catalog
 from making_candidates import TERMS, buy, hire, price_of, run
 
 NEARLY = 0.93  # an option this near to the fastest may be taken for its price
@@ -153,7 +153,7 @@ def test_each_of_several_cards_has_the_memory_of_the_single_one_or_24_gb(of_one:
 @pytest.mark.parametrize(("has", "sold", "taken"), [(24, 12, "keep"), (24, 24, "buy new"), (48, 24, "buy new"), (48, 16, "keep")])
 def test_a_card_with_less_memory_than_the_one_at_hand_is_a_step_back(has: float, sold: float, taken: str) -> None:
     mine, fast = kept(run(300.0, name="mine", gib=has), TERMS), buy(100.0, 500.0, gib=sold)
-    assert least_memory([mine, fast]) == min(has, 24) * GIB
+    assert roomy([mine, fast]) == ([fast] if taken == "buy new" else [])
     best = select([mine, fast], UserLimits(budget_usd=500)).best
     assert best is not None
     assert best.kind == taken
@@ -161,8 +161,10 @@ def test_a_card_with_less_memory_than_the_one_at_hand_is_a_step_back(has: float,
 
 def test_without_a_card_at_hand_any_memory_will_do() -> None:
     small = buy(100.0, 500.0, gib=4)
-    assert least_memory([small]) == 0
+    assert roomy([small]) == [small]
     assert select([small], UserLimits(budget_usd=500)).best is small
+    cpu = kept(replace(run(3000.0), gpu=load_catalog().find("Ryzen 7 5800X").gpu), TERMS)  # its memory is that of the machine
+    assert roomy([cpu, small]) == [small]
 
 
 def test_one_more_of_the_card_at_hand_costs_one_card_and_works_with_both() -> None:
