@@ -111,10 +111,11 @@ def faults(answer: WhichAnswer) -> list[str]:
             found.append(f"renting {quick[0].name} is as fast and cheaper, and is not mentioned")
     if best.kind == "rent":
         found += [f"{one.key} is better to rent" for one in rents if is_better(one, best)]
+        least = max((min(one.gpu.memory_bytes, 24 * 2**30) for one in able if one.kind == "keep"), default=0)
         found += [
-            f"{one.key} is as fast and costs less per run"
+            f"{one.key} is as fast, costs less per run and has as much memory as the user's own"
             for one in bought
-            if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine
+            if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine and one.gpu.memory_bytes >= least
         ]
     if best.kind == "keep":
         clearly = [one for one in bought if best.run.seconds >= 1.3 * one.run.seconds and one.gpu_count == 1]
