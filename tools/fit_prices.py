@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.estimates import LAPTOP_BYTES_PER_S, LaptopModel, describe, is_gaming_laptop
+from gpuwise.money.estimates import LAPTOP_UNITS, LaptopModel, describe, is_gaming_laptop
 from gpuwise.money.tables import market
 from gpuwise.money.types import Price
 
@@ -113,8 +113,8 @@ def left_out(every: Sequence[Row], fitted_to: date) -> list[tuple[Row, float]]:
 
 
 def fit_laptops(prices: Sequence[tuple[Gpu, Price]]) -> LaptopModel:
-    """A line through the logarithms of price and bandwidth; the range is that of the prices around it, each GPU left out once."""
-    speed = np.log([gpu.memory_bytes_per_s / LAPTOP_BYTES_PER_S for gpu, _ in prices])
+    """A line through the logarithms of price and multiprocessors, with the range of prices around it: each GPU left out once."""
+    speed = np.log([gpu.sm_count / LAPTOP_UNITS for gpu, _ in prices])
     usd = np.log([price.usd for _, price in prices])
     names = np.array([gpu.name for gpu, _ in prices])
     missed: list[float] = []
@@ -157,7 +157,7 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
         "value in `which` and `cost`, which also deduct 10% for the cost of selling. In the collected prices, the market as a "
         f"whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price, and neither "
         "estimates nor resale values assume that prices will continue to rise.",
-        "A gaming laptop has no launch price, so its price is estimated from the memory bandwidth of its GPU, based on "
+        "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
         f"{laptops.rows} published prices of laptops. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",
     )
     return HEAD + "\n".join(lines) + "\n\n" + "\n\n".join(textwrap.fill(part, WIDTH) for part in said) + "\n"

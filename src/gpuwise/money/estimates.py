@@ -2,7 +2,7 @@
 
 price / launch price = exp(kind + loss x age + memory + time + vendor + segment + what this card's own prices differ by)
 
-A gaming laptop has no launch price, so its price follows the memory bandwidth of its GPU.
+A gaming laptop has no launch price, so its price follows the number of multiprocessors of its GPU.
 
 `tools/fit_prices.py` fits the constants on the dated prices of `market.csv` and tests them on cards that were left out; the range
 holds eight of ten of those.
@@ -23,7 +23,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.types import Price
 
 __all__ = [
-    "LAPTOP_BYTES_PER_S",
+    "LAPTOP_UNITS",
     "LaptopModel",
     "PriceModel",
     "describe",
@@ -37,12 +37,12 @@ __all__ = [
 
 _OLDEST = date(2016, 5, 1)  # Pascal: older cards are hardly traded, and current software does not run on them
 _SELLING = 0.10  # of the price goes to the market place and the parcel, assumed
-LAPTOP_BYTES_PER_S = 400e9  # a middling laptop GPU: the point at which the laptop's price is stated
+LAPTOP_UNITS = 36  # multiprocessors of a middling laptop GPU: the point at which the laptop's price is stated
 _MOST = 1.0  # of its price: nobody should count on a profit
 
 
 class LaptopModel(msgspec.Struct, frozen=True):
-    """The price of a laptop by the memory bandwidth of its GPU: usd at 400 GB/s, and the power of the bandwidth."""
+    """The price of a laptop by the multiprocessors of its GPU: usd at 36 of them, and the power of their number."""
 
     rows: int
     usd: float
@@ -131,7 +131,7 @@ def is_gaming_laptop(gpu: Gpu) -> bool:
 
 def laptop_usd(model: LaptopModel, gpu: Gpu) -> float:
     """The middle price of a laptop with this GPU."""
-    return float(model.usd * (gpu.memory_bytes_per_s / LAPTOP_BYTES_PER_S) ** model.power)
+    return float(model.usd * (gpu.sm_count / LAPTOP_UNITS) ** model.power)
 
 
 def _laptop(gpu: Gpu, model: PriceModel) -> Price:
@@ -143,7 +143,7 @@ def _laptop(gpu: Gpu, model: PriceModel) -> Price:
         low_usd=_rounded(usd * laptops.low),
         high_usd=_rounded(usd * laptops.high),
         dated=model.fitted_to,
-        source=f"estimated from the memory bandwidth of the GPU with {laptops.rows} prices of laptops",
+        source=f"estimated from the size of the GPU with {laptops.rows} prices of laptops",
         basis=Basis.FITTED,
         estimated=True,
         note="a whole laptop",

@@ -19,6 +19,7 @@ from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
 from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
+from gpuwise.questions.cost.words import verdict
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
     rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
-    return CostAnswer(
+    found = CostAnswer(
         query=query,
         ownership=owned,
         rentals=rentals,
@@ -60,6 +61,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
     )
+    return replace(found, verdict=verdict(found))
 
 
 def _own_at(query: CostQuery, utilization: float) -> Ownership | None:

@@ -65,6 +65,7 @@ class CostAnswer(Shown):
     warnings: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
+    verdict: str = ""
 
     @property
     def here(self) -> BreakEven | None:
@@ -86,6 +87,7 @@ class CostAnswer(Shown):
         """Values in SI units and dollars, with the unit in every key."""
         query = self.query
         return {
+            "verdict": self.verdict,
             "gpu": query.gpu.name,
             "gpu_count": query.gpu_count,
             "utilization_fraction": query.utilization,

@@ -46,10 +46,7 @@ function said(answer) {
   const { own, rent } = answer;
   if (!own) return `No price is known for ${f.the(answer.gpu)}. Enter one above.`;
   if (!rent.length) return `Owning ${f.the(answer.gpu)} costs ${f.usd(own.total_usd)} over ${answer.years} years. No cloud provider in the price tables offers it.`;
-  const cheaper = own.total_usd < rent[0].total_usd ? "Owning" : "Renting";
-  const [less, more] = [own.total_usd, rent[0].total_usd].sort((one, other) => one - other);
-  const paid = here(answer)?.days;
-  return `${cheaper} is cheaper over ${answer.years} years if used ${f.percent(answer.utilization_fraction)} of the time: ${f.usd(less)} compared with ${f.usd(more)}. ` + (paid == null ? "Owning never breaks even at this utilisation." : `Owning breaks even after ${f.days(paid)}.`);
+  return `${answer.verdict} This assumes use ${f.percent(answer.utilization_fraction)} of the time.`;
 }
 
 // Paid at first, over what owning saves a day at this use.
