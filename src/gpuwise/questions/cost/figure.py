@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.core.errors import BadValue
 from gpuwise.money.costs import Ownership, break_even_days
 from gpuwise.questions.cost.types import CostAnswer
-from gpuwise.questions.cost.words import days, share, verdict
+from gpuwise.questions.cost.words import days, share
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series
 
 __all__ = ["cost_figure"]
@@ -31,7 +31,7 @@ def cost_figure(answer: CostAnswer) -> Figure:
     use = f"{share(query.utilization)} of the time, {owned.watts:,.0f} W, {query.region.name}"
     return Figure(
         title=f"{count}{query.gpu.name}: own or rent?",
-        subtitle=f"{verdict(answer)} In use {use}.",
+        subtitle=f"{answer.verdict} In use {use}.",
         panels=(_paid(answer, owned), _crossings(answer, owned)),
         legend=tuple(legend),
         footer=f"gpuwise cost. Includes electricity. The lines do not include resale. Purchase price from {_price(answer)}; "

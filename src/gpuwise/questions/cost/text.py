@@ -8,7 +8,7 @@ from gpuwise.money.costs import WEEK_HOURS, Ownership, Rental
 from gpuwise.money.prices import kind_text, price_text
 from gpuwise.questions.cost.token_text import token_rows
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import breaks_even, days, is_tie, share, verdict, years
+from gpuwise.questions.cost.words import breaks_even, days, is_tie, share, years
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -24,7 +24,7 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
     use = f"used {share(query.utilization)} of the time ({query.utilization * WEEK_HOURS:.3g} h per week)"
     head = f"{bold(count + query.gpu.name, colour=colour)}  {use} for {years(query.years)}"
-    blocks = [head, wrapped(f"  {verdict(answer)}", width, "  "), _parts(answer, width, verbose)]
+    blocks = [head, wrapped(f"  {answer.verdict}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
         blocks.append(_table(answer, width or WIDTH, colour))
     if verbose:
