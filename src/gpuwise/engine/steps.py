@@ -143,7 +143,7 @@ def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence
     blocks = blocks_of(workload)
     handed = [_between_blocks(workload, blocks[-1], size) for size in micro]
     times = _SUMS_A_BLOCK * len(blocks)
-    return np.array([[times * all_reduce_s(size, gpu, run.gpu_count) for gpu in gpus] for size in handed])
+    return np.array([[times * all_reduce_s(size, gpu, run.gpu_count, run.gpu_link) for gpu in gpus] for size in handed])
 
 
 def _between_blocks(workload: Workload, block: str, micro: int) -> float:
