@@ -6,13 +6,13 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
-from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.case import Case, MattersCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.scale.cluster.shape import takes_bridge, usual_cluster, usual_wires
 from gpuwise.scale.plans.rules import Limits
 from gpuwise.scale.plans.scaling import best_of
 
-__all__ = ["egpu", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
+__all__ = ["egpu", "format_gain", "format_loss", "format_losses", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
 _JOINED_BY_A_BRIDGE = 2
 _GUIDE = (
@@ -33,8 +33,8 @@ def pcie_lanes(case: MattersCase) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU is {_format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {case.count} GPUs in one job are "
-            f"{_format_losses(shared[8], 'at x8', shared[4], 'at x4')}."
+            f"One GPU is {format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {case.count} GPUs in one job are "
+            f"{format_losses(shared[8], 'at x8', shared[4], 'at x4')}."
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
@@ -54,8 +54,8 @@ def pcie_gen(case: MattersCase) -> Matter:
         together=100 * shared,
         gpu_count=case.count,
         answer=(
-            f"In a PCIe {older}.0 x16 slot, one GPU is {_format_loss(lost)}; "
-            f"{case.count} GPUs in one job are {_format_loss(shared)}."
+            f"In a PCIe {older}.0 x16 slot, one GPU is {format_loss(lost)}; "
+            f"{case.count} GPUs in one job are {format_loss(shared)}."
         ),
         how=_describe_copies(case),
         source="computed; the same guide says that PCIe 4 gains 1 to 7% on four GPUs, and that PCIe 2 costs 0 to 5% on one GPU "
@@ -96,14 +96,14 @@ def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     """The gain from NVLink with data parallelism, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
     job = f"{case.count}x {case.gpu.name} in one data-parallel job"
-    lines = [f"{job} are {_format_gain(gain)} with NVLink than over {slot} each."]
+    lines = [f"{job} are {format_gain(gain)} with NVLink than over {slot} each."]
     if work < 1:
         lines.append(f"Over {slot}, they are slower than one GPU, at {work:.0%} of its speed.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
     if without and with_it:
         lines.append(
             f"With the best split that `gpuwise plan` finds for each link, they are "
-            f"{_format_gain(without / with_it - 1)} with NVLink."
+            f"{format_gain(without / with_it - 1)} with NVLink."
         )
     return " ".join(lines)
 
@@ -122,7 +122,7 @@ def _best_s(case: MattersCase, link: str) -> float | None:
     return found.step_s if found else None
 
 
-def sli(case: MattersCase) -> Matter:
+def sli(case: Case) -> Matter:
     """A technique for games."""
     return Matter(
         topic="sli",
@@ -139,7 +139,7 @@ def sli(case: MattersCase) -> Matter:
 def egpu(case: MattersCase) -> Matter:
     """A desktop card in an enclosure beside a laptop."""
     lost = {name: 1 - case.seconds(pcie=_slot(case)) / case.seconds(pcie=name) for name in ("Thunderbolt 3", "Thunderbolt 5")}
-    losses = _format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
+    losses = format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
     return Matter(
         topic="egpu",
         question="How much speed does an external GPU lose?",
@@ -178,14 +178,17 @@ def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:
     return 1 - full / case.seconds(count=case.count, gpu_link=_slot(case, generation, min(lanes, _own_lanes(case))))
 
 
-def _format_loss(share: float) -> str:
+def format_loss(share: float) -> str:
+    """A loss of speed in words."""
     return "no slower" if abs(share) < 0.0005 else f"{100 * share:.1f}% slower"
 
 
-def _format_losses(one: float, where: str, other: float, there: str) -> str:
-    first, second = _format_loss(one), _format_loss(other)
+def format_losses(one: float, where: str, other: float, there: str) -> str:
+    """Two losses of speed in words, given once where they are equal."""
+    first, second = format_loss(one), format_loss(other)
     return f"{first} {where} or {there}" if first == second else f"{first} {where} and {second} {there}"
 
 
-def _format_gain(share: float) -> str:
+def format_gain(share: float) -> str:
+    """A gain in speed in words."""
     return "no faster" if abs(share) < 0.0005 else f"{100 * share:.1f}% faster"
