@@ -147,7 +147,63 @@ def test_supplies_are_read_however_they_are_written(text: str, watts: float, lab
 def test_a_typed_board_and_typed_lanes() -> None:
     box = ask(BuildOptions(gpu=["2x GTX 1080"], board="slots=7,x16=4,spacing=2,case=8,switch=yes", lanes="28")).box
     assert (box.board.slots, box.board.x16, box.board.spacing, box.case_slots, box.board.switch) == (7, 4, 2, 8, True)
-    assert box.platform.slot_lanes == 28
+    assert (box.platform.slot_lanes, box.platform.storage_lanes) == (16, 12)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "slot_lanes", "cpu_watts"),
+    [("16", 16, 105), ("20", 16, 105), ("24", 16, 105), ("28", 16, 105), ("44", 44, 140), ("64", 64, 280), ("128", 128, 225)],
+)
+def test_a_number_of_lanes_is_that_of_a_desktop_a_workstation_or_a_server(lanes: str, slot_lanes: int, cpu_watts: float) -> None:
+    for cards in ("RTX 3090", "3x RTX 3090"):
+        box = ask(BuildOptions(gpu=[cards], lanes=lanes)).box
+        assert (box.platform.slot_lanes, box.cpu_watts) == (slot_lanes, cpu_watts)
+        assert (box.board.name == "ATX") == (slot_lanes <= 16 or cards == "RTX 3090")
+
+
+def test_three_cards_in_a_desktop_do_not_fail_at_the_outlet() -> None:
+    found = lines(gpu=["3x RTX 3090"], lanes="24")
+    assert found["outlet"].verdict == "tight"
+    assert found["lanes"].text.startswith("a CPU with 24 lanes runs the cards at x8/x4/x4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--gpu", "3x RTX 3090", "--lanes", "24"], "runs the cards at x8/x4/x4"),
+        (["--gpu", "2x RTX 4090", "--region", "US"], "draws 1,224 W at the wall"),
+        (["--gpu", "2x RTX 4090", "--outlet", "120V 15A"], "draws 1,224 W at the wall"),
+        (["--gpu", "4x RTX 3090", "--ram", "64GB"], "you have 64 GiB of RAM"),
+    ],
+)
+def test_what_an_option_is_about_is_shown_in_full(arguments: list[str], shown: str) -> None:
+    _, printed = run(*arguments)
+    assert shown in " ".join(printed.split())
+    assert printed.count("\n") <= 25
+
+
+def test_many_options_still_give_a_short_answer() -> None:
+    options = "--psu 1600 --region DE --lanes 24 --ram 64GB --board atx --room 20 --cooler open"
+    _, printed = run("--gpu", "4x RTX 3090", *options.split())
+    assert len(printed.rstrip().splitlines()) <= 25
+    assert "a CPU with 24 lanes runs" in printed
+    assert "W at the wall" in printed
+
+
+def test_the_images_that_cores_load_depend_on_how_many_processes_collect_them() -> None:
+    one, two = (lines(gpu=[cards])["loader"] for cards in ("RTX 4090", "2x RTX 4090"))
+    assert "into one training process" in one.text
+    assert "into 2 training processes" in two.text
+    assert two.value > one.value  # type: ignore[operator]
+
+
+def test_what_geforce_cards_lose_is_told_of_geforce_cards_alone() -> None:
+    game = lines(gpu=["4x RTX 3090"], psu="1600")["psu"].remedy
+    work = lines(gpu=["4x RTX A6000"], psu="1200")["psu"].remedy
+    assert "GeForce cards lost up to 12% more" in game
+    assert "costs" in work
+    assert "GeForce" not in game.replace("GeForce cards lost", "")
+    assert "GeForce" not in work
 
 
 def test_mixed_cards() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import gpuwise
@@ -43,3 +46,10 @@ def test_text_reads_it_too() -> None:
 def test_numbers_that_disagree_are_refused(gpu: tuple[str, ...], gpus: int, said: str, weights: str) -> None:
     with pytest.raises(BadValue, match=said):
         gpuwise.predict("llama-3-8b", gpu=gpu, gpus=gpus, weights=weights)
+
+
+@pytest.mark.parametrize("asked", [gpuwise.predict, gpuwise.fit])
+def test_a_name_of_two_gpus_tells_the_other_one(asked: Callable[..., Any]) -> None:
+    (found,) = [note for note in asked("resnet50", gpu=("A100 40GB",)).results[0].assumptions if note.code == "gpu_name"]
+    assert found.value == "A100 SXM 40GB"
+    assert "A100 PCIe 40GB" in found.effect

@@ -99,3 +99,14 @@ def test_a_card_is_mixed_with_another_kind(gpu: str) -> None:
     found = asked("mixed-cards", gpu)
     assert f"{gpu} beside it" not in found.unit
     assert found.value < 2
+
+
+def test_an_external_gpu_is_promised_no_more_than_measurements_show() -> None:
+    found = gpuwise.matters("egpu", gpu="RTX 3090").topics[0]
+    assert (found.low, found.high) == (0.0, 15.0)
+    assert "are 0 to 15%, and up to 25% for small ones, so expect to lose more" in found.answer
+    assert "0 to 15% measured" in found.unit
+    assert len(render(gpuwise.matters("egpu")).splitlines()[0]) <= 100
+    starved = gpuwise.matters("egpu", gpu="H100", model="alexnet").topics[0]
+    assert starved.high == starved.value > 15
+    assert "measured" not in starved.unit

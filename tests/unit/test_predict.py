@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import gpuwise
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.predict.text import render
 from gpuwise.surfaces.cli.app import app
 
 
@@ -235,6 +236,37 @@ def test_a_copy_shorter_than_the_gpus_work_is_not_what_limits_the_step() -> None
     (felt,) = results("H100 SXM 80GB", batch="128", pcie="PCIe 3.0 x1")
     assert felt.lanes_s["copy"] > felt.lanes_s["gpu"]
     assert felt.bound == "copy"
+
+
+@pytest.mark.parametrize(("gpu", "gpus"), [("RTX 2080 Ti", 2), ("RTX 2080 Ti", 1), ("RTX 3090", 2), ("RTX 4090", 4)])
+def test_what_limits_a_step_is_its_largest_share(gpu: str, gpus: int) -> None:
+    (found,) = results(gpu, model="bert-base", mode="train", gpus=gpus)
+    assert found.bound == max(found.bound_fractions, key=lambda name: found.bound_fractions[name])
+    assert found.bound_fractions["input"] == 0
+
+
+def test_a_loader_that_hides_behind_the_gpu_is_held_against_all_of_its_work() -> None:
+    answer = gpuwise.predict(
+        "resnet50", gpu="RTX 3090", batch="128", precision="amp", image_decode=True, workers=3, cpu="fast desktop"
+    )
+    shares = answer.results[0].bound_fractions
+    assert max(shares, key=lambda name: shares[name]) == "input"
+    assert f"more than by the data loader ({shares['input']:.0%})" in render(answer)
+
+
+def test_a_slow_loader_is_not_helped_by_a_larger_batch() -> None:
+    printed = " ".join(render(gpuwise.predict("resnet50", gpu=("RTX 3090", "RTX 4090"), loader_samples_per_s=100.0)).split())
+    assert "the data loader cannot deliver batches any faster" in printed
+    assert "A faster data loader" in printed
+    assert "--compile" not in printed
+    small = " ".join(render(gpuwise.predict("mnist_mlp", gpu=("RTX 3090", "RTX 4090"), batch="8")).split())
+    assert "A larger batch or `--compile` would show the difference." in small
+
+
+def test_two_cards_that_mostly_exchange_gradients_are_limited_by_communication() -> None:
+    (found,) = results("RTX 2080 Ti", model="bert-base", mode="train", gpus=2)
+    assert found.bound == "communication"
+    assert found.bound_fractions["communication"] < 0.5
 
 
 def test_only_images_are_decoded() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -27,9 +28,11 @@ __all__ = [
     "find_platform",
     "form_lines",
     "is_card",
+    "is_desktop",
     "load_shares",
     "outlet_of",
     "outlets",
+    "platform_with_lanes",
     "platforms",
     "plugs",
     "psu_sizes",
@@ -42,6 +45,9 @@ __all__ = [
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
 _REGION = "United States"  # the default of the prices too
 _FEW = 2  # cards that a desktop board takes
+_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those of them that boards lead to slots
+_BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to so many lanes that are no desktop CPUs
+_MOST_LANES = "EPYC 7003"
 
 
 @cache
@@ -117,6 +123,23 @@ def rest_watts() -> float:
 def find_platform(name: str) -> Platform:
     """The platform of this name or alias."""
     return _find(name, platforms(), "platform")
+
+
+def platform_with_lanes(count: int) -> Platform:
+    """A platform whose CPU has this many lanes: a desktop's lead at most 16 to slots, those of larger CPUs all do.
+
+    >>> [(platform_with_lanes(count).example, platform_with_lanes(count).slot_lanes) for count in (24, 64)]
+    [('Ryzen 7 5800X', 16), ('Threadripper 3970X', 64)]
+    """
+    small = count <= _DESKTOP_LANES
+    usual = find_platform("desktop" if small else next((name for most, name in _BY_LANES if count <= most), _MOST_LANES))
+    slots = min(count, _DESKTOP_SLOT_LANES) if small else count
+    return replace(usual, name=f"a CPU with {count} lanes", aliases=(), slot_lanes=slots, storage_lanes=count - slots)
+
+
+def is_desktop(platform: Platform) -> bool:
+    """Whether boards for this platform have the slots of a desktop."""
+    return platform.slot_lanes <= _DESKTOP_SLOT_LANES
 
 
 def find_board(name: str) -> Board:

@@ -57,10 +57,17 @@ class Drawings:
 
     def memory(self, place: int) -> Memory:
         """With all models in memory: the part that needs most, and the weights of the others."""
-        parts = [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
+        parts = self._parts(place)
         weights = sum(part.weight_bytes for part in parts)
         most = max(parts, key=lambda part: part.total_bytes - part.weight_bytes)
         return _with_weights(most, weights)
+
+    def largest_part_bytes(self, place: int) -> float:
+        """What the model that needs most holds by itself, with the others out of memory."""
+        return max(part.total_bytes for part in self._parts(place))
+
+    def _parts(self, place: int) -> list[Memory]:
+        return [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
 
 
 def _with_weights(memory: Memory, weights: float) -> Memory:

@@ -44,6 +44,8 @@ __all__ = ["Steps", "correction_by", "link_bytes_per_s", "main_bound", "power_cu
 _USUAL_LINK = "PCIe 3.0 x16"
 _STAGE_3 = 1.5  # weights are gathered twice and gradients scattered once: three passes for the two of an all-reduce
 _SUMS_A_BLOCK = 2  # of split matrices: after attention and after the MLP
+_HIDDEN = ("input", "copy")  # what runs while the GPU works
+_HIDDEN_IN_RANGES = (*_HIDDEN, "communication")  # ranges were fitted with these
 Passes = Sequence[tuple[StepTimes, int]]
 
 
@@ -143,7 +145,7 @@ def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence
     blocks = blocks_of(workload)
     handed = [_between_blocks(workload, blocks[-1], size) for size in micro]
     times = _SUMS_A_BLOCK * len(blocks)
-    return np.array([[times * all_reduce_s(size, gpu, run.gpu_count) for gpu in gpus] for size in handed])
+    return np.array([[times * all_reduce_s(size, gpu, run.gpu_count, run.gpu_link) for gpu in gpus] for size in handed])
 
 
 def _between_blocks(workload: Workload, block: str, micro: int) -> float:
@@ -206,7 +208,9 @@ class Steps:
     def widths(self) -> Widths:
         """Measured over predicted, the low and the high end, and the rows of evidence behind them."""
         covered = coverage(self.workload).bytes_fraction
-        return widths_of(self.run, self.gpus, self.last, self.bound, self.is_own, covered)
+        return widths_of(
+            self.run, self.gpus, self.last, main_bound(self.bound_fractions, _HIDDEN_IN_RANGES), self.is_own, covered
+        )
 
     @cached_property
     def low_s(self) -> Array:
@@ -316,14 +320,11 @@ def _sizes(workload: Workload, batches: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def main_bound(fractions: Mapping[str, Array]) -> Array:
-    """What holds a step up most, as a place in `BOUNDS`. The GPU's work is told as two parts, so what it waits for must outweigh
-    both together."""
+def main_bound(fractions: Mapping[str, Array], hidden: Sequence[str] = _HIDDEN) -> Array:
+    """What takes the largest share of a step, as a place in `BOUNDS`. The GPU's work is told as two parts, so what is `hidden`
+    behind it must outweigh both together."""
     busy = fractions["compute"] + fractions["memory"]
-    parts = [
-        fractions[name] if name in ("compute", "memory", "launch") else np.where(fractions[name] > busy, fractions[name], -1.0)
-        for name in BOUNDS
-    ]
+    parts = [np.where(fractions[name] > busy, fractions[name], -1.0) if name in hidden else fractions[name] for name in BOUNDS]
     found: Array = np.argmax(np.stack(np.broadcast_arrays(*parts)), axis=0)
     return found
 

@@ -20,10 +20,25 @@ from gpuwise.questions.face import face
 
 __all__ = ["BuildAnswer", "answer", "build"]
 
+_CHECKED_BY = {  # options, and the checks that they are about; what matters most comes first
+    "lanes": "lanes",
+    "outlet": "outlet",
+    "region": "outlet",
+    "psu": "psu",
+    "ram": "ram",
+    "room": "heat",
+    "cooler": "cooling",
+    "board": "slots",
+    "case_slots": "slots",
+    "chipset_link": "lanes",
+    "riser": "lanes",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildAnswer(Shown):
-    """All checks, the worst verdict among them, and the speed lost at lower power limits."""
+    """All checks, the worst verdict among them, and the speed lost at lower power limits. `given` are the checks that the user
+    gave an option for, which the output always shows."""
 
     TEXT: ClassVar[str] = "questions.build.text.render"
     FIGURE: ClassVar[str] = "questions.build.figure.power_figure"
@@ -36,6 +51,7 @@ class BuildAnswer(Shown):
     power_limit_watts: float | None
     assumptions: tuple[Assumption, ...]
     data_date: date
+    given: tuple[str, ...] = ()
 
     @property
     def says_no(self) -> bool:
@@ -70,7 +86,13 @@ def answer(options: BuildOptions, progress: Callable[[str], None] = lambda text:
         power_limit_watts=query.box.power_limit_watts,
         assumptions=(*query.assumptions, *_speed_notes()) if found.real else _names_only(query.assumptions),
         data_date=tables.data_date(),
+        given=_given(options),
     )
+
+
+def _given(options: BuildOptions) -> tuple[str, ...]:
+    """The checks that the user gave an option for."""
+    return tuple(dict.fromkeys(check for option, check in _CHECKED_BY.items() if getattr(options, option) not in ("", None)))
 
 
 def _names_only(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:

@@ -8,11 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.box.checks import usual_ram_bytes
-from gpuwise.box.parts import box_sources, efficiencies, find_board, find_outlet, find_platform, psu_standards, usual_box
+from gpuwise.box.parts import (
+    box_sources,
+    efficiencies,
+    find_board,
+    find_outlet,
+    find_platform,
+    is_desktop,
+    platform_with_lanes,
+    psu_standards,
+    usual_box,
+)
 from gpuwise.box.power import continuous_watts, least_limit, smallest_psu
 from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import a
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
@@ -181,7 +192,8 @@ def _with_platform(box: Box, lanes: str, chipset_link: str, notes: list[Assumpti
     platform = _platform(lanes, box.platform, notes)
     if chipset_link:
         platform = replace(platform, chipset_link=_pcie(chipset_link, "--chipset-link"))
-    return replace(box, platform=platform, cpu_watts=platform.cpu_watts, core_count=platform.core_count)
+    board = find_board("ATX") if is_desktop(platform) else box.board
+    return replace(box, platform=platform, board=board, cpu_watts=platform.cpu_watts, core_count=platform.core_count)
 
 
 def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
@@ -202,9 +214,10 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
             f"--lanes {count} is out of range",
             hint="give a number such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform such as `X299`",
         )
-    notes.append(assumed("lanes", f"PCIe {usual.generation}.0", f"{count} lanes; all other values are those of {usual.name}"))
-    smallest = 4 if count <= 28 else 8
-    return replace(usual, name=f"{count} lanes", slot_lanes=count, storage_lanes=0, smallest_split=smallest)
+    found = platform_with_lanes(count)
+    effect = f"{found.slot_lanes} of the {count} lanes reach slots; all other values are those of {a(found.example)}"
+    notes.append(assumed("lanes", f"PCIe {found.generation}.0", f"{effect}; name yours with `--lanes X299`"))
+    return found
 
 
 def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuwise.box.types import CheckLine
@@ -19,8 +20,8 @@ _SUMMARY = {"pass": "works", "tight": "works, but with little margin", "fail": "
 
 
 def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The verdict and a line for each check; where those are many, only the worst are explained. Everything with
-    `verbose`."""
+    """The verdict and a line for each check; where those are many, only the worst are explained, and those that the user gave an
+    option for. Everything with `verbose`."""
     cards = " + ".join(f"{each.count} x {each.gpu.name}" for each in answer.cards)
     failing = [line.check for line in answer.lines if line.verdict == answer.verdict]
     why = "" if answer.verdict == "pass" else f" ({', '.join(dict.fromkeys(failing))})"
@@ -29,20 +30,38 @@ def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = Fals
     checks = "\n".join(_line(line, width or WIDTH) for line in answer.lines)
     if verbose:
         return "\n\n".join(filter(None, (head, checks, _curve(answer, width or WIDTH, colour)))) + notes
-    brief = f"{head}\n\n{checks}{notes}"
-    return brief if brief.count("\n") < _MOST_LINES else f"{head}\n\n{_only_worst(answer, width or WIDTH)}{notes}"
+    for shown in (checks, *_shorter(answer, width or WIDTH)):
+        brief = f"{head}\n\n{shown}{notes}"
+        if brief.count("\n") < _MOST_LINES:
+            break
+    return brief
 
 
-def _only_worst(answer: BuildAnswer, width: int) -> str:
-    """The checks that decide the verdict, each with its remedy; a remedy that two share is given once. Others are named."""
+def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:
+    """The checks that decide the verdict and those that the user asked about, in fewer words each time, and then fewer of the
+    latter."""
+    lines = {line.check: line for line in answer.lines if line.check in answer.given and line.verdict != answer.verdict}
+    bare = {name: replace(line, remedy="") for name, line in lines.items()}
+    short = {name: replace(line, text=line.text.split("; ")[0]) for name, line in bare.items()}
+    ranked = [name for name in answer.given if name in short]
+    fewer = [{name: short[name] for name in ranked[:count]} for count in range(len(ranked) - 1, -1, -1)]
+    for shown in (lines, bare, short, *fewer):
+        yield _only_worst(answer, width, shown)
+
+
+def _only_worst(answer: BuildAnswer, width: int, given: Mapping[str, CheckLine]) -> str:
+    """The checks that decide the verdict, each with its remedy, and the `given` lines; a remedy that two share is given once.
+    Others are named."""
     lines, before = [], ""
     for line in answer.lines:
         if line.verdict == answer.verdict:
             lines.append(_line(line if line.remedy != before else replace(line, remedy="use the same fix as above"), width))
             before = line.remedy
+        elif line.check in given:
+            lines.append(_line(given[line.check], width))
     for verdict in ("tight", "pass"):
-        named = [line.check for line in answer.lines if line.verdict == verdict != answer.verdict]
-        lines += [f"  {_MARKS[verdict]}  {', '.join(named)}"] if named else []
+        rest = [line for line in answer.lines if line.verdict == verdict != answer.verdict and line.check not in given]
+        lines += [f"  {_MARKS[verdict]}  {', '.join(line.check for line in rest)}"] if rest else []
     return "\n".join(lines)
 
 

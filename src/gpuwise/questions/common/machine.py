@@ -127,6 +127,7 @@ def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
 
 # ---------------------------------------------------------------- the checks, with what their remedies cost
 
+_GEFORCE_LOSS = " (GeForce cards lost up to 12% more)"  # in measurements
 _NOTICED, _MUCH = 0.005, 0.1  # of a step
 _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
@@ -151,7 +152,8 @@ def check_machine(cards: Sequence[Cards], box: Box) -> CheckedMachine:
     limits = tuple(point for each in real for point in power_limits(each, named))
     costs = _lane_costs(box, real)
     if real:
-        lines = (*(_with_cost(line, limits, costs) for line in lines), _loader(box, real))
+        measured = _GEFORCE_LOSS if any(_is_geforce(each.gpu) for each in real) else ""
+        lines = (*(_with_cost(line, limits, costs, measured) for line in lines), _loader(box, real))
     return CheckedMachine(lines=lines, limits=limits, lane_costs=costs, real=real)
 
 
@@ -164,13 +166,17 @@ def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
     return lane_costs(narrow, len(links), box.power_limit_watts)
 
 
-def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost]) -> CheckLine:
-    """The line with what its remedy costs in speed."""
+def _is_geforce(gpu: Gpu) -> bool:
+    return gpu.vendor == "NVIDIA" and gpu.segment in ("desktop", "laptop")
+
+
+def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost], measured: str) -> CheckLine:
+    """The line with what its remedy costs in speed; `measured` is what measurements add to that."""
     if line.check == "lanes" and costs:
         return _priced_lanes(line, costs)
     if line.power_limit_watts is None:
         return line
-    return replace(line, remedy=f"{line.remedy}, which costs {_speed_cost(limits, line.power_limit_watts)}")
+    return replace(line, remedy=f"{line.remedy}, which costs {_speed_cost(limits, line.power_limit_watts, measured)}")
 
 
 def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
@@ -186,19 +192,15 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     return replace(line, verdict="tight", remedy="use larger batches, accumulate gradients, or use a platform with more lanes")
 
 
-def _speed_cost(limits: Sequence[PowerLimit], watts: float) -> str:
+def _speed_cost(limits: Sequence[PowerLimit], watts: float, measured: str) -> str:
     """What a power limit costs, as a range over kinds of work and cards."""
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
         return "no speed, because the cards draw less power"
     if 1 - min(speeds) < _NOTICED:
-        return "hardly any speed, according to the power model"
+        return f"hardly any speed, according to the power model{measured}"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
-    return (
-        f"at least {most} of the speed"
-        if least == most
-        else f"{least.removesuffix('%')} to {most} of the speed (perhaps more on GeForce cards)"
-    )
+    return f"at least {most} of the speed" if least == most else f"{least.removesuffix('%')} to {most} of the speed{measured}"
 
 
 def _percent(fraction: float) -> str:
@@ -219,7 +221,8 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
     host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
-    text = f"{box.core_count} cores decode {rate:,.0f} JPEG images/s; training resnet50 needs {wanted:,.0f} images/s"
+    into = "one training process" if processes == 1 else f"{processes} training processes"
+    text = f"{box.core_count} cores load {rate:,.0f} JPEG images/s into {into}; training resnet50 needs {wanted:,.0f} images/s"
     remedy = (
         "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text data needs far less CPU time"
     )

@@ -29,6 +29,7 @@ from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
+from gpuwise.questions.fit.images import image_notes
 from gpuwise.questions.fit.larger import larger_than
 from gpuwise.questions.fit.options import FitOptions
 from gpuwise.questions.fit.text_answer import fit_text
@@ -74,7 +75,8 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
         trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
         trial.display = asked.display
         results.append(_fit(asked, workload, trial, shared))
-    return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
+    notes = (*workload.notes, *image_notes(query, results))
+    return FitAnswer(model=workload.model, results=tuple(results), notes=notes, data_date=tables.data_date())
 
 
 def _correction(workload: Workload, query: StepQuery) -> Correction:

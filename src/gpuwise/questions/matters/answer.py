@@ -7,11 +7,13 @@ from collections.abc import Callable
 from gpuwise.core.text import the
 from gpuwise.hardware import tables
 from gpuwise.questions.common.prediction_types import Prediction
+from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.matters.ask import MattersQuery, ask
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.options import MattersOptions
-from gpuwise.questions.matters.topics import TOPICS
+from gpuwise.questions.matters.text_case import TextCase
+from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
 from gpuwise.questions.matters.types import MattersAnswer
 
 __all__ = ["answer", "matters"]
@@ -20,20 +22,33 @@ __all__ = ["answer", "matters"]
 def answer(options: MattersOptions, progress: Callable[[str], None] = lambda text: None) -> MattersAnswer:
     """One topic, or all, for this model on this GPU."""
     query = ask(options)
-    case = MattersCase(query=query.step, asked=query.options, progress=progress, count=query.gpu_count)
+    if isinstance(query.asked, TextQuery):
+        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count))
+    case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
     topics = tuple(TOPICS[name](case) for name in query.topics)
     step = case.step()
     return MattersAnswer(
-        case=_describe_case(query, step),
+        case=_describe_case(query.asked.capture.request.model, step),
         topics=topics,
         assumptions=(*query.assumptions, *step.assumptions),
         data_date=tables.data_date(),
     )
 
 
-def _describe_case(query: MattersQuery, step: Prediction) -> str:
+def _answer_for_text(query: MattersQuery, case: TextCase) -> MattersAnswer:
+    names = text_topics(query.topics, case)
+    sharing = names in (("memory-adds-up",), ("nvlink",))  # these say themselves whether the model fits
+    return MattersAnswer(
+        case=case.describe(),
+        topics=tuple(TEXT_TOPICS[name](case) for name in names),
+        assumptions=(*query.assumptions, *case.query.assumptions, *(() if sharing else case.room_note())),
+        data_date=tables.data_date(),
+    )
+
+
+def _describe_case(model: str, step: Prediction) -> str:
     size = f"batch {step.batch}" + (f", sequence {step.seq}" if step.seq else "")
-    return f"{query.step.capture.request.model} ({step.mode}, {step.precision}, {size}) on {the(step.gpu.name)}"
+    return f"{model} ({step.mode}, {step.precision}, {size}) on {the(step.gpu.name)}"
 
 
 matters = face(MattersOptions, answer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpuwise.core.text import the
 from gpuwise.core.units import MIB
 from gpuwise.engine.ways import room_of
-from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.case import Case
 from gpuwise.questions.matters.types import Matter
-from gpuwise.step.memory.peak import MemorySetting, memory_of
+from gpuwise.step.memory.peak import MemorySetting, around_bytes
 
 __all__ = ["brand", "cooling", "display", "ecc", "overclock", "power_limit"]
 
@@ -19,7 +19,7 @@ _HOT = 0.9  # of the clock when a card throttles, assumed
 _DESKTOPS = (0.3e9, 1.5e9)  # bytes: the range seen, as the table of `step` has it
 
 
-def overclock(case: MattersCase) -> Matter:
+def overclock(case: Case) -> Matter:
     """Core and memory clocks raised by the owner."""
     gain = _clocked(case, _OWN, _OWN)
     return Matter(
@@ -27,15 +27,15 @@ def overclock(case: MattersCase) -> Matter:
         question="Is overclocking worth it?",
         value=100 * gain,
         unit="% faster with 7% higher clocks",
-        answer=f"Raising both clocks by 7% under the same power limit makes the step {100 * gain:.1f}% faster, "
+        answer=f"Raising both clocks by 7% under the same power limit makes {case.work} {100 * gain:.1f}% faster, "
         "if the card stays stable.",
-        how="we predict the step at higher clocks under the same power limit",
+        how=f"we predict {case.work} at higher clocks under the same power limit",
         source="computed; the 7% is assumed",
         unless="the card already runs at its power limit (then the gain is zero), or a bit error ruins a week of training",
     )
 
 
-def brand(case: MattersCase) -> Matter:
+def brand(case: Case) -> Matter:
     """The same chip from another maker."""
     gain = _clocked(case, _FACTORY, 1.0)
     return Matter(
@@ -44,20 +44,16 @@ def brand(case: MattersCase) -> Matter:
         value=100 * gain,
         unit="% faster with a 3% factory overclock",
         answer=f"A card with a 3% higher clock is {100 * gain:.1f}% faster, so buy the cheapest one with good cooling.",
-        how="we predict the step at the higher clock under the same power limit",
+        how=f"we predict {case.work} at the higher clock under the same power limit",
         source="computed; the guide says that a factory-overclocked card gains 0 to 5%, "
         "and that the cheapest card is by far the best buy",
         unless="the cooler or warranty differs; several cards side by side need blowers, and a single card needs large fans",
     )
 
 
-def display(case: MattersCase) -> Matter:
+def display(case: Case) -> Matter:
     """A desktop on the same GPU."""
-    workload = case.workload()
-    size = case.step().batch if "batch" in workload.symbols else None
-    held, bare = (
-        memory_of(workload, size, gpu=case.gpu, setting=MemorySetting(display=shown)).total_bytes for shown in (True, False)
-    )
+    held, bare = (around_bytes(case.gpu, MemorySetting(display=shown)) for shown in (True, False))
     share = (held - bare) / room_of(case.gpu).usable_bytes
     return Matter(
         topic="display",
@@ -73,15 +69,15 @@ def display(case: MattersCase) -> Matter:
     )
 
 
-def power_limit(case: MattersCase) -> Matter:
+def power_limit(case: Case) -> Matter:
     """Fewer watts."""
     rated = case.gpu.tdp_watts
     if not rated:
         return _no_watts(case, "power-limit", "Can I use a lower power limit?")
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
     kept = case.seconds() / case.seconds(watts=watts)
-    saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per step"
-    saved = saved if kept < _UNHURT else "saves little energy, because this step hardly draws more power than that"
+    saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per {case.unit}"
+    saved = saved if kept < _UNHURT else f"saves little energy, because {case.work} hardly draws more power than that"
     return Matter(
         topic="power-limit",
         question="Can I use a lower power limit?",
@@ -91,11 +87,11 @@ def power_limit(case: MattersCase) -> Matter:
         how="clocks fall until the power limit is met; work that is limited by memory loses less speed",
         source="computed; in published measurements, a V100 keeps 96% of its speed at 80% power, "
         "and four RTX 3090s keep over 95% at 280 W",
-        unless="the step consists mostly of matrix products; its speed then falls almost in proportion to power",
+        unless=f"{case.work} consists mostly of matrix products; its speed then falls almost in proportion to power",
     )
 
 
-def cooling(case: MattersCase) -> Matter:
+def cooling(case: Case) -> Matter:
     """A card that gets too hot."""
     lost = -_clocked(case, _HOT, 1.0)
     return Matter(
@@ -104,14 +100,14 @@ def cooling(case: MattersCase) -> Matter:
         value=100 * lost,
         unit="% slower with a 10% lower clock",
         answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower. Below 80 °C, it loses no speed.",
-        how="we predict the step at 90% of the clock",
+        how=f"we predict {case.work} at 90% of the clock",
         source="computed; the guide says that cards throttle at 80 °C, that a gap between cards cools them by 10 to 30 °C, "
         "and that a better case cools them by 1 to 5 °C",
         unless="several open-air cards are side by side, which makes cooling the first problem to solve (see `gpuwise build`)",
     )
 
 
-def ecc(case: MattersCase) -> Matter:
+def ecc(case: Case) -> Matter:
     """Memory that corrects bit errors."""
     hbm = case.gpu.memory_type.startswith("HBM")
     narrower = case.with_gpu(memory_bytes_per_s=case.gpu.memory_bytes_per_s * 15 / 16)
@@ -123,7 +119,7 @@ def ecc(case: MattersCase) -> Matter:
     first = (
         f"{the(case.gpu.name, first=True)} has no ECC. A similar {memory} card with ECC"
         if lacking
-        else "With ECC enabled, the step"
+        else f"With ECC enabled, {case.work}"
     )
     rest = "" if lacking else ", and most GeForce cards have no ECC"
     return Matter(
@@ -131,14 +127,15 @@ def ecc(case: MattersCase) -> Matter:
         question="Do I need ECC memory, and what does it cost?",
         value=100 * slower,
         unit="% slower with ECC" + (", which this card lacks" if lacking else ""),
-        answer=f"{first} is {100 * slower:.1f}% slower, because {why}. Training tolerates an occasional bit error{rest}.",
-        how="we predict the step with 15/16 of the bandwidth",
+        answer=f"{first} is {100 * slower:.1f}% slower, because {why}. "
+        f"{case.activity.capitalize()} tolerates an occasional bit error{rest}.",
+        how=f"we predict {case.work} with 15/16 of the bandwidth",
         source="computed; NVIDIA says that inline ECC takes 1/16 of GDDR memory",
         unless="you train for weeks on hundreds of GPUs, where bit errors are bound to occur",
     )
 
 
-def _clocked(case: MattersCase, core: float, memory: float) -> float:
+def _clocked(case: Case, core: float, memory: float) -> float:
     """The gain in speed with other clocks, as a fraction; the power limit stays."""
     gpu = case.gpu
     changed = case.with_gpu(
@@ -149,7 +146,7 @@ def _clocked(case: MattersCase, core: float, memory: float) -> float:
     return case.seconds() / case.seconds(gpu=changed) - 1
 
 
-def _no_watts(case: MattersCase, topic: str, question: str) -> Matter:
+def _no_watts(case: Case, topic: str, question: str) -> Matter:
     return Matter(
         topic=topic,
         question=question,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from gpuwise.core.provenance import Assumption
 from gpuwise.engine.ways import Needs, room_of
@@ -18,7 +18,29 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.evaluate import input_bytes, product_values
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["MattersCase"]
+__all__ = ["Case", "MattersCase"]
+
+
+class Case(Protocol):
+    """What topics about one thing need: the time that the user's work takes, as it is and with that thing changed."""
+
+    count: int
+
+    @property
+    def work(self) -> str: ...
+
+    @property
+    def activity(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def gpu(self) -> Gpu: ...
+
+    def seconds(self, **changes: Any) -> float: ...
+
+    def with_gpu(self, **fields: Any) -> Gpu: ...
 
 
 @dataclass(kw_only=True)
@@ -31,6 +53,19 @@ class MattersCase:
     count: int = 2
     _steps: dict[object, Prediction] = field(default_factory=dict)
     _captured: dict[str, Workload] = field(default_factory=dict)
+
+    @property
+    def work(self) -> str:
+        """What gets faster or slower, as the sentences of a topic call it."""
+        return "the step"
+
+    @property
+    def activity(self) -> str:
+        return "training"
+
+    @property
+    def unit(self) -> str:
+        return "step"
 
     @property
     def gpu(self) -> Gpu:

@@ -7,7 +7,7 @@ import math
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.machines import find_host, loaders
 from gpuwise.questions.common.step import takes_images
-from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.case import Case, MattersCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.step.time.setting import images_per_s, workers_for
 
@@ -59,7 +59,7 @@ def _describe_decoding(case: MattersCase) -> str:
     )
 
 
-def ram_size(case: MattersCase) -> Matter:
+def ram_size(case: Case) -> Matter:
     """How much memory the machine needs."""
     largest = case.gpu.memory_bytes / GIB
     return Matter(
@@ -115,7 +115,7 @@ def ssd(case: MattersCase) -> Matter:
     )
 
 
-def windows_wsl(case: MattersCase) -> Matter:
+def windows_wsl(case: Case) -> Matter:
     """Windows, WSL2 or Linux."""
     slower = 1 - case.seconds() / case.seconds(launch_factor=_WSL_LAUNCH)
     return Matter(
@@ -123,7 +123,8 @@ def windows_wsl(case: MattersCase) -> Matter:
         question="Is Windows or WSL2 slower than Linux?",
         value=100 * slower,
         unit="% slower if launching an op took twice as long",
-        answer=f"Kernels run at the same speed. If launching ops took twice as long, a step would be {100 * slower:.1f}% slower.",
+        answer="Kernels run at the same speed. "
+        f"If launching ops took twice as long, {case.work} would be {100 * slower:.1f}% slower.",
         how="only the host time changes; twice the launch time is an assumed worst case",
         source="NVIDIA, Leveling up CUDA performance on WSL2 (2021): within 1% for long kernels",
         unless="files are on the Windows side of WSL2, the model is small, or Windows lets GPU memory overflow into RAM",

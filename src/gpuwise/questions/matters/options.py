@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Option, Phase, Precision, Seq
+from gpuwise.questions.common.text.options import Engine, Output, Prompt, Users, Weights
 
 __all__ = ["MOST_GPUS", "MattersOptions"]
 
@@ -29,3 +30,8 @@ class MattersOptions:
     mode: Mode = ""
     phase: Phase = ""
     cpu: Cpu = ""
+    weights: Weights = ""
+    engine: Engine = ""
+    users: Users = None
+    prompt: Prompt = None
+    output: Output = None

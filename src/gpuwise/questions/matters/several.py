@@ -19,16 +19,20 @@ def memory_adds_up(case: MattersCase) -> Matter:
     """Whether two GPUs of 12 GB are as good as one of 24 GB."""
     step = case.step(count=case.count)
     needed, usable = step.memory.total_bytes / GIB, case.gpu.usable_memory_bytes
+    holds = f"No. Each of the {case.count} GPUs holds the whole model, which takes {needed:.1f}"
+    times = "twice" if case.count == 2 else f"{case.count} times"
+    text = (
+        f"{holds} of its {usable / GIB:.1f} GiB at batch {step.batch}. "
+        f"Together, they can run {times} the batch, but not a larger model."
+    )
+    if not step.fits:
+        text = f"{holds} GiB at batch {step.batch}. It does not fit, because each GPU has only {usable / GIB:.1f} GiB."
     return Matter(
         topic="memory-adds-up",
         question="Does the memory of several GPUs add up?",
         value=needed,
         unit="GiB needed on each GPU",
-        answer=(
-            f"No. Each of the {case.count} GPUs holds the whole model, which takes {needed:.1f} of its {usable / GIB:.1f} GiB "
-            f"at batch {step.batch}. "
-            f"Together, they can run {'twice' if case.count == 2 else f'{case.count} times'} the batch, but not a larger model."
-        ),
+        answer=text,
         how="data parallelism works as in DataParallel and DistributedDataParallel",
         source="computed",
         unless="you split the model with FSDP, ZeRO, tensor or pipeline parallelism (see `gpuwise fit` and `gpuwise plan`)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
@@ -9,7 +10,7 @@ from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.numbers import sixteen, without_matrix_cores
 from gpuwise.questions.matters.types import Matter
 
-__all__ = ["gains", "spec_sheet"]
+__all__ = ["faster", "gains", "ranked", "spec_sheet"]
 
 _TWICE = 2.0  # a factor large enough to show which figure limits the step
 _TITLES = {
@@ -25,7 +26,7 @@ def gains(case: MattersCase) -> dict[str, float]:
     ordinary cores, tensor cores against those. What the GPU cannot do is left out."""
     base, gpu = case.seconds(), case.gpu
     found = {
-        "flops": base / case.seconds(gpu=_faster(gpu)),
+        "flops": base / case.seconds(gpu=faster(gpu)),
         "bandwidth": base / case.seconds(gpu=case.with_gpu(memory_bytes_per_s=_TWICE * gpu.memory_bytes_per_s)),
     }
     low = sixteen(case)
@@ -41,23 +42,33 @@ def gains(case: MattersCase) -> dict[str, float]:
 
 def spec_sheet(case: MattersCase) -> Matter:
     """What to look at when you compare cards."""
-    found = sorted(gains(case).items(), key=lambda entry: -entry[1])
-    order = ", ".join(f"{_TITLES[name]} ({gain:.2f} times as fast)" for name, gain in found)
-    return Matter(
-        topic="spec-sheet",
-        question="Which number on the spec sheet matters most?",
-        value=found[0][1],
-        unit=f"times as fast with {_TITLES[found[0][0]]}",
-        answer=f"These changes speed up the step, largest gain first: {order}.",
-        how="we improve one number at a time under the same power limit; "
-        "for tensor cores and 16-bit precision, we compare the step with and without them",
+    return ranked(
+        gains(case),
+        work=case.work,
         source="computed; for CNNs and transformers, the guide ranks tensor cores, FLOPS, bandwidth and 16-bit in this order; "
         "for RNNs, it ranks bandwidth first",
         unless="the batch changes: small batches are limited by memory and the host, and large ones by compute",
     )
 
 
-def _faster(gpu: Gpu) -> Gpu:
+def ranked(gains: Mapping[str, float], *, work: str, source: str, unless: str) -> Matter:
+    """These gains, the largest first."""
+    found = sorted(gains.items(), key=lambda entry: -entry[1])
+    order = ", ".join(f"{_TITLES[name]} ({gain:.2f} times as fast)" for name, gain in found)
+    compared = "; for tensor cores and 16-bit precision, we compare the step with and without them" if "16-bit" in gains else ""
+    return Matter(
+        topic="spec-sheet",
+        question="Which number on the spec sheet matters most?",
+        value=found[0][1],
+        unit=f"times as fast with {_TITLES[found[0][0]]}",
+        answer=f"These changes speed up {work}, largest gain first: {order}.",
+        how=f"we improve one number at a time under the same power limit{compared}",
+        source=source,
+        unless=unless,
+    )
+
+
+def faster(gpu: Gpu) -> Gpu:
     """The same chip with twice the arithmetic per clock."""
     rates = {
         engine: {dtype: _TWICE * rate for dtype, rate in found.items()}

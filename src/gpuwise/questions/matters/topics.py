@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from gpuwise.core.errors import UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.text import either
-from gpuwise.questions.matters import card, host, links, numbers, several, sheet
+from gpuwise.questions.matters import card, generation, host, links, numbers, several, sheet
 from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.types import Matter
 
-__all__ = ["TOPICS", "find_topic"]
+__all__ = ["TEXT_TOPICS", "TOPICS", "find_topic", "text_topics"]
 
 TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "pcie-lanes": links.pcie_lanes,
@@ -36,6 +37,25 @@ TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "mixed-cards": several.mixed_cards,
     "windows-wsl": host.windows_wsl,
 }
+TEXT_TOPICS: dict[str, Callable[[TextCase], Matter]] = {
+    "pcie-lanes": generation.pcie_lanes,
+    "pcie-gen": generation.pcie_gen,
+    "nvlink": generation.nvlink,
+    "sli": links.sli,
+    "cpu": generation.cpu,
+    "ram-size": host.ram_size,
+    "overclock": card.overclock,
+    "brand": card.brand,
+    "display": card.display,
+    "egpu": generation.egpu,
+    "power-limit": card.power_limit,
+    "cooling": card.cooling,
+    "ecc": card.ecc,
+    "spec-sheet": generation.spec_sheet,
+    "memory-adds-up": generation.memory_adds_up,
+    "windows-wsl": host.windows_wsl,
+}
+_SHARING = ("pcie-lanes", "pcie-gen", "nvlink", "memory-adds-up")  # where several GPUs share one model
 _ALIASES = {
     "pcie": "pcie-lanes",
     "lanes": "pcie-lanes",
@@ -66,3 +86,15 @@ def find_topic(text: str) -> str:
         hint = "did you mean " + either(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists all topics"
         raise UnknownName(f"unknown topic '{text}'", known=", ".join(TOPICS), hint=hint)
     return key
+
+
+def text_topics(names: Sequence[str], case: TextCase) -> tuple[str, ...]:
+    """Those of these topics that apply to generated text. A single topic that does not is refused."""
+    if len(names) == 1 and names[0] not in TEXT_TOPICS:
+        raise BadValue(
+            f"`{names[0]}` cannot be answered for text generation, which is the default for {case.query.model}",
+            hint="add `--mode train`, or choose another topic, such as `memory-adds-up` or `nvlink`",
+        )
+    if len(names) == 1:
+        return tuple(names)
+    return tuple(name for name in names if name in TEXT_TOPICS and (case.can_share or name not in _SHARING))

@@ -46,15 +46,20 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
     basis = "80% of measurements fall between" if is_measured else "assumed range:"
     ends = f"{rate(told.tokens_per_s_low)} {'and' if is_measured else 'to'} {rate(told.tokens_per_s_high)}"
     each = "" if told.users == 1 else f", {rate(told.tokens_per_s_per_user)} for each user"
+    title = f"{head(answer, result, colour)} on {bold(name, colour=colour)}"
+    memory = wrapped(f"  memory       {_memory(result)}", width, " " * 15)
+    if not result.fits:
+        speed = f"would be {rate(told.tokens_per_s)} tokens/s if the model fitted   ({basis} {ends})"
+        return f"{title}\n\n{memory}\n{wrapped(f'  speed        {speed}', width, ' ' * 15)}"
     lines = [
-        f"{head(answer, result, colour)} on {bold(name, colour=colour)}",
+        title,
         "",
         f"  speed        {rate(told.tokens_per_s)} tokens/s{each}   ({basis} {ends})",
         f"  first token  {format_si(told.time_to_first_token_s, 's')} after the request; prompts are read at "
         f"{rate(told.prompt_tokens_per_s)} tokens/s",
         f"  full output  {format_si(told.request_s, 's')} for {told.output:,} tokens",
         f"  limited by   {_MEANING[result.bound]}",
-        wrapped(f"  memory       {_memory(result)}", width, " " * 15),
+        memory,
         f"  room for     {_users(told.users_fit)} of {told.prompt + told.output:,} tokens at the same time",
         *(wrapped(line, width, " " * 15) for line in _cost(answer, result)),
     ]
@@ -101,17 +106,24 @@ def _memory(result: TextPrediction) -> str:
 def _side_by_side(answer: TextAnswer, results: list[TextPrediction], width: int | None, colour: bool) -> str:
     columns = [
         Column(title="GPU", cells=[_name(result) for result in results], right=False),
-        Column(title="tokens/s", cells=[rate(result.generation.tokens_per_s) for result in results]),
+        Column(title="tokens/s", cells=[_cell(one, rate(one.generation.tokens_per_s)) for one in results]),
         Column(
             title="range",
-            cells=[f"{rate(one.generation.tokens_per_s_low)}–{rate(one.generation.tokens_per_s_high)}" for one in results],
+            cells=[
+                _cell(one, f"{rate(one.generation.tokens_per_s_low)}–{rate(one.generation.tokens_per_s_high)}") for one in results
+            ],
         ),
-        Column(title="first token", cells=[format_si(result.generation.time_to_first_token_s, "s") for result in results]),
+        Column(title="first token", cells=[_cell(one, format_si(one.generation.time_to_first_token_s, "s")) for one in results]),
         Column(title="memory", cells=[bytes_text(result.memory.total_bytes) for result in results]),
         Column(title="fits", cells=[_fits(result) for result in results], right=False),
         Column(title="requests that fit", cells=[f"{result.generation.users_fit:,}" for result in results]),
     ]
     return f"{head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
+
+
+def _cell(result: TextPrediction, text: str) -> str:
+    """A speed, or a dash where the model does not fit."""
+    return text if result.fits else "-"
 
 
 def _name(result: TextPrediction) -> str:

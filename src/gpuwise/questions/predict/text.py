@@ -22,6 +22,8 @@ _MEANING = {
     "communication": "communication between GPUs",
 }
 
+_HIDDEN = {"input": "the data loader", "copy": "copying inputs"}
+
 
 def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table."""
@@ -47,13 +49,23 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
         "",
         f"  step       {_time(result.step_s)}   ({_range(result)})",
         f"  speed      {_speed(result)}" + (f", {used}" if used else ""),
-        f"  limited by {_MEANING[result.bound]}",
+        f"  limited by {_limit(result)}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
         wrapped(f"  memory     {_memory(result)}", width, " " * 13),
         "",
         _ops(result, colour, verbose),
     ]
     return "\n".join(lines)
+
+
+def _limit(result: Prediction) -> str:
+    """What limits the step. Loading and copying run while the GPU works, so each is compared with all of that work."""
+    shares = result.bound_fractions
+    largest = max(shares, key=lambda name: shares[name])
+    if largest not in _HIDDEN or result.bound == largest:
+        return _MEANING[result.bound]
+    own = shares["compute"] + shares["memory"]
+    return f"its own work ({own:.0%}: memory and compute), more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
 
 
 def _speed(result: Prediction) -> str:
@@ -153,9 +165,10 @@ def _why(results: Sequence[Prediction]) -> str:
     fast, slow = max(results, key=lambda one: one.samples_per_s), min(results, key=lambda one: one.samples_per_s)
     ratio = fast.samples_per_s / slow.samples_per_s
     if fast.bound in ("launch", "input") and ratio < 1.3:
-        what = "the host cannot launch kernels" if fast.bound == "launch" else "the data loader cannot deliver batches"
-        why = f"The GPUs are almost equally fast, because {what} any faster."
-        return f"{why} A larger batch or `--compile` would show the difference."
+        is_host = fast.bound == "launch"
+        what = "the host cannot launch kernels" if is_host else "the data loader cannot deliver batches"
+        remedy = "A larger batch or `--compile`" if is_host else "A faster data loader, with more workers or a faster CPU,"
+        return f"The GPUs are almost equally fast, because {what} any faster. {remedy} would show the difference."
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)

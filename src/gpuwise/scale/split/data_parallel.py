@@ -326,15 +326,15 @@ def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _usual(gpu: Gpu, count: int) -> Cluster:
-    return usual_cluster(gpu, count)
+def _usual(gpu: Gpu, count: int, link: str) -> Cluster:
+    return usual_cluster(gpu, count, link=link)
 
 
-def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int) -> float:
-    """Seconds to average this many bytes over `count` GPUs of a kind, in machines as they usually are."""
+def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int, link: str = "") -> float:
+    """Seconds to average this many bytes over `count` GPUs of a kind, in machines as they usually are, or joined by this link."""
     if count <= 1:
         return 0.0
-    cluster = _usual(gpu, count)
+    cluster = _usual(gpu, count, link)
     return float(collective_s("all_reduce", moved_bytes, cluster, cluster.gpus_per_node, cluster.node_count))
 
 

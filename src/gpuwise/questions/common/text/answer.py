@@ -29,9 +29,13 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.step.time.engines import engines, refusal, usual_split
 from gpuwise.step.types import BOUNDS
 
 __all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text", "predicted"]
+
+
+_OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +206,23 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     if not short:
         return ()
     names = either(the(gpu.name) for gpu in short)
-    return (f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`",)
+    fix = f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`"
+    return (*_offload_note(query, short[0]), fix) if len(results) == 1 else (fix,)
+
+
+def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
+    """How fast the model is with some layers on the CPU, in an engine that can run them there."""
+    engine = engines()[_OFFLOADS]
+    if query.serving.engine.offloads or refusal(engine, gpu, query.format_name) is not None:
+        return ()
+    count = query.serving.gpu_count
+    split = usual_split(engine, query.serving.shape.heads, count) if count > 1 else ""
+    serving = placed(replace(query.serving, engine=engine, split=split, cache="fp16"), gpu)
+    if not serving.offloaded:
+        return ()
+    layers = f"{round(serving.offloaded * serving.shape.layers)} of {serving.shape.layers} layers"
+    speed = generated(serving, [gpu])[0].tokens_per_s
+    return (f"with `--engine {_OFFLOADS}`, the model runs at {speed:.3g} tokens/s, with {layers} on the CPU",)
 
 
 def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:
