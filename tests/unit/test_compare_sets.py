@@ -56,6 +56,14 @@ def test_three_gpus_share_a_model_by_its_layers() -> None:
     assert job.effect == "prompts of 512 and outputs of 256 tokens, fp16 weights, vLLM"
 
 
+def test_sets_that_the_engine_of_servers_refuses_share_a_model_in_another_engine() -> None:
+    answer = gpuwise.compare(["2x P40", "V100 SXM 32GB"])
+    assert all(pair.comparable for pair in answer.pairs if pair.workload.startswith("LLM generation"))
+    assert "LLM generation" not in answer.verdict
+    (job,) = (note for note in answer.assumptions if note.name == "LLM generation")
+    assert job.effect.endswith("llama.cpp")
+
+
 def test_no_separate_jobs_of_a_model_that_does_not_fit_on_one_gpu() -> None:
     answer = gpuwise.compare(["2x RTX 3080", "RTX 4090"], model=["llama-2-7b"])
     (pair,) = answer.pairs

@@ -134,8 +134,13 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
     try:
         text, said = _runnable(asked, rigs)
     except GpuwiseError as fault:
-        notes.append(assumed("LLM serving", f"decoding in PyTorch at batch {job.batch} or less", fault.message, overrides=True))
-        return replace(job, title=f"LLM generation ({job.model} decode)", text=None)
+        plain = replace(job, title=f"LLM generation ({job.model} decode)", text=None)
+        split = _split(plain, rigs)
+        if asked.engine and split.text is not None:  # another engine may run on all sets
+            return _served(split, cpu, rigs, notes)
+        batch = f"batch {job.batch}{' or less' if job.batch != 1 else ''}"
+        notes.append(assumed("LLM serving", f"decoding in PyTorch at {batch}", fault.message, overrides=True))
+        return plain
     notes += said
     engine = find_engine(text.engine).title
     effect = f"prompts of {text.prompt:,} and outputs of {text.output:,} tokens, {text.weights} weights, {engine}"
