@@ -131,11 +131,11 @@ def test_two_cards_with_different_limits_are_both_explained() -> None:
 
 def test_memory_turns_the_order_only_where_the_slower_card_has_more_of_it() -> None:
     answer = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"])
-    told = "models that need more than 12 GiB run only on the RTX 3090"
+    told = "models that need more than 12 GiB fit only on the RTX 3090"
     assert told in answer.notes
     assert told not in answer.flips
     answer = gpuwise.compare(["RTX 3090", "RTX 5080"])
-    assert "models that need more than 16 GiB run only on the RTX 3090" in answer.flips
+    assert "models that need more than 16 GiB fit only on the RTX 3090" in answer.flips
 
 
 @pytest.mark.parametrize("names", [("RTX 2070 Max-Q", "GTX 960M"), ("GTX 960M", "RTX 2070 Max-Q")])
@@ -154,9 +154,11 @@ def test_where_no_card_wins_throughout_the_first_line_counts() -> None:
 
 
 def test_what_fits_neither_is_said_first() -> None:
-    assert gpuwise.compare(["GTX 960M", "GTX 950M"], model=["llama-2-7b"], mode="train").verdict.startswith(
-        "None of these workloads fits on"
-    )
+    names = ["GTX 960M", "GTX 950M"]
+    one = gpuwise.compare(names, model=["llama-2-7b"], mode="train").verdict
+    assert one == "llama-2-7b does not fit on the GTX 960M or the GTX 950M."
+    two = gpuwise.compare(names, model=["llama-2-7b", "llama-3-8b"], mode="train").verdict
+    assert two == "None of these workloads fits on the GTX 960M or the GTX 950M."
 
 
 def test_a_pair_that_could_have_a_bridge_is_told_to_have_none() -> None:
@@ -179,7 +181,7 @@ def test_what_fits_neither_card_turns_nothing() -> None:
     assert not decode.baseline_fits
     assert decode.why.startswith("does not fit on either GPU")
     assert not any("llama" in flip for flip in answer.flips)
-    assert any(flip == "models that need more than 8 GiB run only on the RTX 3060 12GB" for flip in answer.flips)
+    assert any(flip == "models that need more than 8 GiB fit only on the RTX 3060 12GB" for flip in answer.flips)
 
 
 # ---------------------------------------------------------------- sets of GPUs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 from itertools import combinations
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_the_first_line_ranks_all_gpus() -> None:
 def test_memory_thresholds_are_true_of_each_gpu() -> None:
     said = room(gpuwise.compare(SERVERS))
     assert said == (
-        "models that need more than 80 GiB run only on the H200 and the B200, "
+        "models that need more than 80 GiB fit only on the H200 and the B200, "
         "and those that need more than 140 GiB only on the B200"
     )
 
@@ -227,14 +228,26 @@ def test_the_probability_is_that_of_a_log_normal_error() -> None:
     assert [probability_above(same, same) for same in (0.9, 1.0, 1.1)] == [0.0, 0.5, 1.0]
 
 
+@pytest.mark.parametrize("middle", [0.7, 0.84, 0.99, 1.0, 1.01, 1.5])
+def test_the_probability_agrees_with_the_median(middle: float) -> None:
+    found = probability_above(0.58, 1.8, middle=middle)
+    assert (found > 0.5) == (middle > 1)
+    assert (found < 0.5) == (middle < 1)
+    assert probability_above(1.0, 3.0, middle=1.2) == pytest.approx(0.9)
+    assert probability_above(0.3, 1.0, middle=0.9) == pytest.approx(0.1)
+    assert probability_above(0.58, 1.8, middle=math.sqrt(0.58 * 1.8)) == pytest.approx(probability_above(0.58, 1.8))
+
+
 def test_every_pair_has_its_probability() -> None:
     done = CliRunner().invoke(app, ["compare", "RTX 3090", "RTX 4090", "T4", "--json"], catch_exceptions=False)
     for pair in json.loads(done.stdout)["pairs"]:
-        assert pair["probability"] == pytest.approx(probability_above(pair["ratio_low"], pair["ratio_high"]))
+        assert pair["probability"] == pytest.approx(
+            probability_above(pair["ratio_low"], pair["ratio_high"], middle=pair["ratio"])
+        )
 
 
 def test_a_tie_is_called_one_with_its_odds() -> None:
-    answer = gpuwise.compare(["RTX 3090", "RTX 3080 Ti"], model=["resnet50"])
+    answer = gpuwise.compare(["RTX 3090", "RTX 4070 Ti Super"], model=["resnet50"])
     (pair,) = answer.pairs
     chance = max(pair.probability, 1 - pair.probability)
     assert chance < 2 / 3
@@ -245,7 +258,7 @@ def test_a_tie_is_called_one_with_its_odds() -> None:
 def test_an_order_that_is_only_likely_says_how_likely() -> None:
     verdict = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"]).verdict
     assert verdict.startswith("The RTX 3090 is probably faster than the RTX 4070 Ti on ")
-    assert "% likely to be faster)" in verdict
+    assert "% likely to be faster on average)" in verdict
     verdict = gpuwise.compare(["RTX 3090", "RTX 4090", "RTX 5090"]).verdict
     assert "The RTX 5090 is 88% likely to be faster than the RTX 4090." in verdict
 

@@ -18,7 +18,7 @@ import numpy as np
 from gpuwise.core.units import GIB
 from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
-from gpuwise.engine.ways import room_of
+from gpuwise.engine.ways import SYSTEM_FRACTION, room_of
 from gpuwise.hardware.types import Gpu, Host
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
@@ -273,10 +273,15 @@ def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
     for layers in range(serving.shape.layers + 1):
         moved = replace(serving, offloaded=layers / serving.shape.layers)
         if fits(moved, gpu):
-            return moved.offloaded if generation_memory(moved).host_bytes <= host_memory_bytes(serving.host) else None
+            held = generation_memory(moved)
+            return moved.offloaded if held.host_bytes <= host_memory_bytes(serving.host, gpu, held.total_bytes) else None
     return None
 
 
-def host_memory_bytes(host: Host) -> float:
-    """Memory that a usual host of this size has."""
+def host_memory_bytes(host: Host, gpu: Gpu, held_bytes: float) -> float:
+    """Memory that a usual host of this size has for the layers on its CPU. A GPU that shares the memory of its machine leaves the
+    CPU only what the GPU does not hold and the system does not need."""
+    room = room_of(gpu)
+    if room.shared:
+        return max(0.0, room.nominal_bytes * (1.0 - SYSTEM_FRACTION) - held_bytes)
     return next(gib for cores, gib in _HOST_GIB if host.core_count <= cores) * GIB

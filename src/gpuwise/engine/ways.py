@@ -203,7 +203,7 @@ def as_computed(workload: Workload) -> Workload:
 
 LARGEST_BATCH = 2**31 - 1
 _SHARED_SEGMENTS = ("soc", "embedded", "cpu")
-_SYSTEM_FRACTION = 0.2  # of memory shared with the CPU, for the system and the program's own data
+SYSTEM_FRACTION = 0.2  # of memory shared with the CPU, for the system and the program's own data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +224,8 @@ def room_of(gpu: Gpu) -> Room:
     usable = gpu.usable_memory_bytes
     remark = "the working set size that Metal recommends"
     if gpu.vendor != "Apple":
-        usable = min(usable, gpu.memory_bytes * (1.0 - _SYSTEM_FRACTION))
-        remark = f"{_SYSTEM_FRACTION:.0%} is reserved for the operating system and program data"
+        usable = min(usable, gpu.memory_bytes * (1.0 - SYSTEM_FRACTION))
+        remark = f"{SYSTEM_FRACTION:.0%} is reserved for the operating system and program data"
     return Room(usable_bytes=usable, nominal_bytes=gpu.memory_bytes, shared=True, remark=remark)
 
 

@@ -120,7 +120,7 @@ SURE = 0.9  # probability from which an order is stated without its odds: the ra
 TIED = 2 / 3  # probability below which an order is called a tie
 
 
-def probability_above(low: float, high: float, value: float = 1.0) -> float:
+def probability_above(low: float, high: float, value: float = 1.0, *, middle: float | None = None) -> float:
     """The probability that a number exceeds `value` if 80% of its values lie between `low` and `high`.
 
     Errors are taken to be log-normal, with the ends of the range as the 10th and 90th percentiles. For a ratio of speeds, this
@@ -128,11 +128,18 @@ def probability_above(low: float, high: float, value: float = 1.0) -> float:
 
     >>> [round(probability_above(low, high), 2) for low, high in ((0.8, 1.25), (1.0, 2.0), (0.9, 2.0), (0.5, 1.0))]
     [0.5, 0.9, 0.83, 0.1]
+
+    `middle` is the median, by default the middle of the range on a log scale. With another median, the two sides of the range
+    differ in width: only the side towards `value` counts, so a median below `value` never gives more than 0.5.
+
+    >>> [round(probability_above(0.7, 2.0, middle=middle), 2) for middle in (0.9, 1.0, 1.2)]
+    [0.43, 0.5, 0.67]
     """
-    if low >= high:
-        return 0.5 * ((low > value) + (low >= value))
-    middle, half = (math.log(low) + math.log(high)) / 2, (math.log(high) - math.log(low)) / 2
-    return 0.5 * (1.0 + math.erf((middle - math.log(value)) / half * _TENTH / math.sqrt(2.0)))
+    centre = math.sqrt(low * high) if middle is None else middle
+    far = centre / low if value < centre else high / centre
+    if far <= 1.0 or centre == value:
+        return 0.5 * ((centre > value) + (centre >= value))
+    return 0.5 * (1.0 + math.erf(math.log(centre / value) / math.log(far) * _TENTH / math.sqrt(2.0)))
 
 
 def _assumed(gpu: Gpu) -> Range:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.core.provenance import Assumption
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import counted, named_gpus
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
@@ -14,15 +14,16 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.scale.cluster.shape import usual_wires
 
-__all__ = ["Rig", "Throughput", "find_rigs", "throughput"]
+__all__ = ["Rig", "Throughput", "find_rigs", "in_one_machine", "throughput"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
-    """GPUs that work together: how many of which."""
+    """GPUs that work together: how many of which, and over which `link` if it is not the usual one for that many."""
 
     name: str
     parts: tuple[tuple[Gpu, int], ...]
+    link: str = ""
 
     @property
     def count(self) -> int:
@@ -41,12 +42,14 @@ class Rig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Samples a second as one job, and as jobs side by side; `slowest` is the GPU that sets the pace of one job."""
+    """Samples a second as one job, and as jobs side by side; `slowest` is the GPU that sets the pace of one job.
+    `separate_fits` is whether each GPU has room for a job of its own, which one job that is split among them does not need."""
 
     together_per_s: float
     separate_per_s: float
     slowest: Prediction
     answers: tuple[PredictAnswer, ...]
+    separate_fits: bool
 
     @property
     def fits(self) -> bool:
@@ -69,9 +72,33 @@ def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
     return tuple(found.values()), notes
 
 
+def in_one_machine(rigs: Sequence[Rig]) -> tuple[tuple[Rig, ...], list[Assumption]]:
+    """The same sets, all in the kind of machine that the largest one needs.
+
+    Two or three cards usually share the lanes of a desktop CPU, while four need a machine that has all lanes for each card.
+    Compared in different machines, the sets would differ by their machines.
+    """
+    most = max(rig.count for rig in rigs)
+    found, changed = [], []
+    for rig in rigs:
+        (first, count), *others = rig.parts
+        usual = usual_wires(rig.parts, [])
+        wide = usual_wires(((first, most - rig.count + count), *others), []).host_link
+        if 1 < rig.count < most and usual.gpu_link == usual.host_link != wide:
+            changed.append(f"{rig.name} alone would usually have {usual.host_link.name}")
+            rig = replace(rig, link=wide.name)
+        found.append(rig)
+    if not changed:
+        return tuple(found), []
+    lanes = next(rig.link for rig in found if rig.link).rsplit(" ", 1)[-1]
+    value = f"the same for all sets with PCIe {lanes} for each GPU"
+    return tuple(found), [assumed("machine", value, f"the largest set needs it; {'; '.join(changed)}", overrides=True)]
+
+
 def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lambda text: None) -> Throughput:
     """How many samples of a job these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
-    link = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
+    mixed = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
+    link = rig.link or mixed
 
     def ask(gpu: Gpu, count: int) -> PredictAnswer:
         query = step_query(replace(job, gpus=count), gpus=[gpu])
@@ -81,4 +108,10 @@ def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lam
     separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))
     together = alone if rig.count == 1 else [ask(gpu, rig.count) for gpu, _ in rig.parts]
     slowest = min((answer.results[0] for answer in together), key=lambda result: (result.fits, result.samples_per_s))
-    return Throughput(together_per_s=slowest.samples_per_s, separate_per_s=separate, slowest=slowest, answers=tuple(together))
+    return Throughput(
+        together_per_s=slowest.samples_per_s,
+        separate_per_s=separate,
+        slowest=slowest,
+        answers=tuple(together),
+        separate_fits=all(answer.results[0].fits for answer in alone),
+    )

@@ -31,19 +31,25 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     ran = [run(job, rigs, query.stack, query.cpu, progress) for job in query.jobs]
     pairs = [pair for one in ran for place in range(1, len(rigs)) for pair in pairs_between([one], rigs, 0, place)]
     deals = deals_of(rigs, pairs, query.book)
+    is_split = all(job.text is not None for job in query.jobs)
+    prices = describe_prices(rigs, deals, query.book.currency.show)
+    flips = words.describe_flips(rigs, pairs, is_split=is_split)
+    memory = words.describe_memory(rigs, pairs, is_split=is_split)
+    precision = describe_precision(rigs, pairs)
     return CompareAnswer(
         verdict=describe_verdict(ran, rigs),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,
-        flips=tuple(words.describe_flips(rigs, pairs)),
+        flips=tuple(flips),
         notes=(
-            *describe_precision(rigs, pairs),  # first: without it, the table is misread
-            *describe_prices(rigs, deals, query.book.currency.show),
-            *words.describe_memory(rigs, pairs),
-            *(words.describe_sets(rigs) if any(job.text is None for job in query.jobs) else ()),
+            *precision,  # first: without it, the table is misread
+            *prices,
+            *memory,
+            *(words.describe_sets(rigs) if not is_split else ()),
             *_laptop_notes(rigs, progress),
         ),
+        key_notes=(*precision[:1], *prices, *(memory or words.describe_room(rigs, is_split=is_split))),
         assumptions=tuple(dict.fromkeys((*query.assumptions, *assumptions_of(ran)))),
         data_date=tables.data_date(),
     )

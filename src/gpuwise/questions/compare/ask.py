@@ -9,14 +9,16 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import both, the
 from gpuwise.hardware.machines import find_host
-from gpuwise.hardware.types import supported
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.options import names
-from gpuwise.questions.common.rigs import Rig, find_rigs
+from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch
+from gpuwise.questions.common.text.ask import asked_for_text
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
 from gpuwise.questions.compare.options import CompareOptions
-from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, text_options
+from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, in_one_engine, text_options
 from gpuwise.step.time.engines import find_engine
 from gpuwise.workload.store.pipelines import makes_images
 
@@ -46,13 +48,15 @@ def ask(options: CompareOptions) -> CompareQuery:
             f"`gpuwise compare` needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
             hint='try `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
+    rigs, machine = in_one_machine(rigs)
+    notes += machine
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
     gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
     served = all(gpu.segment == _SERVED for gpu in gpus)
     if served and not options.cpu:
         options = replace(options, cpu=_SERVER)
         notes.append(_server_note())
-    jobs = _jobs(options, rigs) if names(options.model) else _common_jobs(options, rigs, served, notes)
+    jobs = _jobs(options, rigs, notes) if names(options.model) else _common_jobs(options, rigs, served, notes)
     return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
 
 
@@ -64,16 +68,18 @@ def _server_note() -> Assumption:
     return assumed("cpu", f"{host.name}, like {host.example}", effect)
 
 
-def _jobs(options: CompareOptions, rigs: Sequence[Rig]) -> tuple[ComparedJob, ...]:
+def _jobs(options: CompareOptions, rigs: Sequence[Rig], notes: list[Assumption]) -> tuple[ComparedJob, ...]:
     """The models of the user."""
     batch = parse_batch(options.batch)
-    return tuple(_job(model, options, batch, rigs[0]) for model in names(options.model))
+    return tuple(_job(model, options, batch, rigs, notes) for model in names(options.model))
 
 
-def _job(model: str, options: CompareOptions, batch: int | None, base: Rig) -> ComparedJob:
+def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
     """A model as the user asks for it: its text, or a step of it."""
-    text = text_options(model, options, base.gpu)
+    text = text_options(model, options, rigs[0].gpu)
     if text is not None:
+        text, said = in_one_engine(text, _kinds(rigs))
+        notes += said
         return ComparedJob(title=f"{model}, tokens", model=model, mode="infer", text=text)
     return ComparedJob(
         title=model,
@@ -97,8 +103,8 @@ def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, not
                 f"{name} works only with --model, because the common jobs set their own values",
                 hint=f"try `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
             )
-    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
-    jobs = [_served(job, options.cpu, rigs, notes) for job in (SERVER_JOBS if served else COMMON_JOBS)]
+    gpus = _kinds(rigs)
+    jobs = [_served(_split(job, rigs), options.cpu, rigs, notes) for job in (SERVER_JOBS if served else COMMON_JOBS)]
     without = [gpu.name for gpu in gpus if "fp32" not in supported(gpu)]
     if without:
         jobs = [job for job in jobs if job.precision != "fp32"]
@@ -113,17 +119,50 @@ def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, not
     return tuple(jobs)
 
 
+def _split(job: ComparedJob, rigs: Sequence[Rig]) -> ComparedJob:
+    """A job that generates text on sets of several GPUs: an engine splits the model among them, so it need not fit on each."""
+    if job.text is not None or job.phase != "decode" or all(rig.count == 1 for rig in rigs):
+        return job
+    return replace(job, text=TextOptions(job.model, mode="infer"))
+
+
 def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
     """A job that generates text as all of these GPUs can: in its engine, or step by step in PyTorch where the engine cannot."""
     if job.text is None:
         return job
-    text = replace(job.text, cpu=cpu)
-    users, engine = f"{text.users} users, or as many as fit on all GPUs", find_engine(text.engine).title
+    asked = replace(job.text, cpu=cpu)
     try:
-        check_text(rigs, text)
+        text, said = _runnable(asked, rigs)
     except GpuwiseError as fault:
-        notes.append(assumed("LLM serving", f"decoding in PyTorch at batch {job.batch} or less", fault.message, overrides=True))
-        return replace(job, title=f"LLM generation ({job.model} decode)", text=None)
-    effect = f"prompts of {text.prompt:,} and outputs of {text.output:,} tokens, fp16 weights, {engine}"
-    notes.append(assumed("LLM serving", users, effect))
+        plain = replace(job, title=f"LLM generation ({job.model} decode)", text=None)
+        split = _split(plain, rigs)
+        if asked.engine and split.text is not None:  # another engine may run on all sets
+            return _served(split, cpu, rigs, notes)
+        batch = f"batch {job.batch}{' or less' if job.batch != 1 else ''}"
+        notes.append(assumed("LLM serving", f"decoding in PyTorch at {batch}", fault.message, overrides=True))
+        return plain
+    notes += said
+    engine = find_engine(text.engine).title
+    effect = f"prompts of {text.prompt:,} and outputs of {text.output:,} tokens, {text.weights} weights, {engine}"
+    alone = job.text.users is None
+    users = "1 user" if alone else f"{text.users} users, or as many as fit on all GPUs"
+    notes.append(assumed("LLM generation" if alone else "LLM serving", users, effect))
     return replace(job, text=text)
+
+
+def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:
+    """The same with nothing left open, in one engine that runs on all sets."""
+    gpus = _kinds(rigs)
+    text, notes = in_one_engine(asked, gpus)
+    check_text(rigs, text)
+    query = asked_for_text(text, gpus=gpus)
+    if query is None:
+        return text, notes
+    one = query.serving
+    text = replace(text, engine=one.engine.name, weights=query.format_name, users=one.users, prompt=one.prompt, output=one.output)
+    return text, notes
+
+
+def _kinds(rigs: Sequence[Rig]) -> list[Gpu]:
+    """Every GPU of these sets once."""
+    return list({gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date
 
 from gpuwise.core.text import are, both, either, share_of, the
-from gpuwise.money.prices import PriceBook, price_now, price_text
+from gpuwise.money.prices import NUMBERS, PriceBook, kind_text, price_now
+from gpuwise.money.types import Price
 from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
 from gpuwise.questions.compare.words import mean_speed
 
 __all__ = ["deals_of", "describe_prices"]
 
+_YEARS_FROM = 25  # months: the age of what is older is given in years
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
 
@@ -23,8 +27,8 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
     found = []
     for rig, (usd, note, current) in zip(rigs, costs, strict=True):
         speed = mean_speed(rig, pairs)
-        comparable = any(pair.gpu == rig.name and pair.comparable for pair in pairs)
-        fair = base is not None and usd is not None and base_is_current and current
+        comparable = _weighs(rigs[0], rig) and any(pair.gpu == rig.name and pair.comparable for pair in pairs)
+        fair = base is not None and usd is not None and base_is_current and current and _weighs(rigs[0], rig)
         found.append(
             Deal(
                 gpu=rig.name,
@@ -41,15 +45,40 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
     return tuple(found)
 
 
+def _weighs(base: Rig, rig: Rig) -> bool:
+    """Whether speed for the money compares these sets: as many GPUs of one kind each, so that it does not depend on how the work
+    is divided, and not a whole laptop against a card."""
+    return base.count == rig.count and len(base.parts) == len(rig.parts) == 1 and _is_laptop(base) == _is_laptop(rig)
+
+
+def _is_laptop(rig: Rig) -> bool:
+    return rig.gpu.segment == "laptop"
+
+
 def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
     """The price of all GPUs of a set, what it is, and whether every part of it is from the last two years."""
     prices = [(price_now(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no published price", False
-    notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
+    notes = dict.fromkeys(_describe_price(price, book.today) for price, _ in known)
     current = all((book.today - price.dated).days <= _CURRENT_DAYS for price, _ in known)
     return sum(price.usd * count for price, count in known), "; ".join(notes), current
+
+
+def _describe_price(price: Price, today: date) -> str:
+    """What a price is, and its age in months: many prices are dated only by their month."""
+    if price.kind == "given":
+        return kind_text(price)
+    months = max(0, 12 * (today.year - price.dated.year) + today.month - price.dated.month)
+    if months >= _YEARS_FROM:
+        return f"{kind_text(price)}, {_in_words(months // 12)} years old"
+    age = "less than a month" if not months else "one month" if months == 1 else f"{_in_words(months)} months"
+    return f"{kind_text(price)}, {age} old"
+
+
+def _in_words(count: int) -> str:
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
 # ---------------------------------------------------------------- sentences
@@ -57,7 +86,12 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
 
 def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[float], str]) -> list[str]:
     """Below which price each set is the better buy; without current prices, how many times the first one's price it is worth."""
+    if len({_is_laptop(rig) for rig in rigs}) > 1:  # the price of a laptop is that of a whole machine
+        return []
     base, known = deals[0], [deal for deal in deals[1:] if deal.even_usd is not None]
+    sold = [deal for deal in deals if deal.price_usd is not None and deal.price_is_current]
+    if any(not _weighs(rigs[0], rig) for rig in rigs) and len(sold) > 1:
+        return [_describe_sold(sold, show)]
     found = []
     if len(known) == 1:
         found.append(_describe_one(base, known[0], show))
@@ -69,16 +103,33 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
 def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
     several = are(deal.gpu) == "are"
     usd, even = deal.price_usd or 0.0, deal.even_usd or 0.0
-    now = f"{_costs(deal, show)} and {'would be' if usd > even else are(deal.gpu)}"
+    costs, once = _costs((deal, base), show)
     speed = f"{deal.speed:.2f} times as fast" if deal.speed >= 1 else f"{100 * deal.speed:.2g}% as fast"
+    if is_tie(usd / even):
+        same = f"{the(deal.gpu)} {costs[0]} and {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
+        return f"{same}, so both offer the same speed for the money"
     return (
-        f"{the(deal.gpu)} {now} the better buy below {show(even)}, because {'they are' if several else 'it is'} "
-        f"{speed} as {the(base.gpu)}, which {_costs(base, show)}"
+        f"{the(deal.gpu)} {costs[0]} and {'would be' if usd > even else are(deal.gpu)} the better buy below {show(even)}, "
+        f"because {'they are' if several else 'it is'} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
     )
 
 
-def _costs(deal: Deal, show: Callable[[float], str]) -> str:
-    return f"{'cost' if are(deal.gpu) == 'are' else 'costs'} {show(deal.price_usd or 0.0)} ({deal.price_note})"
+def _costs(deals: Sequence[Deal], show: Callable[[float], str]) -> tuple[list[str], str]:
+    """`costs $800 (used price in 2026-09, two months old)` for each; what all prices have in common is returned apart, to be
+    said once."""
+    notes = {deal.price_note for deal in deals}
+    alike = len(notes) == 1 < len(deals)
+    found = [
+        f"{'cost' if are(deal.gpu) == 'are' else 'costs'} {show(deal.price_usd or 0.0)}{'' if alike else f' ({deal.price_note})'}"
+        for deal in deals
+    ]
+    return found, f" ({notes.pop().replace(' price', ' prices')})" if alike else ""
+
+
+def _describe_sold(deals: Sequence[Deal], show: Callable[[float], str]) -> str:
+    """What each set costs, without a word on which is the better buy."""
+    costs, once = _costs(deals, show)
+    return both(f"{the(deal.gpu)} {cost}" for deal, cost in zip(deals, costs, strict=True)) + once
 
 
 def _describe_several(base: Deal, deals: Sequence[Deal], show: Callable[[float], str]) -> str:
@@ -87,7 +138,7 @@ def _describe_several(base: Deal, deals: Sequence[Deal], show: Callable[[float],
     even = both(
         [f"{the(deals[0].gpu)} would cost {first}", *(f"{the(one.gpu)} {usd}" for one, usd in zip(deals[1:], rest, strict=True))]
     )
-    return f"{the(base.gpu)} {_costs(base, show)}; at the same speed per dollar, {even}"
+    return f"{the(base.gpu)} {_costs([base], show)[0][0]}; at the same speed per dollar, {even}"
 
 
 def _describe_unknown(rigs: Sequence[Rig], deals: Sequence[Deal]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.core.text import share_of, the
 from gpuwise.questions.common.prediction_types import Prediction
 
-__all__ = ["explain_ratio"]
+__all__ = ["explain_ratio", "is_tie"]
 
 _RESOURCES = {"memory": "bandwidth", "compute": "arithmetic throughput"}
 _SHARE = 0.15  # of the step: a limit that takes less cannot explain a ratio
@@ -15,31 +15,60 @@ _LIMITS = {
     "copy": "by copying inputs to the GPU",
     "input": "by the data loader",
 }
+_TIE = 1.03  # times as fast: less is no difference that anybody would notice
+_MORE_TALK = 0.05  # of the step: a smaller difference in communication explains little
 _MORE_CACHE, _LESS_CACHE = 1.5, 0.67  # times the cache: what lies between changes memory traffic little
 
 
-def explain_ratio(base: Prediction, other: Prediction) -> str:
-    """One clause on why `other` is faster or slower than `base`."""
+def explain_ratio(base: Prediction, other: Prediction, ratio: float) -> str:
+    """One clause on why `other` is faster or slower than `base`; `ratio` is how many times as fast its set is."""
     if not other.fits or not base.fits:
         short = other if not other.fits else base
         where = "either GPU" if not other.fits and not base.fits else the(short.gpu.name)
         return f"does not fit on {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
     if other.bound == "launch":
         return "limited by the host, so a faster GPU hardly helps"
+    reason, ratios = _describe_limits(base, other)
+    if not ratios or is_tie(ratio) or any((each > 1) == (ratio > 1) for each in ratios):
+        return reason
+    rest = _describe_set(base, other, ratio)
+    return f"{reason}, but {rest}" if rest else f"limited by {other.bound}"
+
+
+def is_tie(ratio: float) -> bool:
+    """Whether a ratio of speeds is so close to 1 that neither side can be called faster."""
+    return 1 / _TIE < ratio < _TIE
+
+
+def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[float]]:
+    """What limits both steps, with the ratios it states, of which one should point to the faster side."""
     if base.bound != other.bound:
-        return f"{_describe_own_limit(base, other)}; {_describe_base_limit(base, other)}"
-    if other.bound == "memory":
-        cache = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
-        size = f"{cache:.2g} times the cache" if cache >= 1 else f"{cache:.0%} of the cache"
-        more = f" and {size}" if cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE else ""
-        bandwidth = _resource_ratio("memory", base, other)
-        second = _describe_second("compute", base, other)
-        return f"limited by memory: it has {share_of(bandwidth, 'the bandwidth')}{more} of {the(base.gpu.name)}{second}"
-    if other.bound == "compute":
-        arithmetic = _resource_ratio("compute", base, other)
-        second = _describe_second("memory", base, other)
-        return f"limited by compute: it has {share_of(arithmetic, 'the arithmetic throughput')} of {the(base.gpu.name)}{second}"
-    return f"limited {_LIMITS[other.bound]}"
+        limits = [told.bound for told in (other, base) if told.bound not in _LIMITS]
+        ratios = [_resource_ratio(bound, base, other) for bound in limits] if len(limits) == 2 else []
+        return f"{_describe_own_limit(base, other)}; {_describe_base_limit(base, other)}", ratios
+    if other.bound not in _RESOURCES:
+        return f"limited {_LIMITS[other.bound]}", []
+    resource = _RESOURCES[other.bound]
+    ratio = _resource_ratio(other.bound, base, other)
+    more, cache = "", _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
+    if other.bound == "memory" and (cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE):
+        more = f" and {f'{cache:.2g} times' if cache >= 1 else f'{cache:.0%} of'} the cache"
+    minor = "compute" if other.bound == "memory" else "memory"
+    second = _describe_second(minor, base, other)
+    reason = f"limited by {other.bound}: it has {share_of(ratio, f'the {resource}')}{more} of {the(base.gpu.name)}{second}"
+    return reason, [ratio, *([_resource_ratio(minor, base, other)] if second else []), *([cache] if more else [])]
+
+
+def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
+    """What the sets differ in beyond their GPUs, where that points to the faster one: their number and their communication."""
+    faster, found = ratio > 1, []
+    if other.gpu_count != base.gpu_count and (other.gpu_count > base.gpu_count) == faster:
+        verb = "is" if other.gpu_count == 1 else "are"
+        found.append(f"there {verb} {other.gpu_count} GPU{'' if other.gpu_count == 1 else 's'} instead of {base.gpu_count}")
+    own, others = (told.bound_fractions["communication"] for told in (other, base))
+    if (own < others) == faster and abs(own - others) > _MORE_TALK:
+        found.append(f"communication takes {own:.0%} of the step instead of {others:.0%}")
+    return " and ".join(found)
 
 
 def _cache_bytes(result: Prediction) -> float:

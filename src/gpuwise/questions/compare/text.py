@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import CompareAnswer, Pair
+from gpuwise.questions.compare.words import ABOUT_REASONS
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 _MOST_LINES = 25  # of a brief answer
-_MOST_NOTES = 3  # of a brief answer, as far as there is room
+_MOST_OTHERS = 3  # notes of a brief answer beyond those on prices and memory, as far as there is room
 _MOST_REASONS = 3  # workloads whose reasons a brief answer prints
 _MEANING = "2.00x means twice as fast"
 
@@ -21,16 +22,28 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     """The verdict; then one table for each set of GPUs with reasons, or in brief one table for all."""
     wide = width or WIDTH
     verdict = bold(wrapped(answer.verdict, wide), colour=colour)
-    tables = _tables(answer, wide, colour) if verbose else [_brief_table(answer, wide, colour)]
-    top = "\n\n".join([verdict, *tables])
     cards = wrapped(_describe_cards(answer.rigs), wide, "  ")
-    notes = [wrapped(f"note: {note}", wide, "  ") for note in answer.notes]
-    flips = [wrapped(f"it depends: {flip}", wide, "  ") for flip in (answer.flips if verbose else answer.flips[:1])]
+    notes = {note: wrapped(f"note: {note}", wide, "  ") for note in answer.notes}
+    flips = {flip: wrapped(f"it depends: {flip}", wide, "  ") for flip in answer.flips}
     below = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=verbose)]
-    if not verbose:
-        used = top + join_notes([cards, *flips, *below])
-        notes = _with_room(notes[:_MOST_NOTES], _MOST_LINES - len(used.splitlines()))
-    return top + join_notes([cards, *notes, *flips, *below])
+    if verbose:
+        top = "\n\n".join([verdict, *_tables(answer, wide, colour)])
+        return top + join_notes([cards, *notes.values(), *flips.values(), *below])
+    top = f"{verdict}\n\n{_brief_table(answer, wide, colour)}"
+    left = _MOST_LINES - len((top + join_notes([cards, *below])).splitlines())
+    key = [text for name, text in (notes | flips).items() if name in answer.key_notes]
+    kept = _with_room(key, left)
+    left -= sum(len(text.splitlines()) for text in kept)
+    reasons = _reasons(answer.pairs, wide) if len(answer.pairs) <= _MOST_REASONS else ""
+    about = {*answer.key_notes, ABOUT_REASONS}
+    if reasons and len(reasons.splitlines()) + 1 <= left:
+        top += f"\n\n{reasons}"
+        left -= len(reasons.splitlines()) + 1
+        about = set(answer.key_notes)
+    others = [text for name, text in (*flips.items(), *notes.items()) if name not in about]
+    kept += _with_room(others[:_MOST_OTHERS], left)
+    shown = [text for text in (*notes.values(), *flips.values()) if text in kept]
+    return top + join_notes([cards, *shown, *below])
 
 
 def _with_room(notes: Sequence[str], lines: int) -> list[str]:
@@ -44,11 +57,10 @@ def _with_room(notes: Sequence[str], lines: int) -> list[str]:
 
 
 def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
-    """A row for each workload; a column for each set, or the ranges where there is one set; reasons where there are few rows."""
+    """A row for each workload; a column for each set, or the ranges where there is one set."""
     base, *others = answer.rigs
     if len(others) == 1:
-        pairs = answer.pairs
-        shown = table(_columns(pairs, _several(answer)), width=width, colour=colour)
+        shown = table(_columns(answer.pairs, _several(answer)), width=width, colour=colour)
         head = f"{bold(others[0].name, colour=colour)} compared with {bold(base.name, colour=colour)}  ({_MEANING})"
     else:
         by_workload: dict[str, list[Pair]] = {}
@@ -59,10 +71,8 @@ def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
             cells = [_describe_speed(row[place], row[place].ratio) for row in by_workload.values()]
             columns.append(Column(title=rig.name, cells=cells))
         shown = table(columns, width=width, colour=colour)
-        pairs = answer.pairs
         head = f"Speed relative to {bold(base.name, colour=colour)}  ({_MEANING})"
-    reasons = f"\n\n{_reasons(pairs, width)}" if len(pairs) <= _MOST_REASONS else ""
-    return f"{head}\n\n{shown}{reasons}"
+    return f"{head}\n\n{shown}"
 
 
 def _tables(answer: CompareAnswer, width: int, colour: bool) -> list[str]:
@@ -105,8 +115,8 @@ def _reasons(pairs: Sequence[Pair], width: int) -> str:
     return "\n".join(wrapped(f"  why: {', '.join(names)}: {why}", width, "    ") for why, names in found.items())
 
 
-def _describe_speed(pair: Pair, ratio: float) -> str:
-    return f"{_format_ratio(ratio)}x" if pair.comparable else "-"
+def _describe_speed(pair: Pair, ratio: float | None) -> str:
+    return f"{_format_ratio(ratio)}x" if pair.comparable and ratio is not None else "-"
 
 
 def _describe_range(pair: Pair) -> str:

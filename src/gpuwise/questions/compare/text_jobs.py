@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import peak_in
@@ -19,7 +20,16 @@ from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import engine_range, find_engine
 
-__all__ = ["TEXT_OPTIONS", "check_text", "explain_text_ratio", "text_options", "text_ratio_width", "text_throughput"]
+__all__ = [
+    "TEXT_OPTIONS",
+    "check_text",
+    "explain_text_ratio",
+    "in_one_engine",
+    "offloaded",
+    "text_options",
+    "text_ratio_width",
+    "text_throughput",
+]
 
 TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context")
 
@@ -49,17 +59,42 @@ def check_text(rigs: Iterable[Rig], asked: TextOptions) -> None:
 
 def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
     """Tokens a second of these GPUs: with one model over all of them, and with one model on each."""
-    alone = [_ask(asked, gpu, 1) for gpu, _ in rig.parts]
+    alone = [_ask(asked, gpu) for gpu, _ in rig.parts]
     separate = sum(count * _rate(answer) for answer, (_, count) in zip(alone, rig.parts, strict=True))
-    together = alone if rig.count == 1 else [_ask(asked, gpu, rig.count) for gpu, _ in rig.parts]
+    together = alone if rig.count == 1 else [_ask(asked, gpu, rig.count, rig.link) for gpu, _ in rig.parts]
     slowest = min(together, key=lambda answer: (answer.results[0].fits, _rate(answer)))
     told = slowest.results[0]
     told = replace(told, peak_flops_per_s=peak_in(told.gpu, told.precision))  # what a reason may compare
-    return Throughput(together_per_s=_rate(slowest), separate_per_s=separate, slowest=told, answers=tuple(together))
+    return Throughput(
+        together_per_s=_rate(slowest),
+        separate_per_s=separate,
+        slowest=told,
+        answers=tuple(together),
+        separate_fits=all(answer.results[0].fits and (rig.count == 1 or not offloaded(answer.results[0])) for answer in alone),
+    )
 
 
-def _ask(asked: TextOptions, gpu: Gpu, count: int) -> TextAnswer:
-    query = asked_for_text(asked, gpus=[gpu], gpu_count=count)
+def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions, list[Assumption]]:
+    """The same in an engine that runs on all of these GPUs, where each alone would get another one: the ratio of two engines
+    says little about GPUs. Unchanged where no engine runs on all of them."""
+    alone = [asked_for_text(asked, gpus=[gpu]) for gpu in gpus]
+    if len({query.serving.engine.name for query in alone if query is not None}) < 2:
+        return asked, []
+    try:
+        shared = asked_for_text(asked, gpus=gpus)
+    except BadValue:
+        return asked, []
+    if shared is None:
+        return asked, []
+    engine, weights = shared.serving.engine, shared.format_name
+    notes = [assumed("engine", engine.title, "runs on all of these GPUs, so the comparison is fair; change it with `--engine`")]
+    if not asked.weights:
+        notes.append(assumed("weights", weights, "the same on all of these GPUs; change it with `--weights`"))
+    return replace(asked, engine=engine.name, weights=weights), notes
+
+
+def _ask(asked: TextOptions, gpu: Gpu, count: int = 1, link: str = "") -> TextAnswer:
+    query = asked_for_text(asked, gpus=[gpu], gpu_count=count, link=link)
     if query is None:
         raise BadValue(f"{asked.model} is not set to generate text", hint="use `--mode infer`")
     return predict_text(query)
@@ -73,11 +108,16 @@ def _rate(answer: TextAnswer) -> float:
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
     found = [
-        f"{told.generation.offloaded_fraction:.0%} of the layers run on the CPU with {the(told.gpu.name)}"
+        f"{offloaded(told):.0%} of the layers run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
-        if isinstance(told, TextPrediction) and told.generation.offloaded_fraction
+        if offloaded(told)
     ]
-    return " and ".join(found)
+    return " and ".join(found) if base.fits and other.fits else ""
+
+
+def offloaded(told: Prediction) -> float:
+    """The fraction of the layers that run on the CPU, because not all fit on the GPU."""
+    return told.generation.offloaded_fraction if isinstance(told, TextPrediction) else 0.0
 
 
 def text_ratio_width(told: TextPrediction) -> float:

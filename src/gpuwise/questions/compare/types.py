@@ -19,8 +19,8 @@ class Pair:
     """One GPU or set of GPUs compared with the first one named, on one workload. A ratio above 1 means faster than the baseline;
     `probability` is how likely that is, by the range.
 
-    Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side. `batch` is per GPU, and differs
-    from `baseline_batch` only where each GPU was to be filled.
+    Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side, where each GPU has room for a job
+    of its own. `batch` is per GPU, and differs from `baseline_batch` only where each GPU was to be filled.
     """
 
     gpu: str
@@ -34,7 +34,7 @@ class Pair:
     ratio_high: float
     range_basis: str
     probability: float
-    ratio_separate: float
+    ratio_separate: float | None
     fits: bool
     baseline_fits: bool
     why: str
@@ -63,7 +63,8 @@ class Deal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareAnswer(Shown):
-    """A verdict in one sentence, all pairs, the cost of each set, and what would change the order."""
+    """A verdict in one sentence, all pairs, the cost of each set, and what would change the order. `key_notes` are the notes and
+    changes that a brief answer shows first: prices, memory, and why precisions differ."""
 
     TEXT: ClassVar[str] = "questions.compare.text.render"
     FIGURE: ClassVar[str] = "questions.compare.figure.ratios_figure"
@@ -74,6 +75,7 @@ class CompareAnswer(Shown):
     deals: tuple[Deal, ...]
     flips: tuple[str, ...]
     notes: tuple[str, ...]
+    key_notes: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
 

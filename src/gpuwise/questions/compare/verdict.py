@@ -11,11 +11,14 @@ from gpuwise.core.text import are, both, the
 from gpuwise.evidence.ranges import SURE, TIED, describe_doubts, probability_above
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
-from gpuwise.questions.compare.pairs import pairs_between
+from gpuwise.questions.compare.pairs import pairs_between, same_gpu
+from gpuwise.questions.compare.reasons import is_tie
+from gpuwise.questions.compare.text_jobs import offloaded
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["describe_verdict", "mean_ratio"]
 
+_ROUNDING = 1e-9  # of a probability: a range that ends at a tie is sure
 _WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
 
 
@@ -47,14 +50,16 @@ class _Lead:
     probability: float
 
 
-def _lead(pairs: Sequence[Pair], *, separate: bool = False) -> _Lead:
-    """What pairs of the same two sets say together. Their errors are taken to be the same on all workloads."""
+def _lead(pairs: Sequence[Pair], *, separate: bool = False, exact: bool = False) -> _Lead:
+    """What pairs of the same two sets say together. Their errors are taken to be the same on all workloads; `exact` ratios have
+    none, as those of separate jobs on more or fewer of the same GPU."""
     found = [
-        (ratio, ratio * pair.ratio_low / pair.ratio, ratio * pair.ratio_high / pair.ratio)
+        (ratio, ratio, ratio) if exact else (ratio, ratio * pair.ratio_low / pair.ratio, ratio * pair.ratio_high / pair.ratio)
         for pair, ratio in ((pair, pair.ratio_separate if separate else pair.ratio) for pair in pairs)
+        if ratio is not None
     ]
     ratios, lows, highs = zip(*found, strict=True)
-    chance = probability_above(mean_ratio(lows), mean_ratio(highs))
+    chance = probability_above(mean_ratio(lows), mean_ratio(highs), middle=mean_ratio(ratios))
     rig, base = pairs[0].gpu, pairs[0].baseline
     if chance >= 0.5:
         gains = tuple(sorted(ratios))
@@ -70,32 +75,56 @@ def _describe_order(ran: Sequence[RunJob], rigs: Sequence[Rig], place: int) -> s
     alone = _describe_fits([RunJob(job=one.job, found=(one.found[0], one.found[place])) for one in ran], (base, rig))
     shared = [pair for pair in pairs if pair.comparable]
     if not shared:
-        return f"{'; '.join(alone) or f'None of these workloads fits on {the(base.name)} or {the(rig.name)}'}."
+        none = f"{_title(ran[0])} does not fit" if len(ran) == 1 else "None of these workloads fits"
+        text = "; ".join(alone) or f"{none} on {the(base.name)} or {the(rig.name)}"
+        return f"{text[0].upper() if text.startswith('the ') else text[0]}{text[1:]}."
     doubt = _doubt((base, rig), shared, ran)
     several = rig.count > 1 or base.count > 1
     order = [_describe_lead(_lead(shared), doubt, first=not several)]
     if several:
-        order = [
-            f"With one job, {order[0]}",
-            f"with separate jobs, {_describe_lead(_lead(shared, separate=True), '', first=False)}",
-        ]
+        order = [f"With one job, {order[0]}", _describe_separate(ran, (base, rig), shared)]
     return f"{'; '.join([*order, *alone])}."
+
+
+def _describe_separate(ran: Sequence[RunJob], rigs: Sequence[Rig], shared: Sequence[Pair]) -> str:
+    """The order with separate jobs, on the workloads of which each GPU has room for one."""
+    apart = [pair for pair in shared if pair.ratio_separate is not None]
+    if apart:
+        lead = _lead(apart, separate=True, exact=same_gpu(rigs))
+        return f"with separate jobs, {_describe_lead(lead, '', first=False)}"
+    return _describe_no_room(ran, rigs)
+
+
+def _describe_no_room(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
+    """Which sets cannot run separate jobs, because their GPUs hold a model only together."""
+    names = {
+        rig.name for one in ran for rig, each in zip(rigs, one.found, strict=False) if rig.count > 1 and not each.separate_fits
+    }
+    return (
+        f"{both(the(name) for name in sorted(names))} cannot run separate jobs, because the whole model does not fit on one GPU"
+    )
 
 
 def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
     """`The X is 1.1 to 1.4 times as fast as the Y`, the likely faster one first; `first` where this begins its sentence."""
     gains, chance = lead.gains, f"{lead.probability:.0%} likely to be faster"
-    span = f"{_times(gains[0])} to {_times(gains[-1])}" if len(gains) > 1 else _times(gains[0])
+    low, high = _times(gains[0]), _times(gains[-1])
+    span = low if low == high else f"{low} to {high}"
     fast, slow = the(lead.fast, first=first), the(lead.slow)
     if doubt:
         doubt = f", but {doubt}, so the true ratio may be anywhere from {_times(lead.low)} to {_times(lead.high)}"
     if lead.probability < TIED:
         again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
         return f"{fast} and {slow} are tied: {again} and {chance}{doubt}"
-    odds = f" ({chance})" if lead.probability < SURE else ""
+    if all(map(is_tie, gains)):
+        return f"{fast} and {slow} are tied: {the(lead.fast)} {are(lead.fast)} {span} times as fast{doubt}"
+    odds = f" ({chance})" if lead.probability < SURE - _ROUNDING else ""
     subject = f"{fast} {are(lead.fast)}{' probably' if odds or doubt else ''}"
-    if gains[0] < 1 < gains[-1]:
-        wins = f"{sum(gain > 1 for gain in gains)} of {len(gains)} workloads"
+    lost = sum(gain < 1 and not is_tie(gain) for gain in gains)
+    if lost and len(gains) > 1:
+        odds = odds.replace("faster)", "faster on average)")
+        won = sum(gain > 1 and not is_tie(gain) for gain in gains)
+        wins = f"{won} of {len(gains)} workloads and slower on {lost}"
         return f"{subject} faster than {slow} on {wins}, at {span} times the speed{odds}{doubt}"
     return f"{subject} {span} times as fast as {slow}{odds}{doubt}"
 
@@ -104,14 +133,28 @@ def _times(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
 
 
+def _title(one: RunJob) -> str:
+    """A workload as the subject of a sentence."""
+    return one.job.title if one.job.common or one.job.text is None else one.job.model
+
+
 def _describe_fits(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> list[str]:
-    """For each group of sets, the first workload that fits on these alone."""
+    """For each group of sets, the first workload that fits on these alone; then what runs only with the help of the CPU."""
     found: dict[str, str] = {}
+    helped: list[str] = []
     for one in ran:
-        names = [rig.name for rig, each in zip(rigs, one.found, strict=True) if each.fits]
-        if 0 < len(names) < len(rigs):
-            found.setdefault(both(the(name) for name in names), one.job.title)
-    return [f"{title} fits only on {names}" for names, title in found.items()]
+        title = _title(one)
+        each = list(zip(rigs, one.found, strict=True))
+        whole = [rig.name for rig, told in each if told.fits and not offloaded(told.slowest)]
+        if 0 < len(whole) < len(rigs):
+            found.setdefault(both(the(name) for name in whole), title)
+        for rig, told in each:
+            share = offloaded(told.slowest)
+            if told.fits and share:
+                helped.append(
+                    f"{the(rig.name)} {'run' if rig.count > 1 else 'runs'} {share:.0%} of the layers of {title} on the CPU"
+                )
+    return [*(f"{title} fits only on {names}" for names, title in found.items()), *helped]
 
 
 # ---------------------------------------------------------------- several sets, ranked
@@ -123,7 +166,11 @@ def _describe_ranking(ran: Sequence[RunJob], shared: Sequence[RunJob], rigs: Seq
     doubt = _doubt_of_ranking(shared, rigs)
     order = [_rank(shared, rigs, separate=False, first=not several) + doubt]
     if several:
-        order = [f"With one job, {order[0]}", f"with separate jobs, {_rank(shared, rigs, separate=True, first=False)}"]
+        apart = [one for one in shared if all(each.separate_fits for each in one.found)]
+        separate = (
+            f"with separate jobs, {_rank(apart, rigs, separate=True, first=False)}" if apart else _describe_no_room(ran, rigs)
+        )
+        order = [f"With one job, {order[0]}", separate]
     odds = _describe_odds(shared, rigs)
     return " ".join([f"{'; '.join([*order, *_describe_fits(ran, rigs)])}.", *([f"{odds}."] if odds else [])])
 
@@ -162,7 +209,7 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
     for upper, lower in pairwise(_speeds(shared, rigs, separate=False)):
         lead, name = _lead(pairs_between(shared, rigs, lower, upper)), rigs[upper].name
         chance = lead.probability if lead.fast == name else 1 - lead.probability
-        if chance >= SURE:
+        if chance >= SURE - _ROUNDING:
             continue
         fast, slow = the(name, first=not found), the(rigs[lower].name)
         likely = f"{chance:.0%} likely"
@@ -178,7 +225,10 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
 
 
 def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) -> str:
-    """Why the ratio of these sets is uncertain beyond what its odds say; empty where both were measured well."""
+    """Why the ratio of these sets is uncertain beyond what its odds say; empty where both were measured well, and where they
+    differ only in the number of the same GPU, so that what is not known of the GPU cancels."""
+    if same_gpu(rigs):
+        return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
         wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
         return "the engine was measured on few GPUs" if wide else ""
@@ -187,7 +237,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
 
 def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
     """The same for several sets: which speeds may be off, and by how much."""
-    if all(one.job.text is not None for one in shared):
+    if same_gpu(rigs) or all(one.job.text is not None for one in shared):
         return ""
     doubtful = {place: rig for place, rig in enumerate(rigs) if describe_doubts([gpu for gpu, _ in rig.parts])}
     if not doubtful:

@@ -8,18 +8,22 @@ from itertools import pairwise
 from gpuwise.core.text import are, both, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Pair
 from gpuwise.questions.compare.verdict import mean_ratio
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = [
+    "ABOUT_REASONS",
     "describe_flips",
     "describe_laptop",
     "describe_memory",
+    "describe_room",
     "describe_sets",
     "mean_speed",
 ]
 
+ABOUT_REASONS = "each reason compares the slowest GPU of one set with the slowest GPU of the other"
 _ROOMIER = 1.2  # times the memory: a smaller difference decides which models run only rarely
 
 
@@ -31,9 +35,11 @@ def mean_speed(rig: Rig, pairs: Sequence[Pair]) -> float:
 # ---------------------------------------------------------------- what would change the order
 
 
-def describe_flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
-    """What would change the order: another workload, separate jobs, or models that need memory only the slower set has."""
-    found, base = [], rigs[0]
+def describe_flips(rigs: Sequence[Rig], pairs: Sequence[Pair], *, is_split: bool = False) -> list[str]:
+    """What would change the order: models that need memory only the slower set has, another workload, or separate jobs. Where the
+    model is split (`is_split`), the memory of a set adds up."""
+    base = rigs[0]
+    found = describe_room(rigs, is_split=is_split) if _memory_turns(rigs, pairs, is_split) else []
     for rig in rigs[1:]:
         own = [pair for pair in pairs if pair.gpu == rig.name and pair.comparable]
         faster_on = [pair for pair in own if pair.ratio_low > 1]
@@ -42,51 +48,52 @@ def describe_flips(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
             found.append(
                 f"{the(rig.name)} {are(rig.name)} faster on {faster_on[0].workload} but slower on {slower_on[0].workload}"
             )
-        turned = [pair for pair in own if (pair.ratio - 1) * (pair.ratio_separate - 1) < 0]
+        turned = [pair for pair in own if _turns_apart(pair)]
         if turned:
-            apart, joined = (rig.name, base.name) if turned[0].ratio_separate > 1 else (base.name, rig.name)
+            apart, joined = (rig.name, base.name) if turned[0].ratio < 1 else (base.name, rig.name)
             separate = f"{the(apart)} {are(apart)} faster with separate jobs"
             found.append(f"on {turned[0].workload}, {separate}, but {the(joined)} {are(joined)} faster with one job")
-    if _memory_turns(rigs, pairs):
-        found += _describe_room(rigs)
     return list(dict.fromkeys(found))
 
 
-def describe_memory(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> list[str]:
-    """Where no faster set has less memory: the order stays, but more models run on the larger ones."""
-    return [] if _memory_turns(rigs, pairs) else _describe_room(rigs)
+def _turns_apart(pair: Pair) -> bool:
+    """Whether one set is clearly faster with one job, and the other with separate jobs."""
+    apart = pair.ratio_separate
+    return apart is not None and not is_tie(pair.ratio) and not is_tie(apart) and (pair.ratio > 1) != (apart > 1)
 
 
-def _memory_turns(rigs: Sequence[Rig], pairs: Sequence[Pair]) -> bool:
+def describe_memory(rigs: Sequence[Rig], pairs: Sequence[Pair], *, is_split: bool = False) -> list[str]:
+    """Where no faster set has less memory: the order stays, but more models fit on the larger ones."""
+    return [] if _memory_turns(rigs, pairs, is_split) else describe_room(rigs, is_split=is_split)
+
+
+def _memory_turns(rigs: Sequence[Rig], pairs: Sequence[Pair], is_split: bool) -> bool:
     """Whether some set has clearly more memory than a faster one."""
     speeds = {rig.name: mean_speed(rig, pairs) for rig in rigs}
     return any(
-        _memory(slow) > _ROOMIER * _memory(fast)
+        _memory(slow, is_split) > _ROOMIER * _memory(fast, is_split)
         for fast in rigs
         for slow in rigs
         if (speeds[slow.name], slow is rigs[0]) < (speeds[fast.name], fast is rigs[0])
     )
 
 
-def _describe_room(rigs: Sequence[Rig]) -> list[str]:
-    """Which sets are left for larger and larger models, in one sentence: `models that need more than 80 GiB run only on …`."""
-    ordered = sorted(rigs, key=_memory)
-    each = " per GPU" if any(rig.count > 1 for rig in rigs) else ""
+def describe_room(rigs: Sequence[Rig], *, is_split: bool) -> list[str]:
+    """Which sets are left for larger and larger models, in one sentence: `models that need more than 80 GiB fit only on …`."""
+    ordered = sorted(((_memory(rig, is_split), rig) for rig in rigs), key=lambda entry: entry[0])
+    each = (" in total" if is_split else " per GPU") if any(rig.count > 1 for rig in rigs) else ""
     found: list[str] = []
-    for place, (smaller, larger) in enumerate(pairwise(ordered), start=1):
-        if _memory(larger) > _ROOMIER * _memory(smaller):
-            subject = (
-                f"those that need more than {_memory(smaller) / GIB:.0f} GiB only"
-                if found
-                else (f"models that need more than {_memory(smaller) / GIB:.0f} GiB{each} run only")
-            )
-            found.append(f"{subject} on {both(the(rig.name) for rig in ordered[place:])}")
+    for place, ((small, _), (large, _)) in enumerate(pairwise(ordered), start=1):
+        if large > _ROOMIER * small:
+            least = f"more than {small / GIB:.0f} GiB"
+            subject = f"those that need {least} only" if found else f"models that need {least}{each} fit only"
+            found.append(f"{subject} on {both(the(rig.name) for _, rig in ordered[place:])}")
     return [", and ".join((", ".join(found[:-1]), found[-1])) if len(found) > 1 else found[0]] if found else []
 
 
-def _memory(rig: Rig) -> float:
-    """Bytes a model may need: it must fit the smallest GPU of the set, since their memory does not add up."""
-    return min(gpu.usable_memory_bytes for gpu, _ in rig.parts)
+def _memory(rig: Rig, is_split: bool) -> float:
+    """Bytes a model may need: it must fit the smallest GPU of the set, since their memory adds up only for a split model."""
+    return min(gpu.usable_memory_bytes for gpu, _ in rig.parts) * (rig.count if is_split else 1)
 
 
 # ---------------------------------------------------------------- sets, laptops
@@ -112,8 +119,7 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
             f"when {mixed[0]} share one job equally, the slowest GPU limits the speed; dividing the work in proportion to speed "
             "comes close to the combined speed"
         )
-    found.append("each reason compares the slowest GPU of one set with the slowest GPU of the other")
-    return found
+    return [*found, ABOUT_REASONS]
 
 
 def describe_laptop(name: str, low_watts: float, high_watts: float, speed_kept: float | None) -> str:

@@ -196,7 +196,7 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
         return ()
     layers = round(serving.offloaded * serving.shape.layers)
     value = f"{layers} of {serving.shape.layers} layers on the CPU"
-    ram = host_memory_bytes(serving.host) / GIB
+    ram = host_memory_bytes(serving.host, gpu, generation_memory(serving).total_bytes) / GIB
     effect = f"not all layers fit in GPU memory; this assumes a {serving.host.name} CPU with {ram:.0f} GiB of system memory"
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
