@@ -115,7 +115,7 @@ def test_owning_and_renting_cross_where_the_api_says(page: Page, server: Server)
     page.move("kwh", 0.3)
     page.move("hours", 100)
     answer = server.ask("cost", gpu="RTX 4090", kwh_price=0.3, hours_per_week=100).json
-    assert f"${answer['own']['total_usd']:,.0f}" in page.verdict
+    assert answer["verdict"] in page.verdict
     here = next(row for row in answer["break_even"] if row["utilization_fraction"] == answer["utilization_fraction"])
     dot = page.run("return document.querySelector('.chart').data.find((trace) => trace.name === 'break-even')?.x[0]")
     assert dot == pytest.approx(here["days"] / 365.25)

@@ -138,7 +138,8 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
         return single or several
     if limits.budget_usd is None:
         dearer = _usd_per_run(single) >= WORTH_A_CHANGE * _usd_per_run(several)
-        return several if dearer and adds_up(several) else single
+        beaten = _usd_per_run(single) > _usd_per_run(several) and single.run.seconds > several.run.seconds
+        return several if (dearer or beaten) and adds_up(several) else single
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     return several if single.run.seconds >= least * several.run.seconds else single
 

@@ -110,7 +110,7 @@ def test_an_estimate_is_round() -> None:
 
 def laptops() -> list[Gpu]:
     found = [gpu for gpu in CURATED if is_gaming_laptop(gpu)]
-    return sorted(found, key=lambda gpu: gpu.memory_bytes_per_s)
+    return sorted(found, key=lambda gpu: gpu.sm_count)
 
 
 def test_a_laptop_with_a_faster_gpu_is_estimated_to_cost_more() -> None:

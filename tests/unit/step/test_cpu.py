@@ -137,7 +137,7 @@ def test_comparing_with_a_cpu_is_as_unsure_either_way_round() -> None:
 
 
 def test_what_a_cpu_cannot_be_asked() -> None:
-    with pytest.raises(BadValue, match="you named a CPU"):
+    with pytest.raises(BadValue, match="but a CPU was given"):
         results("cpu", gpus=2)
     with pytest.raises(BadValue, match="does not support amp"):
         gpuwise.predict(model="resnet50", gpu=["cpu"], precision="amp")

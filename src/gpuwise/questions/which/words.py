@@ -181,7 +181,8 @@ def _sold(survey: Survey, best: Candidate) -> str:
     able = [one for one in (*roomy_buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
-    return f"{'single ' if cheaper else ''}cards for sale{_as_roomy(survey)}{timely}"
+    group = "cards" if not cheaper else "single cards" if best.gpu_count == 1 else f"sets of up to {best.gpu_count} cards"
+    return f"{group} for sale{_as_roomy(survey)}{timely}"
 
 
 def _as_roomy(survey: Survey) -> str:

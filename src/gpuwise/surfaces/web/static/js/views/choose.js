@@ -65,7 +65,7 @@ function optionTable(answer, state) {
     ["", head("source"), "time per run", "upfront", `${state.years || 3}-year total`, "per million samples", "CO₂e", "build"],
     answer.options.map((option, place) =>
       row([
-        h("th", { scope: "row" }, h("span", { class: "nowrap" }, named(option)), remark(option)),
+        h("th", { scope: "row" }, h("span", {}, named(option)), remark(option)),
         brief(option.source),
         h("td", { class: "nowrap" }, num(f.seconds(option.run_s), runTold(option, answer)), h("div", { class: "small" }, `${f.seconds(option.run_low_s)} – ${f.seconds(option.run_high_s)}`)),
         num(f.usd(option.upfront_usd), priceTold(option, answer)),
