@@ -223,7 +223,7 @@ def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
 def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
     if watts is not None and not 0 < watts <= 1000:
         raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="try `--cpu-watts 125`")
-    found, cores = (None, box.core_count) if not name else _cpu(name)
+    found, cores = (None, box.core_count) if not name else _cpu(name, notes)
     drawn = watts or found or box.cpu_watts
     if not watts and not found:
         notes.append(
@@ -233,13 +233,19 @@ def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption])
     return replace(box, cpu_watts=drawn, core_count=cores)
 
 
-def _cpu(name: str) -> tuple[float | None, int]:
+def _cpu(name: str, notes: list[Assumption]) -> tuple[float | None, int]:
     """Watts and cores of a CPU by name; of a class of CPUs only the cores are known."""
     try:
         gpu = load_catalog().find(name).gpu
     except UnknownName:
-        return None, find_host(name).core_count
-    return (gpu.tdp_watts, gpu.sm_count) if gpu.is_cpu else (None, find_host(name).core_count)
+        gpu = None
+    if gpu is not None and gpu.is_cpu:
+        return gpu.tdp_watts, gpu.sm_count
+    host = find_host(name)
+    if host.name.lower() != name.strip().lower():
+        effect = f"the class of CPUs that {name} belongs to; the exact CPU is not in the catalogue"
+        notes.append(assumed("cpu cores", f"{host.core_count} ({host.name})", effect))
+    return None, host.core_count
 
 
 def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumption]) -> Box:

@@ -19,7 +19,8 @@ def verdict(answer: CostAnswer) -> str:
         return _one_way(answer, horizon)
     gap = here.rent_usd - here.own_usd
     if is_tie(here.own_usd, here.rent_usd):
-        return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."
+        both = f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})"
+        return f"{both}{_rents(answer)}."
     pays = answer.break_even_utilization
     if gap >= 0:
         soon = here.days is not None and here.days <= 365 * answer.query.years
@@ -39,6 +40,15 @@ def verdict(answer: CostAnswer) -> str:
 def is_tie(own_usd: float, rent_usd: float) -> bool:
     """Whether both cost about the same."""
     return abs(rent_usd - own_usd) <= _TIE * own_usd
+
+
+def _rents(answer: CostAnswer) -> str:
+    """How far rents differ, where the price is their median."""
+    market, show = answer.market, answer.query.book.currency.show
+    if market is None or len(market.clouds) < 2 or answer.query.rent is None or answer.query.rent.offer is not None:
+        return ""
+    span = f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}"
+    return f", but rents range from {span} an hour"
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:

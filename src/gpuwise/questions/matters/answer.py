@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpuwise.core.text import the
 from gpuwise.hardware import tables
@@ -14,7 +15,7 @@ from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.options import MattersOptions
 from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
-from gpuwise.questions.matters.types import MattersAnswer
+from gpuwise.questions.matters.types import Matter, MattersAnswer
 
 __all__ = ["answer", "matters"]
 
@@ -26,6 +27,8 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
         return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count))
     case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
     topics = tuple(TOPICS[name](case) for name in query.topics)
+    if not (options.model or options.mode) and query.topics[1:] == () and query.topics[0] in _BY_GRADIENTS:
+        topics = (_with_transformer(options, topics[0], progress),)
     step = case.step()
     return MattersAnswer(
         case=_describe_case(query.asked.capture.request.model, step),
@@ -33,6 +36,23 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
         assumptions=(*query.assumptions, *step.assumptions),
         data_date=tables.data_date(),
     )
+
+
+_BY_GRADIENTS = ("nvlink", "pcie-lanes", "pcie-gen")  # topics in which kinds of models differ much
+_TRANSFORMER = "bert-base"
+
+
+def _with_transformer(options: MattersOptions, matter: Matter, progress: Callable[[str], None]) -> Matter:
+    """The same for a transformer, which exchanges more gradients for its work than a CNN."""
+    query = ask(replace(options, model=_TRANSFORMER))
+    if isinstance(query.asked, TextQuery):
+        return matter
+    case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
+    other = TOPICS[matter.topic](case)
+    value = other.value if other.together is None else other.together
+    many = f"{query.gpu_count} GPUs that train a transformer ({_TRANSFORMER}, batch {case.step().batch})"
+    what = "gain" if matter.topic == "nvlink" else "loss"
+    return replace(matter, answer=f"{matter.answer} For {many}, the {what} is {value:.0f}%.")
 
 
 def _answer_for_text(query: MattersQuery, case: TextCase) -> MattersAnswer:
