@@ -75,11 +75,11 @@ def spent(option: Candidate) -> float:
     return float("inf") if paid is None else paid
 
 
-def is_better(other: Candidate, best: Candidate, *, cost: bool = True) -> bool:
-    """Whether it is as good in everything a buyer compares, and better in something."""
-    mine = (best.run.seconds, spent(best), best.usd_per_run or 0.0, -best.gpu.memory_bytes, best.gpu_count)
-    theirs = (other.run.seconds, spent(other), other.usd_per_run or 0.0, -other.gpu.memory_bytes, other.gpu_count)
-    pairs = [pair for place, pair in enumerate(zip(theirs, mine, strict=True)) if cost or place != 1]
+def is_better(other: Candidate, best: Candidate) -> bool:
+    """Whether it is as good in everything a buyer compares, and better in something: a set of cards may beat a single one."""
+    mine = (best.run.seconds, spent(best), best.total_usd or 0.0, best.usd_per_run or 0.0, -best.gpu.memory_bytes)
+    theirs = (other.run.seconds, spent(other), other.total_usd or 0.0, other.usd_per_run or 0.0, -other.gpu.memory_bytes)
+    pairs = list(zip(theirs, mine, strict=True))
     return all(one <= two for one, two in pairs) and any(one < two - SAME * abs(two) for one, two in pairs)
 
 
@@ -129,7 +129,7 @@ def faults(answer: WhichAnswer) -> list[str]:
     if "with as much memory" in verdict:
         bought = [one for one in bought if one.gpu.memory_bytes >= min(max(own), 24 * 2**30)]
     single = [one for one in bought if one.gpu_count == 1]
-    if "no faster option costs" in verdict:
+    if "no faster card or set of cards" in verdict:
         found += [f"{one.key} is faster" for one in bought if one.run.seconds < (1 - SAME) * best.run.seconds]
     if "no faster single card costs" in verdict:
         found += [f"{one.key} is faster" for one in single if one.run.seconds < (1 - SAME) * best.run.seconds]

@@ -136,12 +136,21 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     several = _prefer(sets, limits)
     if single is None or several is None:
         return single or several
+    winners = [option for option in sets if _beats(option, single)]
+    if winners:
+        return _prefer(winners, limits)
     if limits.budget_usd is None:
         dearer = _usd_per_run(single) >= WORTH_A_CHANGE * _usd_per_run(several)
         beaten = _usd_per_run(single) > _usd_per_run(several) and single.run.seconds > several.run.seconds
         return several if (dearer or beaten) and adds_up(several) else single
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     return several if single.run.seconds >= least * several.run.seconds else single
+
+
+def _beats(several: Candidate, single: Candidate) -> bool:
+    """Whether a set is faster and costs less in every way, with no less memory on each card."""
+    faster = several.run.seconds < single.run.seconds and several.gpu.memory_bytes >= single.gpu.memory_bytes
+    return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
 
 
 def roomy(able: Sequence[Candidate]) -> list[Candidate]:
@@ -227,6 +236,7 @@ def _total(option: Candidate) -> float:
 # ---------------------------------------------------------------- thresholds that would change the answer
 
 _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
+_WEEK_HOURS = 168.0
 _HALVINGS = 16  # of a price range: the threshold is then known to a dollar, so that one at the budget reads like it
 
 
@@ -303,16 +313,18 @@ def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved:
 
 
 def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
-    """Hours of use per week at which owning and renting cost the same for the same work; None where owning is never cheaper.
+    """Hours of use per week up to which renting costs less for the same work; None where owning is never cheaper.
 
-    rent per run = upfront / runs + electricity per run, solved for the runs.
+    rent per run = (price + machine - resale) / runs + electricity per run, solved for the runs; a slower rented GPU cannot do
+    more than it does around the clock.
     """
     if rented.usd_per_run is None or bought.total_usd is None or bought.upfront_usd is None or not bought.runs:
         return None
     once = bought.total_usd - bought.running_usd
     running = bought.running_usd / bought.runs
     if rented.usd_per_run <= running:
-        return None
+        return None if rented.run.seconds <= bought.run.seconds else _WEEK_HOURS * bought.run.seconds / rented.run.seconds
     runs = once / (rented.usd_per_run - running)
     hours = runs * bought.run.seconds / 3600 / terms.years / _WEEKS_PER_YEAR
-    return hours if hours <= 168.0 else None
+    most = min(1.0, bought.run.seconds / rented.run.seconds) * _WEEK_HOURS  # a slower rented GPU has no more hours than a week
+    return min(hours, most) if min(hours, most) < _WEEK_HOURS else None

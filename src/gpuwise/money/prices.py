@@ -126,7 +126,8 @@ def launch_price(gpu: Gpu) -> Price | None:
 
 def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
     """The price of a card now, in a condition of `CONDITIONS`: the user's, the usual one of recent prices that have a date and a
-    source, or else an estimate. With any condition it is the price of a new card as long as shops sell it, then of a used one.
+    source, or else an estimate. With any condition it is the lower of the published prices, new or used; where there is none, it
+    is an estimate for a new card as long as shops sell it, then for a used one.
 
     Its `kind` and date say which it is: of a shop (new), used, or the launch price. None where none is known.
     """
@@ -134,6 +135,9 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
         return book.given[gpu.name]
     kinds = [condition] if condition != "any" else ["new", "used"] if sold_new(gpu, book.today) else ["used", "new"]
     known = {kind: [price for price in tables.market_of(gpu.name) if price.kind == kind] for kind in kinds}
+    published = [price for kind in kinds if (price := _usual(known[kind], book.today))]
+    if published and condition == "any":
+        return min(published, key=lambda price: price.usd)
     sold = sold_new(gpu, book.today)  # no estimate of what no shop has
     recent = (_usual(known[kind], book.today) or (estimate(gpu, kind) if sold or kind == "used" else None) for kind in kinds)
     former = (_usual(known[kind], None) for kind in kinds)

@@ -65,7 +65,7 @@ def test_the_recommendation_changes_at_the_price_that_is_told_and_not_before(
         end = price.high_usd if flip.option is best else price.low_usd
         before = flip.usd - 1.01 * (end - price.usd) / 2**HALVINGS  # equal cards change places at once
         assert chosen(flip.option, flip.usd) == flip.then.key != best.key
-        assert chosen(flip.option, before) in (best.key, "nothing")
+        assert chosen(flip.option, before) != flip.then.key
 
 
 def test_a_price_above_the_budget_ends_the_recommendation() -> None:
@@ -117,7 +117,12 @@ def test_at_the_even_hours_owning_and_renting_cost_the_same(
     assert hours is not None
     even = worked(hours / 168)
     own, rent = buy(mine, usd, terms=even).usd_per_run, hire(other, rate, terms=even).usd_per_run
-    assert own == pytest.approx(rent, rel=1e-6)
+    assert own
+    assert rent
+    if hours == pytest.approx(168 * mine / other):  # the rented GPU would work around the clock, and is still cheaper
+        assert rent <= own * (1 + 1e-6)
+    else:
+        assert own == pytest.approx(rent, rel=1e-6)
 
 
 @given(seconds, dollars, seconds, st.floats(0.05, 10), shares, st.floats(1.0, 20.0))

@@ -177,5 +177,5 @@ def test_launch_prices_are_not_what_the_fastest_cards_cost() -> None:
     """The RTX 5090 was launched for $1,999 and has never been that cheap in 2026."""
     found = price_now(GPUS["RTX 5090"], PriceBook(today=date(2026, 11, 16)))
     assert found is not None
-    assert found.kind == "new"
+    assert not found.estimated
     assert found.usd > 1.3 * 1999

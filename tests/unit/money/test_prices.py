@@ -120,10 +120,10 @@ def test_older_prices_come_before_the_launch_price(monkeypatch: pytest.MonkeyPat
     assert now(monkeypatch, [], "new").kind == "launch"
 
 
-def test_a_card_in_shops_is_bought_new_and_an_older_one_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lower_published_price_counts_where_any_condition_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     both = [row(700.0, 10), row(900.0, 10, "new"), row(2500.0, 10, name="RTX 5090"), row(3000.0, 10, "new", "RTX 5090")]
     assert [now(monkeypatch, both, condition).usd for condition in ("any", "new", "used")] == [700.0, 900.0, 700.0]
-    assert [now(monkeypatch, both, one, "RTX 5090").usd for one in ("any", "new", "used")] == [3000.0, 3000.0, 2500.0]
+    assert [now(monkeypatch, both, one, "RTX 5090").usd for one in ("any", "new", "used")] == [2500.0, 3000.0, 2500.0]
 
 
 # ---------------------------------------------------------------- all commands

@@ -99,6 +99,7 @@ _FEW = 2  # prices that are named
 _NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
 _MORE_MEMORY = 1.4  # times the memory is worth mentioning
 _LITTLE_MORE = 1.25  # times the price
+_FAR_SLOWER = 4.0  # times as long: another kind of machine
 _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 
 
@@ -130,7 +131,8 @@ def _prices(survey: Survey, chosen: Selection) -> list[str]:
         if price is None:
             continue
         if flip.option is chosen.best:
-            span = f"sellers ask {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
+            who = "the estimate ranges from" if price.estimated else "sellers ask"
+            span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
             found.append(f"if {a(flip.option.gpu.name)} costs {at} or more ({span}), {_instead(flip.then)} is the better choice")
         else:
             now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
@@ -145,8 +147,10 @@ def _instead(option: Candidate) -> str:
 
 
 def _hours(survey: Survey, chosen: Selection) -> str:
-    rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.rented
+    rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.hired or chosen.rented
     bought = chosen.bought
+    if rented and bought and rented.run.seconds > _FAR_SLOWER * bought.run.seconds:
+        return ""
     if rented is None or rented.rent is None or bought is None or bought.total_usd is None or chosen.best is chosen.kept:
         return ""
     hours = even_hours_per_week(bought, rented, survey.query.terms)

@@ -71,6 +71,7 @@ class WhichQuery:
     book: PriceBook
     min_memory_bytes: float
     most_gpus: int
+    most_rented: int
     psu_watts: float | None
     region: str
     general: bool
@@ -107,6 +108,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         min_memory_bytes=parse_min_memory(options.min_memory) if options.min_memory else 0.0,
         terms=terms,
         book=book,
+        most_rented=options.max_gpus or MOST_IN_A_MACHINE,
         most_gpus=options.max_gpus or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
         psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
         region=find_region(options.region or DEFAULT_REGION).name,
@@ -267,7 +269,7 @@ def _parse_deadline(text: str) -> float | None:
 def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes: list[Assumption]) -> Terms:
     hours, typical = (_LAB_HOURS, "35% of the time, typical of a shared cluster") if lab else (_HOURS_PER_WEEK, _BUSY_DESKTOP)
     if options.hours_per_week is None:
-        notes.append(assumed("hours_per_week", f"{hours:g}", f"{typical}; change it with `--hours-per-week`"))
+        notes.append(assumed("hours_per_week", f"{hours:g}", f"{typical}; change it with `--hours-per-week`", overrides=lab))
     if options.years is None:
         notes.append(assumed("years", f"{_YEARS:g}", "change it with `--years`"))
     machine_usd = _machine(book, options.machine, owns, options.laptop, notes)

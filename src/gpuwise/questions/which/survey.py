@@ -193,7 +193,8 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
     every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents)])
-    counts = _COUNTS if query.limits.deadline_s is not None or query.text or query.wanted.servers else (1,)
+    several = query.limits.deadline_s is not None or query.text or query.wanted.servers
+    counts = [count for count in _COUNTS if count == 1 or (several and count <= query.most_rented)]
     more = _additions(query)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     wanted += [(gpu, count) for gpu, count, _ in more]

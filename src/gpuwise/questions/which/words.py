@@ -87,15 +87,11 @@ def _sparing(priced: Priced) -> str:
     taken = SHORT_WAYS[priced.way]
     if not priced.skipped:
         return taken
+    once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
     (_, first), *others = priced.skipped
     usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
     needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
-    return f"{taken} ({', '.join(needs)}{_at_once(priced)})"
-
-
-def _at_once(priced: Priced) -> str:
-    """Needs are stated for the smallest micro-batch."""
-    return ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    return f"{taken} ({', '.join(needs)}{once})"
 
 
 def _in_time(survey: Survey, run: TaskRun) -> str:
@@ -142,7 +138,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     if limits.budget_usd is None:
         if best is None or best.upfront_usd is None:
             return "no comparable card is faster at any price"
-        if any(not _costs_less(best, one) for one in bought):
+        if any(not _costs_less(best, one) for one in bought if one.usd_per_run is not None):
             return f"no rented GPU that is as fast has a lower cost per {survey.work}"
         return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
@@ -150,12 +146,12 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
         most = survey.money(limits.budget_usd)
         held = [
-            one for one in survey.refused if not shortfall(one, limits) and one.run.seconds < fastest.run.seconds / (1 + SAME)
+            one for one in survey.refused if not shortfall(one, limits) and one.run.seconds * (1 + SAME) < fastest.run.seconds
         ]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
-        what = f"{'single card' if several else 'option'}{_as_roomy(survey)}"
+        what = f"{'single card' if several else 'card or set of cards'}{_as_roomy(survey)}"
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
@@ -236,11 +232,12 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     cost = best.upfront_usd
     if not best.kind.startswith("buy") or best.gpu_count > 1 or cost is None:
         return ""
-    cheaper = [one for one in shown if one.gpu_count > 1 and one.upfront_usd is not None and one.upfront_usd < cost]
-    first = min(cheaper, key=lambda one: one.run.seconds, default=None)
-    if first is None or first.upfront_usd is None or first.run.seconds >= best.run.seconds:
+    sets = [one for one in shown if one.gpu_count > 1 and one.kind.startswith("buy")]
+    cheaper = [one for one in sets if (one.upfront_usd or inf) < cost]
+    first = min(cheaper, key=lambda one: one.run.seconds, default=best)
+    if first.run.seconds >= best.run.seconds:
         return ""
-    faster, less = best.run.seconds / first.run.seconds, survey.money(cost - first.upfront_usd)
+    faster, less = best.run.seconds / first.run.seconds, survey.money(cost - (first.upfront_usd or 0.0))
     why = "one card is simpler to build and has all its memory in one piece"
     return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
 
