@@ -29,7 +29,6 @@ __all__ = [
     "describe",
     "estimate",
     "is_gaming_laptop",
-    "laptop_usd",
     "load_model",
     "remaining",
     "years_since",
@@ -99,7 +98,7 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
     """The price of a new or used card on the day of the newest prices; None without a launch price."""
     model = load_model()
     if is_gaming_laptop(gpu) and kind == "new":
-        return _laptop(gpu, model)
+        return _laptop(gpu, model.laptops)
     if gpu.launch_usd is None or gpu.launched_on is None or gpu.launched_on < _OLDEST:
         return None
     if gpu.segment not in model.segments or gpu.vendor not in model.vendors:
@@ -111,15 +110,23 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
     }
     share = sum(constants[name] * value for name, value in describe(gpu, kind, model.fitted_to, model.fitted_to).items())
     usd = gpu.launch_usd / gpu.devices_per_board * math.exp(share + model.cards.get(gpu.name, 0.0))
+    source = f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards"
+    return _estimated(gpu, kind, usd, (model.low, model.high), source)
+
+
+def _estimated(gpu: Gpu, kind: str, usd: float, ends: tuple[float, float], source: str, note: str = "") -> Price:
+    """The estimate as a price, with `ends` as shares of it, on the day of the newest prices."""
+    low, high = ends
     return Price(
         gpu=gpu.name,
         kind=kind,
         usd=_rounded(usd),
-        low_usd=_rounded(usd * model.low),
-        high_usd=_rounded(usd * model.high),
-        dated=model.fitted_to,
-        source=f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards",
+        low_usd=_rounded(usd * low),
+        high_usd=_rounded(usd * high),
+        dated=load_model().fitted_to,
+        source=source,
         basis=Basis.FITTED,
+        note=note,
         estimated=True,
     )
 
@@ -129,25 +136,10 @@ def is_gaming_laptop(gpu: Gpu) -> bool:
     return gpu.segment == "laptop" and " Laptop" in gpu.name
 
 
-def laptop_usd(model: LaptopModel, gpu: Gpu) -> float:
-    """The middle price of a laptop with this GPU."""
-    return float(model.usd * (gpu.sm_count / LAPTOP_UNITS) ** model.power)
-
-
-def _laptop(gpu: Gpu, model: PriceModel) -> Price:
-    usd, laptops = laptop_usd(model.laptops, gpu), model.laptops
-    return Price(
-        gpu=gpu.name,
-        kind="new",
-        usd=_rounded(usd),
-        low_usd=_rounded(usd * laptops.low),
-        high_usd=_rounded(usd * laptops.high),
-        dated=model.fitted_to,
-        source=f"estimated from the size of the GPU with {laptops.rows} prices of laptops",
-        basis=Basis.FITTED,
-        estimated=True,
-        note="a whole laptop",
-    )
+def _laptop(gpu: Gpu, laptops: LaptopModel) -> Price:
+    usd = laptops.usd * math.pow(gpu.sm_count / LAPTOP_UNITS, laptops.power)
+    source = f"estimated from the size of the GPU with {laptops.rows} prices of laptops"
+    return _estimated(gpu, "new", usd, (laptops.low, laptops.high), source, "a whole laptop")
 
 
 def _rounded(usd: float) -> float:

@@ -135,11 +135,11 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
         return book.given[gpu.name]
     kinds = [condition] if condition != "any" else ["new", "used"] if sold_new(gpu, book.today) else ["used", "new"]
     known = {kind: [price for price in tables.market_of(gpu.name) if price.kind == kind] for kind in kinds}
-    published = [price for kind in kinds if (price := _usual(known[kind], book.today))]
-    if published and condition == "any":
-        return min(published, key=lambda price: price.usd)
+    published = {kind: _usual(known[kind], book.today) for kind in kinds}
+    if condition == "any" and any(published.values()):
+        return min(filter(None, published.values()), key=lambda price: price.usd)
     sold = sold_new(gpu, book.today)  # no estimate of what no shop has
-    recent = (_usual(known[kind], book.today) or (estimate(gpu, kind) if sold or kind == "used" else None) for kind in kinds)
+    recent = (published[kind] or (estimate(gpu, kind) if sold or kind == "used" else None) for kind in kinds)
     former = (_usual(known[kind], None) for kind in kinds)
     found = next((price for price in (*recent, *former) if price is not None), None)
     return found if found is not None or condition == "used" else launch_price(gpu)
