@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuwise
+from making_fleets import exported
 from making_hosts import Host, lost_s, mean_step_s, median_step_s
 
 __all__ = ["Case", "Made", "complaints", "examine"]
@@ -26,13 +27,14 @@ _AFTER_ALL = "slower_than_expected"
 class Case:
     """A run and the truth about it. `build(True)` makes the same run without the cause, so that its gain is known.
 
-    `first` are the codes of which one must come first; without any, the run is healthy. `absent` may be no serious finding.
+    `first` are the codes of which one must come first; without any, the run is healthy; None where the case is about something
+    else. `absent` may be no serious finding.
     `where` are texts of which one must be in the first finding's `where`; an empty one means that it must not have any.
     """
 
     name: str
     build: Callable[[bool], Made]
-    first: tuple[str, ...] = ()
+    first: tuple[str, ...] | None = ()
     absent: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     confidence: str = ""
@@ -40,16 +42,22 @@ class Case:
     gain: bool = True
     lost: bool = True
     steps: bool = True
-    step_count: int | None = None
+    step_counts: tuple[int, ...] = ()
+    step_s: float | None = None
+    mean: bool = False
     warm_up: int = 0
     by: str = ""
+    nsys: bool = False
 
 
 def examine(case: Case, folder: Path) -> None:
     """Fail with everything that is wrong at once, so that one run of the tests tells the whole story."""
     made = case.build(False)
     hosts = [made] if isinstance(made, Host) else list(made)
-    paths = [str(host.write(folder / f"rank{place}.json")) for place, host in enumerate(hosts)]
+    if case.nsys:
+        paths = [str(exported(host, folder / f"rank{place}.sqlite")) for place, host in enumerate(hosts)]
+    else:
+        paths = [str(host.write(folder / f"rank{place}.json")) for place, host in enumerate(hosts)]
     answer = gpuwise.why(paths)
     found = complaints(case, hosts, answer.to_dict(), " ".join(str(answer).split()))
     assert not found, f"{case.name}: " + "; ".join(found)
@@ -75,6 +83,8 @@ def _place(finding: dict[str, Any]) -> str:
 
 
 def _about_codes(case: Case, answer: dict[str, Any]) -> list[str]:
+    if case.first is None:
+        return []
     serious = _serious(answer)
     first = serious[0] if serious else None
     wanted = " or ".join(case.first) + (f" at {' or '.join(filter(None, case.where))}" if any(case.where) else "")
@@ -92,19 +102,25 @@ def _about_codes(case: Case, answer: dict[str, Any]) -> list[str]:
 
 def _about_steps(case: Case, host: Host, answer: dict[str, Any]) -> list[str]:
     found = []
-    true_s, said_s = median_step_s(host), answer["step_s"]
+    true_s, said_s = median_step_s(host) if case.step_s is None else case.step_s, answer["step_s"]
     if abs(said_s - true_s) > _STEP * true_s:
         found.append(f"median step {said_s * 1e3:.3f} ms, expected {true_s * 1e3:.3f}")
-    count = len(host.steps) if case.step_count is None else case.step_count
-    if answer["steps"]["count"] != count:
-        found.append(f"{answer['steps']['count']} steps by {answer['steps']['by']}, expected {count}")
+    counts = case.step_counts or (len(host.steps),)
+    if answer["steps"]["count"] not in counts:
+        expected = " or ".join(map(str, counts))
+        found.append(f"{answer['steps']['count']} steps by {answer['steps']['by']}, expected {expected}")
+    if case.mean:
+        true_s = (host.steps[-1][1] - host.steps[case.warm_up][0]) * 1e-6 / (len(host.steps) - case.warm_up)
+        said_s = answer.get("step_mean_s", answer["mean_step_s"])
+        if abs(said_s - true_s) > _STEP * true_s:
+            found.append(f"mean step {said_s * 1e3:.3f} ms, expected {true_s * 1e3:.3f}")
     if case.by and case.by not in answer["steps"]["by"]:
         found.append(f"steps by {answer['steps']['by']}, expected {case.by}")
     return found
 
 
 def _about_where(case: Case, answer: dict[str, Any]) -> list[str]:
-    first = next((finding for finding in answer["findings"] if finding["code"] in case.first), None)
+    first = next((finding for finding in answer["findings"] if finding["code"] in (case.first or ())), None)
     if first is None:
         return []
     found = []
@@ -118,7 +134,7 @@ def _about_where(case: Case, answer: dict[str, Any]) -> list[str]:
 
 
 def _about_amounts(case: Case, host: Host, answer: dict[str, Any]) -> list[str]:
-    first = next((finding for finding in answer["findings"] if finding["code"] in case.first), None)
+    first = next((finding for finding in answer["findings"] if finding["code"] in (case.first or ())), None)
     if first is None:
         return []
     found = []
