@@ -28,8 +28,8 @@ class Case:
     """A run and the truth about it. `build(True)` makes the same run without the cause, so that its gain is known.
 
     `first` are the codes of which one must come first; without any, the run is healthy; None where the case is about something
-    else. `absent` may be no serious finding.
-    `where` are texts of which one must be in the first finding's `where`; an empty one means that it must not have any.
+    else. `absent` may be no serious finding. `where` are texts of which one must be in the first finding's `where`; an empty one
+    means that it must not have any. `lost_s` is what the cause takes of a step where that is not idle time.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Case:
     says: tuple[str, ...] = ()
     gain: bool = True
     lost: bool = True
+    lost_s: float | None = None
     steps: bool = True
     step_counts: tuple[int, ...] = ()
     step_s: float | None = None
@@ -83,21 +84,17 @@ def _place(finding: dict[str, Any]) -> str:
 
 
 def _about_codes(case: Case, answer: dict[str, Any]) -> list[str]:
-    if case.first is None:
-        return []
     serious = _serious(answer)
     first = serious[0] if serious else None
-    wanted = " or ".join(case.first) + (f" at {' or '.join(filter(None, case.where))}" if any(case.where) else "")
     found = []
     if case.first and (first is None or first["code"] not in case.first):
+        wanted = " or ".join(case.first) + (f" at {' or '.join(filter(None, case.where))}" if any(case.where) else "")
         got = _place(first) if first else f"nothing ({answer['verdict']})"
         found.append(f"first verdict {got}, expected {wanted}")
-    if not case.first and first is not None:
+    if case.first == () and first is not None:
         found.append(f"first verdict {_place(first)}, expected a healthy run")
     wrong = [finding["code"] for finding in serious if finding["code"] in case.absent]
-    if wrong:
-        found.append(f"{', '.join(wrong)} did not cause it")
-    return found
+    return found + ([f"{', '.join(wrong)} did not cause it"] if wrong else [])
 
 
 def _about_steps(case: Case, host: Host, answer: dict[str, Any]) -> list[str]:
@@ -138,8 +135,9 @@ def _about_amounts(case: Case, host: Host, answer: dict[str, Any]) -> list[str]:
     if first is None:
         return []
     found = []
-    if case.lost and host.blamed:
-        true_s, said_s = lost_s(host, case.warm_up), first["seconds_per_step"]
+    if case.lost and (host.blamed or case.lost_s is not None):
+        true_s = lost_s(host, case.warm_up) if case.lost_s is None else case.lost_s
+        said_s = first["seconds_per_step"]
         if abs(said_s - true_s) > _LOST * true_s:
             found.append(f"{said_s * 1e3:.2f} ms a step charged to {first['code']}, expected {true_s * 1e3:.2f}")
     if case.gain:
