@@ -96,13 +96,16 @@ class Host(Run):
         if not names:
             yield
             return
-        with self.within("cpu_op", names[0], **{"External id": len(self.events)}), self.cpu(*names[1:]):
+        with (
+            self.within(self.category("cpu_op", "Operator"), names[0], **{"External id": len(self.events)}),
+            self.cpu(*names[1:]),
+        ):
             yield
 
     @contextmanager
     def note(self, name: str) -> Iterator[None]:
         """An annotation of the user."""
-        with self.within("user_annotation", name):
+        with self.within(self.category("user_annotation", "Operator"), name):
             yield
 
     @contextmanager
@@ -175,9 +178,9 @@ class Host(Run):
         key = self.device * 1000 + stream
         call = max(call, self.until(self.device) - self.ahead_us - self.host_us)
         start = max(self.host_us + call + 2 * _LATENCY, self.free_us.get(key, 0.0))
-        self.span("cuda_runtime", "cudaGraphLaunch", self.host_us, call, correlation=self.correlation)
+        self.span(self.category("cuda_runtime", "Runtime"), "cudaGraphLaunch", self.host_us, call, correlation=self.correlation)
         for name, duration in kernels:
-            self._place("kernel", name, start, duration, stream, **{"blocks per SM": 8.0, "graph id": 3})
+            self._place(self.category("kernel", "Kernel"), name, start, duration, stream, **{"blocks per SM": 8.0, "graph id": 3})
             start += duration + _NODE_GAP
         self.host_us += call
         return start - _NODE_GAP

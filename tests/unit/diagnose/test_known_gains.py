@@ -25,10 +25,10 @@ def launches(kernel_us: float, think_us: float) -> Build:
     def build(cured: bool) -> Host:
         def body(host: Host, number: int) -> None:
             if cured:
-                host.graph([(HGEMM if place % 5 else RELU, kernel_us) for place in range(120)])
+                host.graph([(HGEMM if place % 5 else RELU, kernel_us) for place in range(100)])
             else:
                 with host.blame():
-                    host.eager(120, kernel_us, think_us=think_us)
+                    host.eager(100, kernel_us, think_us=think_us)
 
         return loop(body)
 

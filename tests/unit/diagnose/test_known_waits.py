@@ -21,17 +21,17 @@ STEP = ("train.py(60): train_step",)
 
 
 def small_kernels(cured: bool, *, thread: int | None = None, stack: bool = True, lookup: bool = False) -> Host:
-    """150 kernels of 4 µs, each of which the host takes 25 µs to launch; cured, one graph launches them all."""
+    """100 kernels of 4 µs, each of which the host takes 25 µs to launch; cured, one graph launches them all."""
 
     def work(host: Host) -> None:
         if cured:
-            host.graph([(HGEMM, 4.0)] * 150)
+            host.graph([(HGEMM, 4.0)] * 100)
         else:
             if lookup:
                 with host.cpu("TorchDynamo Cache Lookup"):
                     host.think(40.0)
             with host.blame():
-                host.eager(150, 4.0, think_us=20.0)
+                host.eager(100, 4.0, think_us=20.0)
 
     def body(host: Host, number: int) -> None:
         with host.frames(*STEP, f"{TORCH}/_tensor.py(525): backward", f"{TORCH}/autograd/graph.py(744): _engine_run_backward"):
@@ -45,12 +45,12 @@ def small_kernels(cured: bool, *, thread: int | None = None, stack: bool = True,
 
 
 def small_kernels_and_stall(stall_us: float) -> Build:
-    """Both at once: 150 late launches and one long stall."""
+    """Both at once: 100 late launches and one long stall."""
 
     def build(cured: bool) -> Host:
         def body(host: Host, number: int) -> None:
             with host.frames(*STEP):
-                host.eager(150, 4.0, think_us=20.0)
+                host.eager(100, 4.0, think_us=20.0)
                 if not cured:
                     with host.blame(), host.frames("logger.py(9): log_metrics"):
                         host.think(stall_us)
@@ -60,7 +60,7 @@ def small_kernels_and_stall(stall_us: float) -> Build:
     return build
 
 
-def many_syncs(cured: bool, *, gap_us: float = 300.0, kernel_us: float = 100.0, count: int = 20) -> Host:
+def many_syncs(cured: bool, *, gap_us: float = 300.0, kernel_us: float = 100.0, count: int = 16) -> Host:
     """A value is read after every few kernels, and a little Python decides what is next."""
 
     def body(host: Host, number: int) -> None:
