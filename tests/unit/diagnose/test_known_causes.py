@@ -170,7 +170,7 @@ IDLE = [
     ),
     Case(
         name="a function with a whole path",
-        build=stalled(function("/home/me/project/data/image_processing.py(120): preprocess")),
+        build=stalled(function("/srv/me/project/data/image_processing.py(120): preprocess")),
         first=("host_work",),
         where=("preprocess (image_processing.py:120)", "preprocess (data/image_processing.py:120)"),
     ),

@@ -59,6 +59,24 @@ def straggling(one_file: bool, **how: Any) -> Build:
     return build
 
 
+def all_stalled(one_file: bool) -> Build:
+    """Every host does the same long work: nobody is late, and no collective is to blame."""
+
+    def build(cured: bool) -> Any:
+        def body(hosts: list[Host], number: int) -> None:
+            for host in hosts:
+                host.eager(12)
+                if not cured:
+                    with host.blame(), host.frames("train.py(60): train_step", "tokenizer.py(8): tokenize"):
+                        host.think(25_000.0)
+            all_reduce(hosts, 400.0)
+
+        hosts = fleet(WORLD, body, made=on_own_devices(ranks(WORLD)))
+        return in_one_file(hosts) if one_file else apart(hosts)
+
+    return build
+
+
 def moe(*names: str, exposed: bool = True) -> Build:
     """Experts on other ranks: tokens are sent before the experts work and brought back after."""
 
@@ -134,6 +152,16 @@ GPUS = [
     ),
     Case(name="all ranks alike", build=lambda cured: apart(exchange()(), 5000.0), absent=("straggler", "exposed_comm")),
     Case(name="all GPUs of a file alike", build=lambda cured: in_one_file(exchange()()), absent=("straggler", "exposed_comm")),
+    *(
+        Case(
+            name=f"all hosts stall alike, in {'one file' if one_file else 'files of their own'}",
+            build=all_stalled(one_file),
+            first=("host_work",),
+            absent=("straggler", "exposed_comm", "launch_bound"),
+            where=("tokenize (tokenizer.py:8)",),
+        )
+        for one_file in (True, False)
+    ),
     Case(
         name="every rank is late in turn",
         build=lambda cured: apart(exchange(slow_us=0.0 if cured else 250.0, turns=True)(steps=8)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+import gpuwise
 from judging_causes import Case, examine
 from making_hosts import Host, loop
 from making_traces import HGEMM, RELU
@@ -211,3 +213,12 @@ STEPS = [
 @pytest.mark.parametrize("case", STEPS, ids=lambda case: case.name)
 def test_steps_are_found_where_they_are(case: Case, tmp_path: Path) -> None:
     examine(case, tmp_path)
+
+
+def test_two_runs_are_compared_by_their_median_and_by_their_mean(tmp_path: Path) -> None:
+    """A step of three is long in the first run, so that it is slower on average than its median step is."""
+    slow, fast = lengths(180, 404, 137)(False), lengths(143, 141, 137)(False)
+    answer = gpuwise.why([str(slow.write(tmp_path / "slow.json"))], compare=str(fast.write(tmp_path / "fast.json")))
+    told = [float(number) for number in re.findall(r"\d+\.\d+", str(answer))]
+    for what, ratio in (("median", 180 / 141), ("mean", 721 / 421)):
+        assert any(abs(number - ratio) < 0.015 for number in told), f"the ratio of the {what} steps, {ratio:.2f}, is not told"

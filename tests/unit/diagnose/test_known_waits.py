@@ -74,6 +74,54 @@ def many_syncs(cured: bool, *, gap_us: float = 300.0, kernel_us: float = 100.0, 
     return loop(body, frames=("train.py(210): <module>",))
 
 
+def compiled_kernels(cured: bool) -> Host:
+    """Kernels of Triton, which the driver launches itself."""
+
+    def body(host: Host, number: int) -> None:
+        if cured:
+            host.graph([("triton_poi_fused_add_relu_0", 4.0)] * 100)
+            return
+        with host.blame():
+            for _ in range(100):
+                host.think(22.0)
+                host.launch("triton_poi_fused_add_relu_0", 4.0, call_name="cuLaunchKernelEx")
+
+    made = loop(body, host=Host(stack=False))
+    for event in made.events:
+        if event["name"] == "cuLaunchKernelEx":
+            event["cat"] = "cuda_driver"
+    return made
+
+
+def counting(cured: bool) -> Host:
+    """`nonzero` waits for a size each time, and its caller goes on after a little while."""
+
+    def body(host: Host, number: int) -> None:
+        for _ in range(16):
+            host.eager(4, 90.0)
+            if not cured:
+                with host.cpu("aten::nonzero"):
+                    host.launch("void at_cuda_detail::cub::DeviceSelectSweepKernel<bool>(int)", 8.0)
+                    host.wait("cudaStreamSynchronize")
+                with host.blame():
+                    host.think(250.0)
+
+    return loop(body)
+
+
+def pinning(cured: bool) -> Host:
+    """A batch is pinned by hand: an op in which the runtime allocates."""
+
+    def body(host: Host, number: int) -> None:
+        host.eager()
+        if not cured:
+            with host.blame(), host.frames("train.py(44): fetch"), host.cpu("aten::pin_memory", "aten::_pin_memory"):
+                host.think(200.0)
+                host.call("cudaHostAlloc", 28_000.0)
+
+    return loop(body)
+
+
 def sync_while_busy(cured: bool) -> Host:
     """The host waits for an event in the middle of what it has launched: the device always has work."""
 
@@ -244,6 +292,16 @@ WAITS = [
         name="a value read once a step for less than 2 %",
         build=lambda cured: many_syncs(cured, count=1, gap_us=40.0, kernel_us=1000.0),
         absent=("host_sync",),
+    ),
+    Case(name="a size waited for again and again", build=counting, first=("host_sync",), absent=("host_work", "launch_bound")),
+    Case(
+        name="kernels launched late by the driver",
+        build=compiled_kernels,
+        first=("launch_bound", "small_model"),
+        absent=("host_work",),
+    ),
+    Case(
+        name="a batch pinned by hand", build=pinning, first=("allocator_churn", "host_work"), absent=("launch_bound",), lost=False
     ),
     Case(name="a wait while the device works", build=sync_while_busy, absent=("host_sync",)),
     Case(name="a wait for a side stream", build=sync_on_a_side_stream, absent=("host_sync",)),
