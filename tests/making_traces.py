@@ -174,7 +174,7 @@ def training(
         run.mark("Optimizer.step#SGD.step", start, max(run.host_us, start + 1.0))
         if sync:
             run.sync()
-            run.think(2000.0)
+            run.think(800.0)
         if not marks:
             continue
         run.host_us = max(run.host_us, max(run.free_us.values()) - 200.0)

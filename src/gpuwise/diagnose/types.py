@@ -34,7 +34,7 @@ class Gain:
 
     @property
     def middle(self) -> float:
-        """The geometric mean of the range, by which findings are ranked."""
+        """The geometric mean of the range."""
         return math.sqrt(self.low * self.high)
 
     def bounded(self, share: float) -> Gain:
@@ -49,7 +49,7 @@ class Gain:
 class Finding:
     """One cause of lost time. `seconds_per_step` is the time that it takes now, not the time that a fix saves.
     `share_fraction` is its share of the mean step and bounds the gain. A `circumstance` comes from the environment and is
-    listed after the causes in the program."""
+    listed after the causes in the program. `where` names the function, op or call that causes it."""
 
     code: str
     title: str
@@ -61,6 +61,7 @@ class Finding:
     remedy: str
     verify: str
     circumstance: bool = False
+    where: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", self.gain.bounded(self.share_fraction))

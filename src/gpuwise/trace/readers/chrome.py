@@ -37,9 +37,12 @@ _KINDS = {
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
+    "python_function": Kind.PYTHON,
+    "python_func": Kind.PYTHON,
 }
 _DROPPED = -1
-_UNUSED = ("python_function", "trace", "overhead", "python_func", "cuda_profiler_range")
+_UNUSED = ("trace", "overhead", "cuda_profiler_range")
+_SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
 _NO_ARGUMENTS = Arguments()
@@ -81,8 +84,8 @@ class _ChromeTable:
             return
         kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
-        wanted = kind != _DROPPED
         scale = self._scale_of(start)
+        wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
         with np.errstate(invalid="ignore"):
             in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
             whole = np.asarray((duration >= 0) & in_range, dtype=bool)
