@@ -141,7 +141,7 @@ CPU = [
         absent=("launch_bound",),
         where=("",),
         confidence="low",
-        says=("with_stack=True",),
+        says=("recorded", "with_stack=True"),
     ),
     Case(
         name="an annotation",

@@ -199,6 +199,8 @@ STEPS = [
     alike("layers are annotated and steps are not", marked_layers, step_counts=(7, 8)),
     alike("layers are modules", module_frames, step_counts=(7, 8)),
     alike("three steps of which the middle one is long", lengths(143, 404, 137), mean=True),
+    alike("three steps of which the last one is the shortest", lengths(143, 404, 125), mean=True),
+    alike("three iterations of which the last one is the shortest", lengths(143, 404, 125, mark="step[{}]"), mean=True),
     alike("three steps of which the last one is long", lengths(143, 137, 404), mean=True),
     alike("two steps", lengths(143, 137), mean=True),
     alike("one step", lengths(100)),
