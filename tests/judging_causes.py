@@ -161,9 +161,9 @@ def _about_order(answer: dict[str, Any], text: str) -> list[str]:
     wide = [finding["code"] for finding in findings[:1] if finding["gain_high"] > _WIDE * finding["gain_low"]]
     if wide and "cannot tell" not in text:
         found.append(f"the range of {wide[0]} is wider than threefold, but the text does not say that it cannot tell")
-    busy = answer["busy_fraction"]
-    if busy > 1 + 1e-9:
-        found.append(f"busy {busy:.0%}")
+    shares = {"busy_fraction": answer["busy_fraction"], **answer["facts"]["all_steps"], **answer["facts"]["steady_steps"]}
+    found += [f"{name} is {share:.1%}" for name, share in shares.items() if name.endswith("_fraction") and share > 1 + 1e-9]
+    found += [f"a GPU is busy {row['busy_fraction']:.1%}" for row in answer.get("gpus", []) if row["busy_fraction"] > 1 + 1e-9]
     parts = sum(answer["parts"]["seconds"].values())
     if abs(parts - answer["parts"]["step_s"]) > 1e-6 * answer["parts"]["step_s"]:
         found.append(f"the parts sum to {parts * 1e3:.3f} ms of a step of {answer['parts']['step_s'] * 1e3:.3f}")

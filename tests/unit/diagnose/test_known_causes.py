@@ -246,7 +246,7 @@ IDLE = [
         absent=("launch_bound", "host_sync"),
         where=("",),
         confidence="low",
-        says=("with_stack=True",),
+        says=("recorded", "with_stack=True"),
     ),
     Case(
         name="nothing but the function around the whole step",

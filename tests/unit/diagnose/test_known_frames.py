@@ -61,6 +61,15 @@ def recursion(host: Host, number: int) -> None:
                 host.think(1000.0)
 
 
+def cluttered(host: Host, number: int) -> None:
+    """Hundreds of tiny calls inside, of which none takes long."""
+    with host.blame(), host.frames("train.py(60): train_step", "schema.py(18): validate"):
+        for _ in range(100):
+            host.think(290.0)
+            with host.frames("typing.py(359): inner", "<built-in function isinstance>"):
+                host.think(8.0)
+
+
 def two_in_one_gap(host: Host, number: int) -> None:
     with host.blame(), host.frames("train.py(60): train_step"):
         with host.frames("metrics.py(12): update"):
@@ -152,6 +161,13 @@ FRAMES = [
         "report.py(90): plot",
         "<frozen importlib._bootstrap>(1027): _find_and_load",
         "<frozen importlib._bootstrap_external>(883): exec_module",
+    ),
+    Case(name="tiny calls inside", build=program(cluttered), first=("host_work",), where=("validate (schema.py:18)",)),
+    named(
+        "a method of a built-in type",
+        ("arrange (batches.py:27)",),
+        "batches.py(27): arrange",
+        "<built-in method sort of list object at 0x7fcc833ce5c0>",
     ),
     Case(name="recursion", build=program(recursion), first=("host_work",), where=("update (ema.py:20)",)),
     Case(

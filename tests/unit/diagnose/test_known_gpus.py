@@ -285,3 +285,40 @@ def test_the_late_one_is_named_and_so_is_what_it_does(one_file: bool, tmp_path: 
     assert any(f"{word} 2" in late["title"] for word in ("GPU", "rank", "device")), late["title"]
     told = " ".join(str(part) for finding in answer["findings"] for part in (finding.get("where"), *finding["evidence"]))
     assert "tokenize (tokenizer.py:8)" in told, f"expected what the late one does, got {told}"
+
+
+def test_two_late_ranks_are_told_by_single_collectives(tmp_path: Path) -> None:
+    """Rank 1 is late to the first exchange of a step and rank 2 to the second: each waits for the other one, so that sums over
+    a step show half of what is lost."""
+
+    def body(hosts: list[Host], number: int) -> None:
+        for late in (1, 2):
+            for place, host in enumerate(hosts):
+                host.eager(8, 900.0 if place == late else 500.0)
+            all_reduce(hosts, 300.0)
+
+    made = apart(fleet(WORLD, body, made=on_own_devices(ranks(WORLD))))
+    found = gpuwise.why([str(host.write(tmp_path / f"rank{place}.json")) for place, host in enumerate(made)]).to_dict()
+    late = next((finding for finding in found["findings"] if finding["code"] == "straggler"), None)
+    assert late is not None, f"{found['verdict']}, expected straggler"
+    assert "rank 1" in late["title"] or "rank 2" in late["title"], late["title"]
+    assert late["seconds_per_step"] == pytest.approx(2 * 8 * 400e-6, rel=0.1)
+
+
+def test_the_loader_of_the_late_rank_is_named(tmp_path: Path) -> None:
+    """The rank that keeps the others waiting waits for its own loader."""
+
+    def body(hosts: list[Host], number: int) -> None:
+        for place, host in enumerate(hosts):
+            with host.note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+                host.think(20_000.0 if place == 3 else 100.0)
+            host.eager(12)
+        all_reduce(hosts, 400.0)
+
+    made = apart(fleet(WORLD, body, made=on_own_devices(ranks(WORLD))))
+    found = gpuwise.why([str(host.write(tmp_path / f"rank{place}.json")) for place, host in enumerate(made)]).to_dict()
+    late = next((finding for finding in found["findings"] if finding["code"] == "straggler"), None)
+    assert late is not None, f"{found['verdict']}, expected straggler"
+    assert "rank 3" in late["title"], late["title"]
+    told = " ".join(text for finding in found["findings"] for text in (finding["title"], *finding["evidence"]))
+    assert "loader" in told or "input" in told, f"what rank 3 waits for is not told: {told}"

@@ -103,6 +103,19 @@ def partly_marked(cured: bool) -> Host:
     return loop(body, mark="", frames=("engine.py(20): run",), steps=7, lead_in=False)
 
 
+def loader_outside(cured: bool) -> Host:
+    """The mark is around the training, and the batch is fetched before it."""
+
+    def body(host: Host, number: int) -> None:
+        if not cured:
+            with host.blame(), host.note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+                host.think(30_000.0)
+        with host.note(f"step[{number}]"):
+            host.eager()
+
+    return loop(body, mark="", steps=7, lead_in=False)
+
+
 def marked_layers(cured: bool) -> Host:
     """Each layer is annotated, the step is not."""
 
@@ -186,6 +199,8 @@ STEPS = [
     alike("layers are annotated and steps are not", marked_layers, step_counts=(7, 8)),
     alike("layers are modules", module_frames, step_counts=(7, 8)),
     alike("three steps of which the middle one is long", lengths(143, 404, 137), mean=True),
+    alike("three steps of which the last one is the shortest", lengths(143, 404, 125), mean=True),
+    alike("three iterations of which the last one is the shortest", lengths(143, 404, 125, mark="step[{}]"), mean=True),
     alike("three steps of which the last one is long", lengths(143, 137, 404), mean=True),
     alike("two steps", lengths(143, 137), mean=True),
     alike("one step", lengths(100)),
@@ -198,6 +213,14 @@ STEPS = [
     alike("forward, backward and optimizer are marked", in_parts, step_counts=(7, 8, 9)),
     alike("steps are marked on the device too", echoed, mean=True),
     alike("a prompt and then tokens", prefill_first),
+    Case(
+        name="the loader is outside of the mark",
+        build=loader_outside,
+        first=("input_starved",),
+        absent=("launch_bound", "host_work"),
+        step_counts=(6, 7),
+        warm_up=1,
+    ),
     Case(
         name="the mark covers a part of the step",
         build=partly_marked,

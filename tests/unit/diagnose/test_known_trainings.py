@@ -15,6 +15,7 @@ from making_traces import ALL_REDUCE, HGEMM
 PACKAGES = "/opt/conda/lib/python3.10/site-packages"
 MULTI_TENSOR = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>(int)"
 AUTOGRAD = 88
+ENGINE = "<built-in method run_backward of torch._C._EngineBase object at 0x7fcc834c7bb0>"
 Act = Callable[[Host, int], None]
 
 
@@ -23,7 +24,7 @@ def network(host: Host, forward: int = 8, backward: int = 12, us: float = 500.0)
     with host.frames("model.py(70): forward", "nn.Module: Net_0", "torch/nn/modules/module.py(1501): _call_impl"):
         host.eager(forward, us)
     with (
-        host.frames("torch/_tensor.py(525): backward", "torch/autograd/__init__.py(267): backward"),
+        host.frames("torch/_tensor.py(525): backward", "torch/autograd/__init__.py(267): backward", ENGINE),
         host.elsewhere(AUTOGRAD),
         host.cpu("autograd::engine::evaluate_function: AddmmBackward0"),
     ):

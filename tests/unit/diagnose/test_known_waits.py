@@ -1,4 +1,4 @@
-"""Launches, waits, allocations, compilation and loading cost what they cost and no more: made runs with one known cause each.
+"""Launches, waits and loading cost what they cost and no more: made runs with one known cause each.
 
 Half of these runs are traps: something that looks like a cause happens while the device works, or before the steady steps.
 """
@@ -12,10 +12,9 @@ import pytest
 
 from judging_causes import Case, examine
 from making_hosts import Host, loop
-from making_traces import HGEMM, RELU
+from making_traces import HGEMM
 
 TORCH = "/opt/conda/lib/python3.10/site-packages/torch"
-TRITON = "/opt/conda/lib/python3.10/site-packages/triton"
 Build = Callable[[bool], Host]
 STEP = ("train.py(60): train_step",)
 
@@ -109,19 +108,6 @@ def counting(cured: bool) -> Host:
     return loop(body)
 
 
-def pinning(cured: bool) -> Host:
-    """A batch is pinned by hand: an op in which the runtime allocates."""
-
-    def body(host: Host, number: int) -> None:
-        host.eager()
-        if not cured:
-            with host.blame(), host.frames("train.py(44): fetch"), host.cpu("aten::pin_memory", "aten::_pin_memory"):
-                host.think(200.0)
-                host.call("cudaHostAlloc", 28_000.0)
-
-    return loop(body)
-
-
 def sync_while_busy(cured: bool) -> Host:
     """The host waits for an event in the middle of what it has launched: the device always has work."""
 
@@ -182,27 +168,6 @@ def hidden_by_a_copy(cured: bool) -> Host:
 def full_queue(cured: bool) -> Host:
     """Launches take half a millisecond each because the queue is full."""
     return loop(lambda host, number: host.eager(40, 500.0, think_us=4.0), host=Host(ahead_us=2000.0))
-
-
-def alone(name: str, us: float, *, note: str = "", frames: tuple[str, ...] = (), first_only: bool = False) -> Build:
-    """One call of the runtime (or Python functions, or a mark) in each step, or in the first one alone."""
-
-    def build(cured: bool) -> Host:
-        def body(host: Host, number: int) -> None:
-            if not cured and (number <= 1 or not first_only):
-                with host.blame(), host.frames(*STEP, *frames):
-                    if note:
-                        with host.note(note):
-                            host.think(us)
-                    elif name:
-                        host.call(name, us)
-                    else:
-                        host.think(us)
-            host.eager()
-
-        return loop(body, lead_in=not first_only, steps=6)
-
-    return build
 
 
 def loaded(workers: bool, *, marked: bool = True) -> Build:
@@ -300,9 +265,6 @@ WAITS = [
         first=("launch_bound", "small_model"),
         absent=("host_work",),
     ),
-    Case(
-        name="a batch pinned by hand", build=pinning, first=("allocator_churn", "host_work"), absent=("launch_bound",), lost=False
-    ),
     Case(name="a wait while the device works", build=sync_while_busy, absent=("host_sync",)),
     Case(name="a wait for a side stream", build=sync_on_a_side_stream, absent=("host_sync",)),
     Case(name="Python hidden behind kernels", build=hidden_work, absent=("host_work",)),
@@ -319,56 +281,6 @@ WAITS = [
         build=clocks_apart,
         first=("host_work",),
         where=("preprocess (image_processing.py:120)",),
-    ),
-    Case(
-        name="memory freed in each step",
-        build=alone("cudaFree", 30_000.0),
-        first=("allocator_churn",),
-        absent=("host_work", "launch_bound"),
-        lost=False,
-    ),
-    Case(name="pinned memory made in each step", build=alone("cudaHostAlloc", 30_000.0), first=("allocator_churn",), lost=False),
-    Case(name="six seconds of the first cudaFree", build=alone("cudaFree", 6_000_000.0, first_only=True), warm_up=1),
-    Case(name="two seconds of the first cudaMalloc", build=alone("cudaMalloc", 2_000_000.0, first_only=True), warm_up=1),
-    Case(name="modules loaded in the first step", build=alone("cuModuleLoadData", 900_000.0, first_only=True), warm_up=1),
-    Case(name="a slow first launch", build=alone("cudaLaunchKernel", 629_000.0, first_only=True), warm_up=1),
-    Case(name="modules loaded in each step", build=alone("cuModuleLoadData", 30_000.0), first=("compiling",)),
-    Case(name="libraries loaded in each step", build=alone("cuLibraryLoadData", 30_000.0), first=("compiling",)),
-    Case(
-        name="recompiled in each step",
-        build=alone(
-            "",
-            60_000.0,
-            frames=(
-                f"{TORCH}/_dynamo/eval_frame.py(745): compile_wrapper",
-                f"{TORCH}/_dynamo/convert_frame.py(1344): __call__",
-                f"{TORCH}/_inductor/compile_fx.py(1903): compile_fx",
-            ),
-        ),
-        first=("compiling",),
-        absent=("host_work",),
-    ),
-    Case(
-        name="Triton compiles in each step",
-        build=alone("", 60_000.0, frames=(f"{TRITON}/runtime/jit.py(569): run", f"{TRITON}/compiler/compiler.py(240): compile")),
-        first=("compiling",),
-    ),
-    Case(
-        name="marked as compiling",
-        build=alone("", 60_000.0, note="_compile.compile_inner (dynamo_timed)"),
-        first=("compiling",),
-    ),
-    Case(
-        name="kernels are tuned in each step",
-        build=alone("", 60_000.0, note="CachingAutotuner.benchmark_all_configs (dynamo_timed)"),
-        first=("compiling",),
-    ),
-    Case(
-        name="compiled code runs below frames of Dynamo",
-        build=lambda cured: below_dynamo(cured),
-        first=("host_work",),
-        absent=("compiling",),
-        where=("make_mask (mask.py:5)",),
     ),
     Case(name="a loader with workers", build=loaded(True), first=("input_starved",), absent=("host_work", "launch_bound")),
     Case(
@@ -391,20 +303,6 @@ WAITS = [
         where=("schedule (scheduler.py:300)",),
     ),
 ]
-
-
-def below_dynamo(cured: bool) -> Host:
-    """A compiled model calls a function of the user's: the frames above it belong to Dynamo, but nothing is compiled."""
-
-    def body(host: Host, number: int) -> None:
-        with host.frames(*STEP, f"{TORCH}/_dynamo/eval_frame.py(745): compile_wrapper"):
-            host.eager()
-            if not cured:
-                with host.blame(), host.frames("mask.py(5): make_mask"):
-                    host.think(30_000.0)
-            host.launch(RELU, 50.0)
-
-    return loop(body)
 
 
 @pytest.mark.parametrize("case", WAITS, ids=lambda case: case.name)
