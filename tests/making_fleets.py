@@ -20,7 +20,14 @@ _IDS_PER_RANK = 1_000_000
 def ranks(world: int, **options: Any) -> list[Host]:
     """Hosts of one run, one for each rank."""
     return [
-        Host(rank=rank, world_size=world, process=1000 + rank, thread=1000 + rank, correlation=100 + rank * _IDS_PER_RANK, **options)
+        Host(
+            rank=rank,
+            world_size=world,
+            process=1000 + rank,
+            thread=1000 + rank,
+            correlation=100 + rank * _IDS_PER_RANK,
+            **options,
+        )
         for rank in range(world)
     ]
 
@@ -89,7 +96,14 @@ def exported(host: Host, path: Path) -> Path:
         """
     )
     texts: dict[str, int] = {}
-    gpu = (0, host.gpu["name"], host.gpu["totalGlobalMem"], host.gpu["numSms"], host.gpu["computeMajor"], host.gpu["computeMinor"])
+    gpu = (
+        0,
+        host.gpu["name"],
+        host.gpu["totalGlobalMem"],
+        host.gpu["numSms"],
+        host.gpu["computeMajor"],
+        host.gpu["computeMinor"],
+    )
     database.execute("INSERT INTO TARGET_INFO_GPU VALUES (?,?,?,?,?,?)", gpu)
     for event in host.events:
         start = round((event["ts"] - host.begin_us) * 1000) + 1_000_000

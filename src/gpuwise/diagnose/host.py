@@ -75,6 +75,7 @@ def stalls(scene: Scene) -> Spans:
     starts, ends = [pauses.start[long]], [pauses.end[long]]
     if not scene.on_cpu:
         kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
+        kernels &= np.isin(scene.launches.correlation, scene.work.correlation)  # and others are for another one
         for calls in (scene.launches.where(kernels), scene.sync):
             held = calls.duration_ns >= least
             starts.append(calls.start_ns[held])

@@ -103,7 +103,7 @@ def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
         "allocation": union(scene.churn.start_ns, scene.churn.end_ns),
         "graph_wait": _inside_graphs(scene, idle),
         "synchronisation": host.after_waits(scene),
-        "host_work": host.stalls(scene),
+        "host_work": host.stalls(scene).and_(_until_launched(scene, idle)),
         "host_launch": _before_launch(scene, idle),
     }
     for name, spans in sources.items():
@@ -126,6 +126,15 @@ def _before_launch(scene: Scene, idle: Spans) -> Spans:
     ready = np.where(inside & (launched >= 0), launched + latency, idle.start)
     end = np.clip(ready, idle.start, idle.end)
     return union(idle.start, end)
+
+
+def _until_launched(scene: Scene, idle: Spans) -> Spans:
+    """The part of each gap before the work that ends it had been launched, and gaps that no work ends."""
+    if scene.on_cpu or not len(idle) or not len(scene.work):
+        return idle
+    place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
+    returned = scene.launch_end_ns[np.minimum(place, len(scene.work) - 1)]
+    return union(idle.start, np.where(place < len(scene.work), np.clip(returned, idle.start, idle.end), idle.end))
 
 
 def _inside_graphs(scene: Scene, idle: Spans) -> Spans:

@@ -29,6 +29,7 @@ _PARTS = re.compile(
 )
 _NUMBERS = re.compile(r"(?<=\w)[ ]?[\[(#].*|\d+")
 _FEWEST_MARKS = 2
+_BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
@@ -86,8 +87,7 @@ class Steps:
     def _last_is_cut(lengths: Times) -> bool:
         if len(lengths) < 3:
             return False
-        usual = lengths[:-1].min() if len(lengths) == 3 else np.median(lengths[:-1])  # of two steps, either may be the odd one
-        return bool(lengths[-1] < _CUT_RATIO * usual)
+        return bool(lengths[-1] < _CUT_RATIO * lengths[:-1].min())
 
 
 def find_steps(trace: Trace, work: Events) -> Steps:
@@ -217,8 +217,10 @@ def _is_step(name: str) -> bool:
 
 def _from_start_to_start(rows: Events) -> Steps:
     """Steps that begin with these marks. What lies between two of them belongs to the step as well."""
-    between = max(int(np.median(rows.start_ns[1:] - rows.end_ns[:-1])), 0)
-    return _steps(rows.start_ns, np.append(rows.start_ns[1:], rows.end_ns[-1] + between), "marks")
+    between = float(np.median(rows.start_ns[1:] - rows.end_ns[:-1]))
+    if between > _BETWEEN * float(np.median(rows.duration_ns)):  # the last step lacks what comes between
+        return _steps(rows.start_ns[:-1], rows.start_ns[1:], "marks")
+    return _steps(rows.start_ns, np.append(rows.start_ns[1:], rows.end_ns[-1]), "marks")
 
 
 def _device_steps(trace: Trace, work: Events) -> Events:

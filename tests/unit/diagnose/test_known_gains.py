@@ -55,7 +55,7 @@ def two_stalls(one_us: float, other_us: float) -> Build:
     return build
 
 
-def loading_and_work(load_us: float, work_us: float, cure: str) -> Build:
+def loading_and_work(load_us: float, work_us: float, cure: str, steps: int = 6) -> Build:
     """A slow loader and slow Python; one of them is the larger."""
 
     def build(cured: bool) -> Host:
@@ -71,7 +71,7 @@ def loading_and_work(load_us: float, work_us: float, cure: str) -> Build:
                 with host.blame() if cure == "work" else host.frames(), host.frames("image_processing.py(120): preprocess"):
                     host.think(work_us)
 
-        return loop(body)
+        return loop(body, steps=steps)
 
     return build
 
@@ -129,7 +129,7 @@ GAINS = [
     Case(name="the longer of two functions", build=two_stalls(40_000.0, 5000.0), first=("host_work",), lost=False),
     Case(
         name="Python slower than the loader",
-        build=loading_and_work(15_000.0, 45_000.0, "work"),
+        build=loading_and_work(15_000.0, 45_000.0, "work", steps=12),
         first=("host_work",),
         where=("preprocess (image_processing.py:120)",),
         absent=("launch_bound",),
