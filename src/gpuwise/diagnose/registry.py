@@ -29,7 +29,7 @@ from gpuwise.diagnose.checks import (
 )
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.fleet import FleetFinding, Member, Named, gathered
-from gpuwise.diagnose.ranks import Rank, typical
+from gpuwise.diagnose.ranks import Rank, peers, typical
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.diagnose.vitals import Vitals
@@ -83,13 +83,17 @@ def run_checks(
     """Return the findings, largest gain first, and the checks that this trace does not support. A slow step comes last."""
     view = typical(ranks).view
     answers = [check(view) for check in _CHECKS]
-    late = straggler.check_ranks(ranks)
+    late = straggler.check_ranks(peers(ranks), _found)
     waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
     answers += [exposed_comm.check_waiting(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()
     return ranked(findings), tuple(abstained)
+
+
+def _found(view: View) -> list[Finding]:
+    return [answer for answer in (check(view) for check in _CHECKS) if isinstance(answer, Finding)]
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

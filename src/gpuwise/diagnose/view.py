@@ -54,6 +54,11 @@ class View:
         rows = chosen & self.scene.steady
         return float(self.scene.work.duration_ns[rows].sum()) * 1e-9 / max(self.scene.steps.steady_count, 1)
 
+    def held_s(self, chosen: Mask) -> float:
+        """Seconds of a steady step in which chosen work runs; what runs on several streams at once counts once."""
+        begin, end = self.scene.steps.steady_window
+        return self.scene.spans(chosen).within(begin, end).total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
+
     def count(self, chosen: Mask) -> float:
         """How many pieces of chosen work a steady step has."""
         return float((chosen & self.scene.steady).sum()) / max(self.scene.steps.steady_count, 1)

@@ -54,8 +54,8 @@ def check(view: View) -> Finding | Abstained | None:
     return Finding(
         code=CODE,
         title=f"matrix work runs in fp32, although the {view.gpu.name} has matrix units",
-        seconds_per_step=lost_s,
-        share_fraction=lost_s / view.step_s,
+        seconds_per_step=view.held_s(chosen),
+        share_fraction=view.held_s(chosen) / view.step_s,
         gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
         confidence="high",
         evidence=(

@@ -42,8 +42,8 @@ def check(view: View) -> Finding | None:
     return Finding(
         code=CODE,
         title=f"TF32 is off on the {gpu.name}",
-        seconds_per_step=lost_s,
-        share_fraction=lost_s / view.step_s,
+        seconds_per_step=view.held_s(chosen),
+        share_fraction=view.held_s(chosen) / view.step_s,
         gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
         confidence="high",
         evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is spent on matrix work in true fp32",),

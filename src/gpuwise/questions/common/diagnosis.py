@@ -16,12 +16,13 @@ from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
-from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
+from gpuwise.diagnose.ranks import Rank, as_ranks, in_one_file, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
+from gpuwise.questions.common.gpu_rows import collective_rows, gpu_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
@@ -107,7 +108,9 @@ class WhyAnswer(Shown):
             "verdict": self.verdict,
             "findings": [finding_dict(finding) for finding in self.findings],
             "abstained": [asdict(entry) for entry in self.abstained],
-            "ranks": [_rank(rank) for rank in self.ranks],
+            "ranks": [rank_row(rank) for rank in self.ranks],
+            "gpus": gpu_rows(self.ranks),
+            "collectives": collective_rows(self.ranks),
             "missing_ranks": list(self.missing),
             "steps": {
                 "count": len(steps.start_ns),
@@ -149,17 +152,17 @@ def diagnose(
     paths = find_files(files)
     notes: list[Assumption] = []
     views, skipped = read_views(paths, gpu, notes, progress)
-    ranks = as_ranks(views)
+    ranks = as_ranks([found[0] for found in views], [found[1:] for found in views])
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
     lacking = _lacking(chosen)
     findings, abstained = _without_basis(lacking, findings, abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
-    looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
+    looked_at = [*(rank.view for rank in ranks if rank.first), *filter(None, [other])]
     cut = _cut_files(looked_at)
     return WhyAnswer(
-        files=tuple(rank.view.scene.trace.file for rank in ranks),
+        files=tuple(rank.view.scene.trace.file for rank in ranks if rank.first),
         view=chosen,
         ranks=ranks,
         missing=missing_ranks(ranks),
@@ -297,10 +300,11 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
         notes.append(f"the GPU lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps")
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("there is no backward pass, so this looks like inference")
-    for rank in ranks:
+    for rank in (rank for rank in ranks if rank.first):
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
-        notes.append(f"the parts and findings are from {typical(ranks).label}, which has the median step")
+        chosen = "most kernel time" if in_one_file(ranks) else "the median step"
+        notes.append(f"the parts and findings are from {typical(ranks).label}, which has {chosen}")
     notes.append("the profiler slows the host, so idle time is somewhat lower without profiling")
     return tuple(notes)
 
@@ -324,17 +328,4 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "evidence": list(finding.lines),
         "remedy": finding.remedy,
         "verify": finding.verify,
-    }
-
-
-def _rank(rank: Rank) -> dict[str, Any]:
-    view = rank.view
-    return {
-        "rank": rank.number,
-        "file": view.scene.trace.file,
-        "step_s": view.scene.steps.median_s,
-        "busy_fraction": view.whole.busy_fraction,
-        "communication_s": rank.communication_s,
-        "communication_exposed_fraction": view.whole.communication_exposed_fraction,
-        "loader_fraction": view.whole.loader_fraction,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.diagnose.devices import each_device
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.hardware.catalog import load_catalog
@@ -18,15 +19,19 @@ from gpuwise.trace.types import CutOff, Device, Trace
 __all__ = ["Progress", "read_view", "read_views"]
 
 Progress = Callable[[str, float], None]
+_MOST_GPUS = 64  # of one file
 
 
-def read_views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
-    """Every file that can be read; of several, one that cannot is skipped and named."""
-    views: list[View] = []
+def read_views(
+    paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress
+) -> tuple[list[tuple[View, ...]], list[str]]:
+    """Every file that can be read, each with a view of every GPU that it tells of, the busiest first; of several files, one that
+    cannot be read is skipped and named."""
+    views: list[tuple[View, ...]] = []
     skipped: list[str] = []
     for path in paths:
         try:
-            views.append(read_view(path, gpu, notes, progress))
+            views.append(_read(path, gpu, notes, progress))
         except BadFile as fault:
             if len(paths) == 1 or (path is paths[-1] and not views):
                 raise
@@ -35,16 +40,30 @@ def read_views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progres
 
 
 def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
-    """One file, on the GPU that is named, else on that of the trace, else `otherwise`."""
+    """The busiest GPU of one file: the one that is named, else that of the trace, else `otherwise`."""
+    return _read(path, gpu, notes, progress, otherwise=otherwise, most=1)[0]
+
+
+def _read(
+    path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "", most: int = _MOST_GPUS
+) -> tuple[View, ...]:
     trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
-    scene = _scene(path, trace)
-    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
-    if found is None and otherwise and not scene.on_cpu:
-        found = load_catalog().find(otherwise).gpu
-    return make_view(scene, found)
+    views: list[View] = []
+    for place, (own, index) in enumerate(list(each_device(trace))[:most] or [(trace, None)]):
+        try:
+            scene = _scene(path, own, index)
+        except BadFile:
+            if place == 0:
+                raise
+            continue
+        found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
+        if found is None and otherwise and not scene.on_cpu:
+            found = load_catalog().find(otherwise).gpu
+        views.append(make_view(scene, found))
+    return tuple(views)
 
 
-def _scene(path: Path, trace: Trace) -> Scene:
+def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
@@ -54,7 +73,7 @@ def _scene(path: Path, trace: Trace) -> Scene:
             f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="record at least three steps with the profiler",
         )
-    scene = make_scene(trace)
+    scene = make_scene(trace, index)
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):
