@@ -7,11 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuwise.trace.types import Events, Kind, Trace
+from gpuwise.trace.types import Device, Events, Kind, Trace
 
-__all__ = ["each_device"]
+__all__ = ["each_device", "with_accelerators_named"]
 
+_MTIA_CALL = "runFunction - job_prep_and_submit"
 _ON_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+
+
+def with_accelerators_named(trace: Trace) -> Trace:
+    """The trace with the devices of a run on Meta's MTIA called so: PyTorch's profiler writes them as it writes GPUs, and tells
+    them by the backend of the run, by the call that submits their work, or not at all."""
+    told = "mtia" in trace.backend.lower() or any(
+        name.startswith(_MTIA_CALL) or "mtia" in name[:40].lower() for name in trace.names
+    )
+    if not told or trace.named("cudalaunchkernel", "hiplaunchkernel").any():
+        return trace
+    kind = trace.events.kind
+    indices = np.unique(trace.events.device[(kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET)])
+    return replace(trace, devices=tuple(Device(index=int(index), name="MTIA", vendor="Meta") for index in indices))
 
 
 def each_device(trace: Trace) -> Iterator[tuple[Trace, int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuwise.diagnose.parts import Breakdown, Facts, measure, take_apart
 from gpuwise.diagnose.replay import Change, Recording, record
@@ -38,6 +39,16 @@ class View:
     @property
     def step_s(self) -> float:
         return self.parts.step_s
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the work runs on a GPU, rather than on a CPU or on an accelerator of another kind."""
+        return not self.scene.on_cpu and self.scene.device.is_gpu
+
+    @property
+    def calls_it(self) -> str:
+        """What sentences call the device."""
+        return "CPU" if self.scene.on_cpu else "GPU" if self.scene.device.is_gpu else self.scene.device.name
 
     @property
     def per(self) -> str:
@@ -97,6 +108,10 @@ class View:
         if self.recording is None:
             return Change()
         return Change(work=self.recording.factors(chosen, factor))
+
+    def multiplied(self, factors: npt.NDArray[np.float64]) -> Change:
+        """The change that multiplies the time of each piece of work by a factor of its own."""
+        return Change() if self.recording is None else Change(work=factors[self.recording.rows])
 
     def median_kernel_s(self) -> float:
         """The median kernel of the steady steps."""

@@ -7,6 +7,7 @@ of the runtime, or a mark that a person or a framework set. `-1` in a column of 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -17,6 +18,7 @@ import numpy.typing as npt
 __all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
+_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
 
 
 class Kind(IntEnum):
@@ -80,6 +82,11 @@ class Device:
     memory_bytes: float | None = None
     capability: tuple[int, int] | None = None
     memory_bytes_per_s: float | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is one, as far as its name tells: accelerators of other kinds have kernels and streams too."""
+        return not _OTHER_KIND.search(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, ClassVar
 
@@ -101,7 +101,7 @@ class WhyAnswer(Shown):
             "files": list(self.files),
             "cut": [asdict(one) for one in self.cut],
             "format": self.view.scene.trace.format,
-            "gpu": None if self.view.scene.on_cpu else self.device_name or None,
+            "gpu": (self.device_name or None) if self.view.is_gpu else None,
             "step_s": steps.median_s,
             "mean_step_s": self.view.step_s,
             "busy_fraction": self.view.whole.busy_fraction,
@@ -157,7 +157,7 @@ def diagnose(
     expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
     lacking = _lacking(chosen)
-    findings, abstained = _without_basis(lacking, findings, abstained)
+    findings, abstained = _without_basis(lacking, tuple(_called(chosen, found) for found in findings), abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
     looked_at = [*(rank.view for rank in ranks if rank.first), *filter(None, [other])]
     cut = _cut_files(looked_at)
@@ -230,6 +230,23 @@ def _lacking(view: View) -> str:
     return f"because the recording is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of the device activity"
 
 
+def _called(view: View, finding: Finding) -> Finding:
+    """The finding in words for the device at hand: checks speak of GPUs, and other accelerators are none."""
+    if view.scene.on_cpu or view.is_gpu:
+        return finding
+
+    def word(text: str) -> str:
+        return text.replace("the GPU", f"the {view.calls_it}")
+
+    return replace(
+        finding,
+        title=word(finding.title),
+        evidence=tuple(map(word, finding.evidence)),
+        remedy=word(finding.remedy),
+        verify=word(finding.verify),
+    )
+
+
 def _without_basis(
     lacking: str, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
@@ -242,7 +259,7 @@ def _without_basis(
 
 def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
-    busy = f"the {'CPU computes' if view.scene.on_cpu else 'GPU is busy'} {view.whole.busy_fraction:.0%} of the time"
+    busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
@@ -297,7 +314,9 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
         notes.append("no steps were found, so shares refer to the whole recording, including warm-up")
     several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
     if view.whole.outside_fraction > _BEHIND and several:
-        notes.append(f"the GPU lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps")
+        notes.append(
+            f"the {view.calls_it} lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps"
+        )
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("there is no backward pass, so this looks like inference")
     for rank in (rank for rank in ranks if rank.first):

@@ -38,7 +38,8 @@ def gpu_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
         place = next((place for place, peer in enumerate(working) if peer is rank), None)
         rows.append(
             {
-                "gpu": None if view.scene.on_cpu else (view.gpu.name if view.gpu else view.scene.device.name or None),
+                "gpu": (view.gpu.name if view.gpu else view.scene.device.name or None) if view.is_gpu else None,
+                "device": "CPU" if view.scene.on_cpu else view.gpu.name if view.gpu else view.scene.device.name or None,
                 "index": view.scene.device.index,
                 "label": rank.label,
                 **rank_row(rank),

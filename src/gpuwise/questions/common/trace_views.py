@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.diagnose.devices import each_device
+from gpuwise.diagnose.devices import each_device, with_accelerators_named
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.source import ends_early
-from gpuwise.trace.types import CutOff, Device, Trace
+from gpuwise.trace.types import CutOff, Device, Kind, Trace
 
 __all__ = ["Progress", "read_view", "read_views"]
 
@@ -47,7 +49,7 @@ def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress,
 def _read(
     path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "", most: int = _MOST_GPUS
 ) -> tuple[View, ...]:
-    trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
+    trace = with_accelerators_named(read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction)))
     views: list[View] = []
     for place, (own, index) in enumerate(list(each_device(trace))[:most] or [(trace, None)]):
         try:
@@ -113,7 +115,8 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
     GPU names it too, so a name alone says nothing unless something was lost."""
     trace = scene.trace
-    if not scene.on_cpu or not (len(scene.launches) or (trace.devices and trace.losses)):
+    issued = scene.trace.named("launch")[scene.launches.name] if _has_copies(trace) else np.ones(len(scene.launches), dtype=bool)
+    if not scene.on_cpu or not (issued.any() or (trace.devices and trace.losses)):
         return
     lost = "; ".join(loss.what for loss in trace.losses)
     raise BadFile(
@@ -123,10 +126,15 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     )
 
 
+def _has_copies(trace: Trace) -> bool:
+    """Whether copies of a GPU were recorded: then a run without kernels launched none, and only its copies went there."""
+    return bool(((trace.events.kind == Kind.MEMCPY) | (trace.events.kind == Kind.MEMSET)).any())
+
+
 def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
     """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
     device = scene.device
-    if scene.on_cpu:
+    if scene.on_cpu or not device.is_gpu:
         return None
     if device.name:
         try:

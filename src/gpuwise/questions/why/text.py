@@ -69,7 +69,7 @@ def _head(answer: WhyAnswer, verbose: bool = True) -> str:
     view = answer.view
     steps = view.scene.steps
     where = "CPU" if view.scene.on_cpu else answer.device_name or "unknown GPU"
-    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.1%}"
+    busy = f"{'computing' if view.scene.on_cpu else f'{view.calls_it} busy'} {view.whole.busy_fraction:.1%}"
     if steps.steady_count < len(steps.start_ns):
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
     count = f"mean of {steps.steady_count} steps" if steps.steady_count > 1 else "only one step"

@@ -34,6 +34,8 @@ _KINDS = {
     "cuda_driver": Kind.RUNTIME,
     "hip_runtime": Kind.RUNTIME,
     "xpu_runtime": Kind.RUNTIME,
+    "mtia_runtime": Kind.RUNTIME,
+    "mtia_ccp_events": Kind.KERNEL,
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
