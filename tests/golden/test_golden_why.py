@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from freezing import Frozen
+from making_ranks import Delay, lockstep, nsys_of_processes
 from making_traces import SGEMM, Run, nsys, training, xplane
 
 FOLDER = Path(__file__).parent / "why"
@@ -18,6 +19,7 @@ CASES = {
     "healthy": ["healthy.json"],
     "launch": ["launch.json"],
     "ranks": ["rank0.json", "rank1.json", "rank2.json"],
+    "gpus": ["gpus.sqlite"],
     "compare": ["starved.json.gz", "--compare", "healthy.json"],
     "markdown": ["starved.json.gz", "--format", "markdown"],
     "html": ["starved.json.gz", "--format", "html"],
@@ -44,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
         training(Run(rank=rank, world_size=4), reduce_us=400.0 if rank == 1 else 2500.0).write(tmp_path / f"rank{rank}.json")
     (tmp_path / "jax.pb").write_bytes(xplane())
     nsys(tmp_path / "nsys.sqlite", kernels=40)
+    nsys_of_processes(lockstep(3, {1: Delay(load_us=3000.0)}), tmp_path / "gpus.sqlite")
     (tmp_path / "empty.json").write_text('{"traceEvents": []}', encoding="utf-8")
     (tmp_path / "other.txt").write_text("nothing of the kind", encoding="utf-8")
     return tmp_path

@@ -1,4 +1,4 @@
-"""Several ranks of one run: put in order, checked to belong together, set side by side."""
+"""Several ranks of one run, or several GPUs in one file: put in order, checked to belong together, set side by side."""
 
 from __future__ import annotations
 
@@ -9,32 +9,66 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.core.errors import BadFile
+from gpuwise.diagnose.collectives import arrivals
 from gpuwise.diagnose.view import View
 
-__all__ = ["Late", "Rank", "as_ranks", "late_rank", "missing_ranks", "typical"]
+__all__ = ["Late", "Rank", "as_ranks", "in_one_file", "late_rank", "missing_ranks", "peers", "typical"]
+
+_WORKS = 0.1  # of the work of the busiest: a GPU with less is no part of the job; assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """One file of a run."""
+    """One file of a run, or one of several GPUs in a file (`of_several`); `first` of its file."""
 
     label: str
     number: int | None
     view: View
+    of_several: bool = False
+    first: bool = True
 
     @property
     def communication_s(self) -> float:
         """Time in collectives, hidden or not, in a steady step."""
         return self.view.facts.communication_fraction * self.view.step_s
 
+    @property
+    def work_s(self) -> float:
+        """Time in which anything ran on the device, in a steady step."""
+        return self.view.facts.busy_fraction * self.view.step_s
 
-def as_ranks(views: Sequence[View]) -> tuple[Rank, ...]:
-    """The files in order of rank. Files that cannot be of one run are refused."""
-    if len(views) == 1:
-        number = views[0].scene.trace.rank
-        return (Rank(label="this file" if number is None else f"rank {number}", number=number, view=views[0]),)
-    sizes = {view.scene.trace.world_size for view in views}
+
+def as_ranks(views: Sequence[View], beside: Sequence[Sequence[View]] = ()) -> tuple[Rank, ...]:
+    """The files in order of rank, each with the other GPUs that it tells of (`beside`). Files that cannot be of one run are
+    refused."""
     numbers = [view.scene.trace.rank for view in views]
+    if len(views) > 1:
+        _check_together(views, numbers)
+    files = []
+    for number, view, others in zip(numbers, views, beside or [()] * len(views), strict=True):
+        unnamed = "this file" if len(views) == 1 else view.scene.trace.file
+        files.append((number is None, number or 0, unnamed if number is None else f"rank {number}", [view, *others]))
+    files.sort(key=lambda file: file[:3])
+    return tuple(
+        rank
+        for unnumbered, number, label, found in files
+        for rank in _of_file(label, None if unnumbered else number, found, files)
+    )
+
+
+def _of_file(label: str, number: int | None, views: Sequence[View], files: Sequence[object]) -> list[Rank]:
+    """One rank for each GPU in a file."""
+    if len(views) == 1:
+        return [Rank(label=label, number=number, view=views[0])]
+    head = f"{label}, " if len(files) > 1 else ""
+    return [
+        Rank(label=f"{head}GPU {view.scene.device.index}", number=number, view=view, of_several=True, first=place == 0)
+        for place, view in enumerate(sorted(views, key=lambda view: view.scene.device.index))
+    ]
+
+
+def _check_together(views: Sequence[View], numbers: Sequence[int | None]) -> None:
+    sizes = {view.scene.trace.world_size for view in views}
     known = [number for number in numbers if number is not None]
     if len(sizes) > 1:
         raise _mixed(f"their world sizes differ ({', '.join(str(size) for size in sorted(sizes, key=str))})", views)
@@ -43,11 +77,6 @@ def as_ranks(views: Sequence[View]) -> tuple[Rank, ...]:
         raise _mixed(f"rank {twice} appears more than once", views)
     if not _together(views):
         raise _mixed("they were not recorded at the same time", views)
-    ranks = [
-        Rank(label=f"rank {number}" if number is not None else view.scene.trace.file, number=number, view=view)
-        for number, view in zip(numbers, views, strict=True)
-    ]
-    return tuple(sorted(ranks, key=lambda rank: (rank.number is None, rank.number or 0, rank.label)))
 
 
 def _mixed(why: str, views: Sequence[View]) -> BadFile:
@@ -74,20 +103,64 @@ def missing_ranks(ranks: Sequence[Rank]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """The rank that comes last to collectives: what the others wait for it, and in which share of the steps it is the last."""
+    """The rank that comes last to collectives: what the others wait for it, and in which share of the steps it is the last.
+
+    `last_of` says to how many of `matched` collectives it came last while others waited; 0 of 0 where none could be matched, and
+    the time in all collectives of a step was compared. `waits_s` is that time, by rank.
+    """
 
     place: int
     lost_s: float
     waits_s: tuple[float, ...]
     often_fraction: float
     step_count: int
+    last_of: int = 0
+    matched: int = 0
+
+
+def in_one_file(ranks: Sequence[Rank]) -> bool:
+    """Whether these are several GPUs of a single file."""
+    return len(ranks) > 1 and sum(rank.first for rank in ranks) == 1
+
+
+def peers(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
+    """Those that do a fair part of the work: a GPU of a file that hardly does anything is no part of the job."""
+    most = max(rank.work_s for rank in ranks)
+    return tuple(rank for rank in ranks if not rank.of_several or rank.work_s >= _WORKS * most)
 
 
 def late_rank(ranks: Sequence[Rank]) -> Late | None:
-    """The rank with the least time in collectives; None with one rank, or where a rank has no collectives."""
+    """The rank that others wait for most; None with one rank, or where a rank has no collectives."""
     by_step = _waiting_s(ranks) if len(ranks) > 1 else None
     if by_step is None:
         return None
+    return _late_by_match(ranks, by_step) or _late_by_total(by_step)
+
+
+def _late_by_match(ranks: Sequence[Rank], by_step: npt.NDArray[np.float64]) -> Late | None:
+    """By collectives matched one by one. A wait beside other kernels costs nothing, so the loss is bounded by what is exposed."""
+    found = arrivals([rank.view for rank in ranks])
+    if found is None:
+        return None
+    caused = found.caused_s
+    place = int(caused.sum(axis=1).argmax())
+    steps = np.unique(found.step)
+    each = np.array([caused[:, found.step == step].sum(axis=1) for step in steps])
+    exposed = [rank.view.parts.parts_s["communication"] for rank in ranks if rank is not ranks[place]]
+    took_part = ~np.isnan(found.took_s[place])
+    return Late(
+        place=place,
+        lost_s=min(float(caused[place].sum()) / found.step_count, float(np.median(exposed))),
+        waits_s=tuple(by_step.mean(axis=1).tolist()),
+        often_fraction=float(((each.argmax(axis=1) == place) & (each[:, place] > 0)).mean()),
+        step_count=len(steps),
+        last_of=int((caused[place] > 0).sum()),
+        matched=int(took_part.sum()),
+    )
+
+
+def _late_by_total(by_step: npt.NDArray[np.float64]) -> Late:
+    """By the time in all collectives of a step."""
     waits = by_step.mean(axis=1)
     place = int(np.argmin(waits))
     return Late(
@@ -100,9 +173,13 @@ def late_rank(ranks: Sequence[Rank]) -> Late | None:
 
 
 def typical(ranks: Sequence[Rank]) -> Rank:
-    """The rank with the median step, without the one that comes last to collectives: rank 0 often has more to do than others."""
-    late = late_rank(ranks)
-    others = [rank for place, rank in enumerate(ranks) if late is None or place != late.place]
+    """The rank with the median step, without the one that comes last to collectives: rank 0 often has more to do than others.
+    GPUs of one file share their steps: of those, the one with most kernel time."""
+    working = peers(ranks)
+    late = late_rank(working)
+    others = [rank for place, rank in enumerate(working) if late is None or place != late.place]
+    if in_one_file(ranks):
+        return max(others, key=lambda rank: int(rank.view.scene.work.duration_ns[rank.view.scene.kernels].sum()))
     order = sorted(range(len(others)), key=lambda place: others[place].view.scene.steps.median_s)
     return others[order[(len(order) - 1) // 2]]
 

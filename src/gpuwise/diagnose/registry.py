@@ -29,7 +29,7 @@ from gpuwise.diagnose.checks import (
 )
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.fleet import FleetFinding, Member, Named, gathered
-from gpuwise.diagnose.ranks import Rank, typical
+from gpuwise.diagnose.ranks import Rank, peers, typical
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.diagnose.vitals import Vitals
@@ -66,6 +66,10 @@ _LIVE = {
     "shared_gpu": "other processes on the GPU",
     "cpu_starved": "the CPU load",
 }
+_ABOUT_GPUS = frozenset(
+    "allocator_churn bandwidth_bound fp32_matmul fp64_kernels launch_bound layout_transposes misaligned_shapes old_arch_kernels "
+    "pageable_copies small_grids small_model tf32_off unfused_optimizer wrong_backend".split()
+)
 _OF_FLEETS = {  # titles for several GPUs
     gpu_fault.CODE: "errors or no longer reporting",
     idle_gpu.CODE: "almost idle",
@@ -83,14 +87,26 @@ def run_checks(
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
     """Return the findings, largest gain first, and the checks that this trace does not support. A slow step comes last."""
     view = typical(ranks).view
-    answers = [check(view) for check in _CHECKS]
-    late = straggler.check_ranks(ranks)
+    answers = [_asked(check, view) for check in _CHECKS]
+    late = straggler.check_ranks(peers(ranks), _found)
     waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
     answers += [exposed_comm.check_waiting(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()
     return ranked(findings), tuple(abstained)
+
+
+def _found(view: View) -> list[Finding]:
+    return [answer for answer in (_asked(check, view) for check in _CHECKS) if isinstance(answer, Finding)]
+
+
+def _asked(check: Check, view: View) -> Finding | Abstained | None:
+    """The answer of a check; one about the units, libraries or drivers of GPUs is not asked about another accelerator."""
+    code, device = check.__module__.rpartition(".")[2], view.scene.device
+    if device.is_gpu or code not in _ABOUT_GPUS:
+        return check(view)
+    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use the tools of its vendor")
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -91,15 +91,18 @@ class Scene:
         return (end - begin) * 1e-9 / max(self.steps.steady_count, 1)
 
 
-def make_scene(trace: Trace) -> Scene:
-    """Choose the device with most kernel time and gather what belongs to it; without any, the host's ops are the work."""
+def make_scene(trace: Trace, index: int | None = None) -> Scene:
+    """Gather what belongs to one device, by default that with most kernel time; without any, the host's ops are the work."""
     work = trace.events.of(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
     work = work.where(work.duration_ns >= 0)
-    on_cpu = not (work.kind == Kind.KERNEL).any() and not len(work)
+    on_cpu = not (work.kind == Kind.KERNEL).any()
     if on_cpu:
-        work, device = cpu_work.computing_ops(trace), Device(index=-1, name="CPU")
+        computing = cpu_work.computing_ops(trace)
+        on_cpu = bool(len(computing)) or not len(work)  # copies alone are a GPU's work only where the host computes nothing
+    if on_cpu:
+        work, device = computing, Device(index=-1, name="CPU")
     else:
-        index = _busiest(work)
+        index = _busiest(work) if index is None else index
         work, device = work.where(work.device == index), trace.device(index)
     runtime = trace.events.of(Kind.RUNTIME)
     if len(work) and not on_cpu and (runtime.process >= 0).any():

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuwise.diagnose.parts import Breakdown, Facts, measure, take_apart
 from gpuwise.diagnose.replay import Change, Recording, record
@@ -40,6 +41,16 @@ class View:
         return self.parts.step_s
 
     @property
+    def is_gpu(self) -> bool:
+        """Whether the work runs on a GPU, rather than on a CPU or on an accelerator of another kind."""
+        return not self.scene.on_cpu and self.scene.device.is_gpu
+
+    @property
+    def calls_it(self) -> str:
+        """What sentences call the device."""
+        return "CPU" if self.scene.on_cpu else "GPU" if self.scene.device.is_gpu else self.scene.device.name
+
+    @property
     def per(self) -> str:
         """What counts are per: a step, or the recording where no steps were found."""
         return "per step" if self.scene.steps.marked else "in the recording"
@@ -53,6 +64,11 @@ class View:
         """Summed time of chosen work in a steady step."""
         rows = chosen & self.scene.steady
         return float(self.scene.work.duration_ns[rows].sum()) * 1e-9 / max(self.scene.steps.steady_count, 1)
+
+    def held_s(self, chosen: Mask) -> float:
+        """Seconds of a steady step in which chosen work runs; what runs on several streams at once counts once."""
+        begin, end = self.scene.steps.steady_window
+        return self.scene.spans(chosen).within(begin, end).total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
 
     def count(self, chosen: Mask) -> float:
         """How many pieces of chosen work a steady step has."""
@@ -92,6 +108,10 @@ class View:
         if self.recording is None:
             return Change()
         return Change(work=self.recording.factors(chosen, factor))
+
+    def multiplied(self, factors: npt.NDArray[np.float64]) -> Change:
+        """The change that multiplies the time of each piece of work by a factor of its own."""
+        return Change() if self.recording is None else Change(work=factors[self.recording.rows])
 
     def median_kernel_s(self) -> float:
         """The median kernel of the steady steps."""

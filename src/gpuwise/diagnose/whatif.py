@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuwise.diagnose.shapes import Product
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.times import gpus_of, load_constants, times
 from gpuwise.kernels.types import Group, Ops, dtype_code
 
-__all__ = ["half_type", "padded", "speed_up"]
+__all__ = ["cast_share", "half_type", "least_factors", "padded", "speed_up"]
 
 _BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp64": 8.0}
+_SHORTEST_NS = 15_000  # a kernel on matrix units that does next to nothing; shorter ones stay as they are; assumed
+_LEAST = (
+    1.6  # times as fast, for long kernels: where a quarter of a step was in them, pairs of runs became 1.09 to 1.13 times as fast
+)
+_UNTOLD_CASTS = 0.1  # of the time of the products, where the trace has no shapes; of squares of 512 and 2048 it is 20% and 5%
 _TYPICAL = (512, 2048)  # edge of a product, where the trace has no shapes: the lower and the upper end
 
 
@@ -33,6 +39,27 @@ def speed_up(products: Mapping[Product, int], gpu: Gpu, before: str, after: str)
         typical = {Product("aten::mm", 1, edge, edge, edge, "fp32"): 1}
         ends.append(max(_seconds(typical, gpu, before) / _seconds(typical, gpu, after), 1.0))
     return min(ends), max(ends)
+
+
+def least_factors(durations_ns: npt.NDArray[np.int64], high: float, added: float = 0.0) -> npt.NDArray[np.float64]:
+    """Factors on the time of kernels that change their type, at the lower end: long ones become 1.6 times as fast at least, short
+    ones stay, and `added` is the share of their time that new kernels (casts) take."""
+    least = min(_LEAST, 1.0 + 0.5 * max(high - 1.0, 0.0))
+    floor = _SHORTEST_NS / np.maximum(durations_ns, 1)
+    return np.asarray(np.minimum(np.maximum(1.0 / least, floor), 1.0) + added, dtype=np.float64)
+
+
+def cast_share(products: Mapping[Product, int], gpu: Gpu, seconds: float) -> float:
+    """What casting the operands of fp32 products to 16 bits takes, as a share of the seconds that the products take now: four
+    bytes are read and two are written for each number."""
+    numbers = sum(
+        count * product.batch * product.k * (product.m + product.n)
+        for product, count in products.items()
+        if product.dtype == "fp32"
+    )
+    if not numbers or seconds <= 0:
+        return _UNTOLD_CASTS
+    return min(6.0 * numbers / gpu.memory_bytes_per_s / seconds, 1.0)
 
 
 def padded(products: Mapping[Product, int], gpu: Gpu, multiple: int) -> float:

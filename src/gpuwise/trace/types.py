@@ -7,7 +7,8 @@ of the runtime, or a mark that a person or a framework set. `-1` in a column of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import re
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 __all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
+_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
 
 
 class Kind(IntEnum):
@@ -36,7 +38,10 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """The table: one array a column, all of one length, in order of start."""
+    """The table: one array a column, all of one length, in order of start.
+
+    `shape` is the place in `Trace.shapes` of what an op was given; of a collective's kernel, of its kind, ranks and size.
+    """
 
     kind: npt.NDArray[np.uint8]
     name: npt.NDArray[np.int32]
@@ -78,6 +83,11 @@ class Device:
     memory_bytes: float | None = None
     capability: tuple[int, int] | None = None
     memory_bytes_per_s: float | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is one, as far as its name tells: accelerators of other kinds have kernels and streams too."""
+        return not _OTHER_KIND.search(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +154,11 @@ class Trace:
         return self.events.where(((kind == Kind.OP) | (kind == Kind.MARK)) & self.named(*parts)[self.events.name])
 
     def device(self, index: int) -> Device:
-        """What is known of one device."""
+        """What is known of one device. ROCm counts the sockets of the host among its devices, so the first GPU of two sockets
+        works as number 2 and is listed as number 0: where all that are listed are alike, any of them describes it.
+        """
         for device in self.devices:
             if device.index == index:
                 return device
-        return Device(index=index)
+        kinds = {replace(device, index=index) for device in self.devices}
+        return kinds.pop() if len(kinds) == 1 else Device(index=index)

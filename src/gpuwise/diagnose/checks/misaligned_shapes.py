@@ -36,7 +36,7 @@ def check(view: View) -> Finding | None:
     if view.scene.on_cpu:
         return None
     chosen = view.scene.is_unit("matrix") & view.scene.named("align1", "align2", "aligna1", "aligna2")
-    lost_s = view.work_s(chosen)
+    lost_s = view.held_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None
     odd = {

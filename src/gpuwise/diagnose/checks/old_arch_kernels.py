@@ -66,8 +66,8 @@ def check(view: View) -> Finding | None:
     return Finding(
         code=CODE,
         title=f"matrix kernels are built for an older architecture than sm_{capability[0]}{capability[1]}",
-        seconds_per_step=lost_s,
-        share_fraction=lost_s / view.step_s,
+        seconds_per_step=view.held_s(chosen),
+        share_fraction=view.held_s(chosen) / view.step_s,
         gain=Gain(low=1.0, high=view.gain(saved).high),
         confidence="medium",
         evidence=(f"{lost_s / all_s:.0%} of the time on matrix units is spent in kernels built for an older generation",),

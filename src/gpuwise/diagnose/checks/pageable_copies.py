@@ -44,7 +44,7 @@ def check(view: View) -> Finding | Abstained | None:
             record_next="check the pin_memory setting of the data loader",
         )
     copies = to_device & scene.named("pageable ->")
-    lost_s = view.work_s(copies)
+    lost_s = view.held_s(copies)
     if lost_s < _THRESHOLD * view.step_s:
         return None
     size = float(scene.work.size_bytes[copies].clip(min=0).sum()) / max(scene.steps.steady_count, 1)

@@ -51,7 +51,7 @@ def check(view: View) -> Finding | Abstained | None:
     total = float(time[known].sum())
     small = known & (blocks < 1.0)
     share = float(time[small].sum()) / total if total else 0.0
-    lost_s = view.work_s(small)
+    lost_s = view.held_s(small)
     if share < _THRESHOLD or lost_s < 0.05 * view.step_s:
         return None
     filled = float((time[small] * blocks[small]).sum()) / float(time[small].sum())

@@ -1,9 +1,11 @@
 """One rank keeps the others waiting.
 
 ## What it detects
-This check looks for collectives that take much longer on some ranks than on others. A collective ends at the same time
-on all ranks, so the rank that spends the least time in it arrived last and the others waited for it. The check reports
-a rank if the wait takes at least 5% of the step and the same rank is late in most steps. Across many GPUs
+This check looks for collectives that take much longer on some ranks than on others, in the traces of several ranks or
+in one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least time in
+it arrived last and the others waited for it, whatever the clocks of the hosts say. The n-th collective of one kind and
+process group on one rank is compared with the n-th on the others. The check reports a rank if the wait takes at least 5%
+of the step and the same rank is late in most steps, and it says what that rank spends more time on. Across many GPUs
 (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its peers, or
 that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its peers look busy because
 they wait for it inside collectives.
@@ -13,8 +15,8 @@ Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a bu
 all of them down.
 
 ## What to do
-Check what the late rank does before its collectives. Also check its data loader, clock, temperature and share of the
-data (sequence lengths, embedding tables).
+Start with what the late rank does longer than a typical one: its data loader, work of its host, slower kernels (clock,
+temperature) or more kernels (sequence lengths, experts, embedding tables). The other checks are run on that rank too.
 
 ## Confidence
 Confidence is high or medium, depending on the share, and low with fewer than three steps. The upper end of the gain
@@ -26,13 +28,15 @@ Memory-bound work does not scale with the clock, so the lower end is assumed to 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gpuwise.diagnose.culprit import Cause, why_late
 from gpuwise.diagnose.fleet import Member, Named
-from gpuwise.diagnose.ranks import Rank, late_rank, typical
+from gpuwise.diagnose.ranks import Late, Rank, in_one_file, late_rank, typical
 from gpuwise.diagnose.types import Abstained, Finding, Gain
+from gpuwise.diagnose.view import View
 
 __all__ = ["CODE", "check_peers", "check_ranks"]
 
@@ -47,10 +51,13 @@ _SLOW_CLOCK = 0.95
 _LESS_BUSY = 0.9
 _FOLLOWS = 1 / 3
 _THIN = "only one step was recorded, so the evidence is thin"
+_UNTOLD = "nothing that was recorded takes longer on it than on a typical rank"
 
 
-def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
-    """Compare the time inside collectives rank by rank."""
+def check_ranks(
+    ranks: Sequence[Rank], checked: Callable[[View], Sequence[Finding]] = lambda view: ()
+) -> Finding | Abstained | None:
+    """Compare the time inside collectives rank by rank, and say why the last one is late. `checked` is what other checks find."""
     world = max((rank.view.scene.trace.world_size or 0 for rank in ranks), default=0)
     if len(ranks) < 2:
         if world < 2:
@@ -67,25 +74,35 @@ def check_ranks(ranks: Sequence[Rank]) -> Finding | Abstained | None:
             reason="the ranks have no collectives that can be compared",
             record_next="record the same steps on all ranks",
         )
-    step = typical(ranks).view.step_s
-    share = late.lost_s / step
-    if share < _THRESHOLD or late.often_fraction < _OFTEN:
+    usual = typical(ranks).view
+    if late.lost_s < _THRESHOLD * usual.step_s or late.often_fraction < _OFTEN:
         return None
+    view = ranks[late.place].view
+    return _finding(ranks, late, usual.step_s, why_late(view, usual, late.lost_s, checked(view), checked(usual)))
+
+
+def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None) -> Finding:
     name = ranks[late.place].label
     others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, late.waits_s, strict=True))
+    who = "GPUs" if in_one_file(ranks) else "ranks"
+    title = f"{name} is the last to reach the collectives, and the other {who} wait for it"
+    evidence = [f"time in collectives, in ms per step: {others}"]
+    if late.matched:
+        evidence.append(f"{name} is the last to reach {late.last_of} of {late.matched} collectives")
+    evidence.append(f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN)
+    share = late.lost_s / step
     return Finding(
         code=CODE,
-        title=f"{name} is the last to reach the collectives, and the other ranks wait for it",
+        title=title if cause is None else f"{title}: {cause.because}",
         seconds_per_step=late.lost_s,
         share_fraction=share,
         gain=Gain(low=step / max(step - 0.5 * late.lost_s, 0.05 * step), high=step / max(step - late.lost_s, 0.05 * step)),
         confidence="low" if late.step_count < 3 else "high" if share >= _SURE else "medium",
-        evidence=(
-            f"time in collectives, in ms per step: {others}",
-            f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN,
-        ),
-        remedy=f"check what {name} does before its collectives, and check its data loader, clock and share of the data",
-        verify="the time in collectives should be similar on all ranks",
+        evidence=(*evidence, *([_UNTOLD] if cause is None else cause.evidence)),
+        remedy=f"check what {name} does before its collectives, and check its data loader, clock and share of the data"
+        if cause is None
+        else f"on {name}: {cause.remedy}",
+        verify=f"the time in collectives should be similar on all {who}",
     )
 
 

@@ -13,10 +13,12 @@ default).
 
 ## Confidence
 Confidence is high if the kernel names show which unit they use. The gain is computed with the kernel models for TF32,
-with the same bounds as in `fp32_matmul`.
+with the same bounds as in `fp32_matmul`, except that TF32 needs no casts.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from gpuwise.diagnose import shapes, whatif
 from gpuwise.diagnose.types import Finding
@@ -37,14 +39,15 @@ def check(view: View) -> Finding | None:
     lost_s = view.work_s(chosen)
     if lost_s < _THRESHOLD * view.kernel_s or view.kernel_s <= 0:
         return None
-    low, high = whatif.speed_up(shapes.products(view.scene), gpu, "fp32", "tf32")
+    _, high = whatif.speed_up(shapes.products(view.scene), gpu, "fp32", "tf32")
+    least = np.where(chosen, whatif.least_factors(view.scene.work.duration_ns, high), 1.0)
     saved = view.exposed_s(chosen) * (1.0 - 1.0 / high)
     return Finding(
         code=CODE,
         title=f"TF32 is off on the {gpu.name}",
-        seconds_per_step=lost_s,
-        share_fraction=lost_s / view.step_s,
-        gain=view.gain(saved, likely=view.shrink(chosen, 1.0 / low)),
+        seconds_per_step=view.held_s(chosen),
+        share_fraction=view.held_s(chosen) / view.step_s,
+        gain=view.gain(saved, likely=view.multiplied(least)),
         confidence="high",
         evidence=(f"{lost_s / view.kernel_s:.1%} of kernel time is spent on matrix work in true fp32",),
         remedy='torch.set_float32_matmul_precision("high")',

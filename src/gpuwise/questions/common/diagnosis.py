@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, ClassVar
 
@@ -16,13 +16,14 @@ from gpuwise.diagnose import shapes
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
-from gpuwise.diagnose.ranks import Rank, as_ranks, missing_ranks, typical
+from gpuwise.diagnose.ranks import Rank, as_ranks, in_one_file, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
 from gpuwise.questions.common.findings_text import promise
+from gpuwise.questions.common.gpu_rows import collective_rows, gpu_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
@@ -104,14 +105,16 @@ class WhyAnswer(Shown):
             "files": list(self.files),
             "cut": [asdict(one) for one in self.cut],
             "format": self.view.scene.trace.format,
-            "gpu": None if self.view.scene.on_cpu else self.device_name or None,
+            "gpu": (self.device_name or None) if self.view.is_gpu else None,
             "step_s": steps.median_s,
             "mean_step_s": self.view.step_s,
             "busy_fraction": self.view.whole.busy_fraction,
             "verdict": self.verdict,
             "findings": [finding_dict(finding) for finding in self.findings],
             "abstained": [asdict(entry) for entry in self.abstained],
-            "ranks": [_rank(rank) for rank in self.ranks],
+            "ranks": [rank_row(rank) for rank in self.ranks],
+            "gpus": gpu_rows(self.ranks),
+            "collectives": collective_rows(self.ranks),
             "missing_ranks": list(self.missing),
             "steps": {
                 "count": len(steps.start_ns),
@@ -153,18 +156,18 @@ def diagnose(
     paths = find_files(files)
     notes: list[Assumption] = []
     views, skipped = read_views(paths, gpu, notes, progress)
-    ranks = as_ranks(views)
+    ranks = as_ranks([found[0] for found in views], [found[1:] for found in views])
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
     found, abstained = run_checks(ranks, expected)
     findings = tuple(finding for finding in found if _is_worth(finding))
     lacking = _lacking(chosen)
-    findings, abstained = _without_basis(lacking, findings, abstained)
+    findings, abstained = _without_basis(lacking, tuple(_called(chosen, found) for found in findings), abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
-    looked_at = [*(rank.view for rank in ranks), *filter(None, [other])]
+    looked_at = [*(rank.view for rank in ranks if rank.first), *filter(None, [other])]
     cut = _cut_files(looked_at)
     return WhyAnswer(
-        files=tuple(rank.view.scene.trace.file for rank in ranks),
+        files=tuple(rank.view.scene.trace.file for rank in ranks if rank.first),
         view=chosen,
         ranks=ranks,
         missing=missing_ranks(ranks),
@@ -237,6 +240,23 @@ def _is_worth(finding: Finding) -> bool:
     return finding.circumstance or finding.code in _ALWAYS_TOLD or finding.gain.high >= _LEAST_GAIN
 
 
+def _called(view: View, finding: Finding) -> Finding:
+    """The finding in words for the device at hand: checks speak of GPUs, and other accelerators are none."""
+    if view.scene.on_cpu or view.is_gpu:
+        return finding
+
+    def word(text: str) -> str:
+        return text.replace("the GPU", f"the {view.calls_it}")
+
+    return replace(
+        finding,
+        title=word(finding.title),
+        evidence=tuple(map(word, finding.evidence)),
+        remedy=word(finding.remedy),
+        verify=word(finding.verify),
+    )
+
+
 def _without_basis(
     lacking: str, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
@@ -249,7 +269,7 @@ def _without_basis(
 
 def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
-    busy = f"the {'CPU computes' if view.scene.on_cpu else 'GPU is busy'} {view.whole.busy_fraction:.0%} of the time"
+    busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
@@ -303,13 +323,16 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
         notes.append("no steps were found, so shares refer to the whole recording, including warm-up")
     several = view.scene.steps.marked and len(view.scene.steps.start_ns) > 1 and not view.scene.steps.lost_count
     if view.whole.outside_fraction > _BEHIND and several:
-        notes.append(f"the GPU lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps")
+        notes.append(
+            f"the {view.calls_it} lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps"
+        )
     if not view.scene.on_cpu and not _is_training(view.scene.trace):
         notes.append("there is no backward pass, so this looks like inference")
-    for rank in ranks:
+    for rank in (rank for rank in ranks if rank.first):
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
-        notes.append(f"the parts and findings are from {typical(ranks).label}, which has the median step")
+        chosen = "most kernel time" if in_one_file(ranks) else "the median step"
+        notes.append(f"the parts and findings are from {typical(ranks).label}, which has {chosen}")
     notes.append("the profiler slows the host, so idle time is somewhat lower without profiling")
     return tuple(notes)
 
@@ -334,17 +357,4 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "verify": finding.verify,
         **({"where": finding.where} if finding.where else {}),
-    }
-
-
-def _rank(rank: Rank) -> dict[str, Any]:
-    view = rank.view
-    return {
-        "rank": rank.number,
-        "file": view.scene.trace.file,
-        "step_s": view.scene.steps.median_s,
-        "busy_fraction": view.whole.busy_fraction,
-        "communication_s": rank.communication_s,
-        "communication_exposed_fraction": view.whole.communication_exposed_fraction,
-        "loader_fraction": view.whole.loader_fraction,
     }

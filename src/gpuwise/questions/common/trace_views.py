@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.diagnose.devices import each_device, with_accelerators_named
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.source import ends_early
-from gpuwise.trace.types import CutOff, Device, Trace
+from gpuwise.trace.types import CutOff, Device, Kind, Trace
 
 __all__ = ["Progress", "read_view", "read_views"]
 
 Progress = Callable[[str, float], None]
+_MOST_GPUS = 64  # of one file
 
 
-def read_views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress) -> tuple[list[View], list[str]]:
-    """Every file that can be read; of several, one that cannot is skipped and named."""
-    views: list[View] = []
+def read_views(
+    paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress
+) -> tuple[list[tuple[View, ...]], list[str]]:
+    """Every file that can be read, each with a view of every GPU that it tells of, the busiest first; of several files, one that
+    cannot be read is skipped and named."""
+    views: list[tuple[View, ...]] = []
     skipped: list[str] = []
     for path in paths:
         try:
-            views.append(read_view(path, gpu, notes, progress))
+            views.append(_read(path, gpu, notes, progress))
         except BadFile as fault:
             if len(paths) == 1 or (path is paths[-1] and not views):
                 raise
@@ -35,16 +42,30 @@ def read_views(paths: Sequence[Path], gpu: str, notes: list[Assumption], progres
 
 
 def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
-    """One file, on the GPU that is named, else on that of the trace, else `otherwise`."""
-    trace = read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction))
-    scene = _scene(path, trace)
-    found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
-    if found is None and otherwise and not scene.on_cpu:
-        found = load_catalog().find(otherwise).gpu
-    return make_view(scene, found)
+    """The busiest GPU of one file: the one that is named, else that of the trace, else `otherwise`."""
+    return _read(path, gpu, notes, progress, otherwise=otherwise, most=1)[0]
 
 
-def _scene(path: Path, trace: Trace) -> Scene:
+def _read(
+    path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "", most: int = _MOST_GPUS
+) -> tuple[View, ...]:
+    trace = with_accelerators_named(read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction)))
+    views: list[View] = []
+    for place, (own, index) in enumerate(list(each_device(trace))[:most] or [(trace, None)]):
+        try:
+            scene = _scene(path, own, index)
+        except BadFile:
+            if place == 0:
+                raise
+            continue
+        found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
+        if found is None and otherwise and not scene.on_cpu:
+            found = load_catalog().find(otherwise).gpu
+        views.append(make_view(scene, found))
+    return tuple(views)
+
+
+def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
@@ -54,7 +75,7 @@ def _scene(path: Path, trace: Trace) -> Scene:
             f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="record at least three steps with the profiler",
         )
-    scene = make_scene(trace)
+    scene = make_scene(trace, index)
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):
@@ -94,7 +115,8 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
     GPU names it too, so a name alone says nothing unless something was lost."""
     trace = scene.trace
-    if not scene.on_cpu or not (len(scene.launches) or (trace.devices and trace.losses)):
+    issued = scene.trace.named("launch")[scene.launches.name] if _has_copies(trace) else np.ones(len(scene.launches), dtype=bool)
+    if not scene.on_cpu or not (issued.any() or (trace.devices and trace.losses)):
         return
     lost = "; ".join(loss.what for loss in trace.losses)
     raise BadFile(
@@ -104,10 +126,15 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     )
 
 
+def _has_copies(trace: Trace) -> bool:
+    """Whether copies of a GPU were recorded: then a run without kernels launched none, and only its copies went there."""
+    return bool(((trace.events.kind == Kind.MEMCPY) | (trace.events.kind == Kind.MEMSET)).any())
+
+
 def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
     """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
     device = scene.device
-    if scene.on_cpu:
+    if scene.on_cpu or not device.is_gpu:
         return None
     if device.name:
         try:

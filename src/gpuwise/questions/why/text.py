@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from gpuwise.diagnose.compare import Difference
+from gpuwise.diagnose.ranks import in_one_file, peers
 from gpuwise.diagnose.types import Finding
 from gpuwise.questions.common.diagnosis import WhyAnswer
 from gpuwise.questions.common.findings_text import (
@@ -19,6 +20,7 @@ from gpuwise.questions.common.findings_text import (
     smaller,
     time_text,
 )
+from gpuwise.questions.common.gpu_rows import last_fractions
 from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render", "render_html", "render_markdown"]
@@ -67,7 +69,7 @@ def _head(answer: WhyAnswer, verbose: bool = True) -> str:
     view = answer.view
     steps = view.scene.steps
     where = "CPU" if view.scene.on_cpu else answer.device_name or "unknown GPU"
-    busy = f"{'computing' if view.scene.on_cpu else 'GPU busy'} {view.whole.busy_fraction:.1%}"
+    busy = f"{'computing' if view.scene.on_cpu else f'{view.calls_it} busy'} {view.whole.busy_fraction:.1%}"
     if steps.steady_count < len(steps.start_ns):
         busy += f" ({view.facts.busy_fraction:.1%} in steady steps)"
     count = f"mean of {steps.steady_count} steps" if steps.steady_count > 1 else "only one step"
@@ -92,16 +94,21 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: boo
     ranks = answer.ranks if verbose else sorted(answer.ranks, key=lambda rank: -rank.view.step_s)[:_BRIEF_RANKS]
     views = [rank.view for rank in ranks]
     columns = [
-        Column(title="rank", cells=[rank.label for rank in ranks], right=False),
+        Column(title="GPU" if in_one_file(answer.ranks) else "rank", cells=[rank.label for rank in ranks], right=False),
         Column(title="step", cells=[time_text(view.step_s) for view in views]),
         Column(title="busy", cells=[f"{view.whole.busy_fraction:.0%}" for view in views]),
         Column(title="in collectives", cells=[time_text(rank.communication_s) for rank in ranks]),
         Column(title="exposed", cells=[f"{view.whole.communication_exposed_fraction:.0%}" for view in views], drop=2),
         Column(title="loader", cells=[f"{view.whole.loader_fraction:.0%}" for view in views], drop=1),
     ]
+    if shares := last_fractions(list(peers(answer.ranks)))[0]:
+        by_label = dict(zip((rank.label for rank in peers(answer.ranks)), shares, strict=True))
+        cells = [f"{by_label[rank.label]:.0%}" if rank.label in by_label else "–" for rank in ranks]
+        columns.insert(4, Column(title="last", cells=cells, drop=3))
     more = len(answer.ranks) - len(ranks)
+    rest = "GPUs" if in_one_file(answer.ranks) else "ranks"
     return table(columns, width=width or WIDTH, colour=colour) + (
-        f"\n… and {more} faster ranks; `-v` lists them all" if more else ""
+        f"\n… and {more} faster {rest}; `-v` lists them all" if more else ""
     )
 
 

@@ -34,6 +34,8 @@ _KINDS = {
     "cuda_driver": Kind.RUNTIME,
     "hip_runtime": Kind.RUNTIME,
     "xpu_runtime": Kind.RUNTIME,
+    "mtia_runtime": Kind.RUNTIME,
+    "mtia_ccp_events": Kind.KERNEL,
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
@@ -117,7 +119,7 @@ class _ChromeTable:
             correlation=_spread(_whole([arg.correlation for arg in _arguments(rows, issued)]), issued, count),
             size_bytes=_spread(_whole([arg.bytes for arg in work]), on_device, count),
             blocks_per_sm=_spread(_blocks(work), on_device, count, np.nan),
-            shape=self._shapes(rows, np.flatnonzero(kind == Kind.OP)),
+            shape=self._shapes(rows, np.flatnonzero(kind == Kind.OP), on_device, work),
         )
 
     def _threads(self, process: npt.NDArray[np.int32], rows: list[Record]) -> npt.NDArray[np.int32]:
@@ -127,13 +129,19 @@ class _ChromeTable:
         numbers = [self.threads[rows[row].pid, rows[row].tid] for row in first.tolist()]
         return np.array(numbers, dtype=np.int32)[place.reshape(-1)] if len(pairs) else line
 
-    def _shapes(self, rows: list[Record], ops: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+    def _shapes(
+        self, rows: list[Record], ops: npt.NDArray[np.intp], on_device: npt.NDArray[np.intp], work: list[Arguments]
+    ) -> npt.NDArray[np.int32]:
+        """Numbers of the sizes of ops; of a collective's kernel, of its name, its ranks and its size."""
         shape = np.full(len(rows), -1, dtype=np.int32)
         for row, arg in zip(ops.tolist(), _arguments(rows, ops), strict=True):
             if arg.dims is not NOTHING:
                 dims = bytes(arg.dims)
                 if len(dims) > 2:
                     shape[row] = self.shapes[dims + b"|" + bytes(arg.types)]
+        for row, arg in zip(on_device.tolist(), work, strict=True):
+            if arg.collective is not NOTHING:
+                shape[row] = self.shapes[b"|".join(map(bytes, (arg.collective, arg.group, arg.sent)))]
         return shape
 
     def _scale_of(self, start: npt.NDArray[Any]) -> int:

@@ -1,0 +1,64 @@
+"""Which GPUs a trace tells of: several in one file are taken for one run, each with the calls of the process that drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gpuwise.trace.types import Device, Events, Kind, Trace
+
+__all__ = ["each_device", "with_accelerators_named"]
+
+_MTIA_CALL = "runFunction - job_prep_and_submit"
+_ON_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+
+
+def with_accelerators_named(trace: Trace) -> Trace:
+    """The trace with the devices of a run on Meta's MTIA called so: PyTorch's profiler writes them as it writes GPUs, and tells
+    them by the backend of the run, by the call that submits their work, or not at all."""
+    told = "mtia" in trace.backend.lower() or any(
+        name.startswith(_MTIA_CALL) or "mtia" in name[:40].lower() for name in trace.names
+    )
+    if not told or trace.named("cudalaunchkernel", "hiplaunchkernel").any():
+        return trace
+    kind = trace.events.kind
+    indices = np.unique(trace.events.device[(kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET)])
+    return replace(trace, devices=tuple(Device(index=int(index), name="MTIA", vendor="Meta") for index in indices))
+
+
+def each_device(trace: Trace) -> Iterator[tuple[Trace, int]]:
+    """What belongs to each GPU, the one with most kernel time first, and its number. Where one process drives all of them, they
+    share its calls; where each has a process of its own, none sees those of another. Nothing for a trace without a GPU."""
+    kind = trace.events.kind
+    work = trace.events.where((kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET))
+    indices = _by_kernel_time(work)
+    owners = {index: _owners(trace.events, work.where(work.device == index)) for index in indices} if len(indices) > 1 else {}
+    alone = len(indices) > 1 and all(len(found) == 1 for found in owners.values()) and len(set.union(*owners.values())) > 1
+    for index in indices:
+        yield (_of_processes(trace, owners[index]) if alone else trace), index
+
+
+def _by_kernel_time(work: Events) -> list[int]:
+    if not len(work):
+        return []
+    devices, place = np.unique(work.device, return_inverse=True)
+    kernels = work.kind == Kind.KERNEL
+    counted = kernels if kernels.any() else np.ones(len(work), dtype=bool)
+    spent = np.bincount(place.reshape(-1), weights=np.where(counted, work.duration_ns, 0), minlength=len(devices))
+    return [int(devices[row]) for row in np.argsort(-spent, kind="stable")]
+
+
+def _owners(events: Events, work: Events) -> set[int]:
+    """The processes that launched this work, where the trace tells."""
+    calls = (events.kind == Kind.RUNTIME) & (events.correlation >= 0)
+    known = work.correlation[work.correlation >= 0]
+    return set(np.unique(events.process[calls][np.isin(events.correlation[calls], known)]).tolist())
+
+
+def _of_processes(trace: Trace, owners: set[int]) -> Trace:
+    """The trace without the calls and marks of other processes."""
+    events = trace.events
+    on_device = np.isin(events.kind, np.array(_ON_DEVICE, dtype=np.uint8))
+    return replace(trace, events=events.where(on_device | np.isin(events.process, list(owners))))
