@@ -58,3 +58,33 @@ def pickled(path: Path, value: Any, protocol: int = 4) -> Path:
     """The value in a file, as a pickle."""
     path.write_bytes(pickle.dumps(value, protocol=protocol))
     return path
+
+
+def collective(sequence: int, name: str = "all_reduce", *, state: str = "completed", **other: Any) -> dict[str, Any]:
+    """An entry of the flight recorder."""
+    return {
+        "frames": frame("/src/train.py", 40 + sequence % 3, "step"),
+        "record_id": sequence,
+        "pg_id": 0,
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": sequence,
+        "p2p_seq_id": 0,
+        "op_id": sequence,
+        "profiling_name": f"nccl:{name}",
+        "time_created_ns": 1_700_000_000_000_000_000 + sequence * 1_000_000,
+        "input_sizes": [[1024, 16]],
+        "input_dtypes": ["Float"],
+        "output_sizes": [[1024, 16]],
+        "output_dtypes": ["Float"],
+        "state": state,
+        "retired": state == "completed",
+        "timeout_ms": 600_000,
+        "is_p2p": False,
+        **other,
+    }
+
+
+def flight(entries: list[dict[str, Any]], ranks: str = "[0, 1, 2]") -> dict[str, Any]:
+    """A dump of one rank."""
+    group = {"name": "0", "desc": "default_pg", "ranks": ranks}
+    return {"version": "2.4", "pg_config": {"0": group}, "pg_status": {"0": {}}, "entries": entries}

@@ -16,11 +16,13 @@ from gpuwise.trace.plain_pickle import is_pickle, read_plain
 from gpuwise.trace.source import as_utf8, ends_early, read_whole
 from gpuwise.trace.types import printable
 
-__all__ = ["as_count", "as_dict", "as_list", "as_number", "as_text", "read_document"]
+__all__ = ["as_count", "as_dict", "as_list", "as_number", "as_text", "program_frame", "read_document"]
 
 _MOST_BYTES = 2 << 30
 _MOST = 2**62
 _LONGEST = 300
+_MOST_FRAMES = 200
+_HIDDEN = ("/torch/", "\\torch\\", "/torchgen/", "<frozen", "/contextlib.py", "/functools.py")
 
 
 def read_document(path: Path) -> Any:
@@ -80,3 +82,17 @@ def as_count(value: Any) -> int:
 def as_text(value: Any, longest: int = _LONGEST) -> str:
     """A text that can be printed; empty for what is no text."""
     return printable(value[:longest]) if isinstance(value, str) else ""
+
+
+def program_frame(frames: Any) -> str:
+    """The innermost frame of the program itself as `file:line function`: not of PyTorch, nor of compiled code; else the
+    innermost one of Python; empty without any. Stacks are told innermost first."""
+    python = [
+        frame
+        for frame in as_list(frames)[:_MOST_FRAMES]
+        if isinstance(frame, dict) and as_text(frame.get("filename"), 1000).endswith((".py", ">"))
+    ]
+    own = [frame for frame in python if not any(part in as_text(frame.get("filename"), 1000) for part in _HIDDEN)]
+    for frame in (*own[:1], *python[:1]):
+        return f"{as_text(frame.get('filename'))}:{as_count(frame.get('line'))} {as_text(frame.get('name'), 80)}".rstrip()
+    return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuwise.core.errors import BadFile
 from gpuwise.trace.formats import FILE_HINT, Format, format_of
+from gpuwise.trace.plain_pickle import is_pickle
 from gpuwise.trace.types import Trace
 
 __all__ = ["find_files", "read_trace"]
@@ -55,13 +56,24 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
 
 def _in_folder(folder: Path) -> list[Path]:
     """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and (file.name.endswith(_SUFFIXES) or _is_dump(file)))
     planes = {
         file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
         for file in files
         if file.name.endswith(".xplane.pb")
     }
     return [file for file in files if file not in planes]
+
+
+def _is_dump(file: Path) -> bool:
+    """Whether a file is a pickle without any ending, as the NCCL flight recorder writes one for each rank."""
+    if file.suffix:
+        return False
+    try:
+        with file.open("rb") as opened:
+            return is_pickle(opened.read(2))
+    except OSError:
+        return False
 
 
 def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:

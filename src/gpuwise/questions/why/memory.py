@@ -85,8 +85,8 @@ def _verdict(device: DeviceMemory, holders: Sequence[Holder], when: str) -> str:
 
 
 def _head(device: DeviceMemory) -> tuple[str, ...]:
-    now = f"now {_size(device.allocated_bytes)} allocated in {device.block_count:,} blocks"
-    kept = f"{_size(device.reserved_bytes)} reserved in {device.segment_count:,} segments"
+    now = f"when the snapshot was taken: {_size(device.allocated_bytes)} allocated"
+    kept = f"{_size(device.reserved_bytes)} reserved ({device.block_count:,} blocks in {device.segment_count:,} segments)"
     free = f"free inside: {_size(device.split_bytes)} in pieces, {_size(device.cached_bytes)} in whole segments"
     return (f"{now}, {kept}", f"{free}; the largest free block is {_size(device.largest_free_bytes)}")
 
@@ -130,7 +130,7 @@ def _fragmented(device: DeviceMemory) -> Discovery | None:
             f"{_size(device.split_bytes)} are free between tensors; the largest free block is {_size(device.largest_free_bytes)}",
             "a request larger than that block needs new memory from the driver",
         ),
-        remedy="set PYTORCH_ALLOC_CONF=expandable_segments:True, and avoid tensors whose size changes from step to step",
+        remedy="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and avoid tensors whose size changes from step to step",
         verify="record a new snapshot: the free pieces should shrink",
     )
 
@@ -146,7 +146,7 @@ def _held(holders: Sequence[Holder], when: str) -> Discovery | None:
         severity="moderate",
         share_fraction=top.size_bytes / whole,
         confidence="high",
-        lines=(f"{top.count:,} blocks were allocated there, {top.size_bytes / whole:.0%} of what was allocated",),
+        lines=(f"{top.size_bytes / whole:.0%} of what was allocated was allocated there (blocks: {top.count:,})",),
         remedy="free these tensors earlier, keep them in a lower precision, or recompute them (checkpointing)",
         verify="record a new snapshot: this line should hold less",
     )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.questions.why.ask import RunQuery
 from gpuwise.questions.why.file_answer import FileAnswer
+from gpuwise.questions.why.hangs import explain_hang
 from gpuwise.questions.why.memory import explain_memory
 from gpuwise.trace.formats import TIMELINES, Format, format_of
 from gpuwise.trace.read import find_files
 
 __all__ = ["Sorted", "explain_files", "sort_files"]
+
+_EXPLAINS: dict[Format, Callable[[Sequence[Path]], FileAnswer]] = {
+    Format.MEMORY: explain_memory,
+    Format.FLIGHT: explain_hang,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,5 +55,5 @@ def explain_files(found: Sorted, query: RunQuery) -> FileAnswer:
         raise BadValue(f"these files are of different kinds: {kinds}", hint="pass one kind of file at a time")
     if query.compare:
         raise BadValue("--compare works only on traces", hint="leave out --compare")
-    (paths,) = found.others.values()
-    return explain_memory(paths)
+    ((kind, paths),) = found.others.items()
+    return _EXPLAINS[kind](paths)

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile
-from gpuwise.trace.documents import as_count, as_dict, as_list, as_text, read_document
+from gpuwise.trace.documents import as_count, as_dict, as_list, as_text, program_frame, read_document
 from gpuwise.trace.types import printable
 
 __all__ = ["DeviceMemory", "Holder", "MemorySnapshot", "read_memory_snapshot"]
 
 _MOST_ENTRIES = 30_000_000  # entries looked at: lists that are shared a million times must not be walked a million times
 _MOST_HOLDERS = 50
-_HIDDEN = ("/torch/", "\\torch\\", "/torchgen/", "<frozen", "/contextlib.py", "/functools.py")
 NO_STACK = "no stack was recorded"
 BEFORE = "allocated before the recording began"
 
@@ -225,20 +224,7 @@ def _holders(entries: Any) -> tuple[Holder, ...]:
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for size, frames in entries:
-        where = frames if frames is BEFORE else _place(frames)
+        where = frames if frames is BEFORE else program_frame(frames) or NO_STACK
         sizes[where] += size
         counts[where] += 1
     return tuple(Holder(where=where, size_bytes=size, count=counts[where]) for where, size in sizes.most_common(_MOST_HOLDERS))
-
-
-def _place(frames: Any) -> str:
-    """The innermost frame of the program itself: not of PyTorch, nor of compiled code; else the innermost one of Python."""
-    python = [
-        frame
-        for frame in as_list(frames)[:200]
-        if isinstance(frame, dict) and as_text(frame.get("filename"), 1000).endswith((".py", ">"))
-    ]
-    own = [frame for frame in python if not any(part in as_text(frame.get("filename"), 1000) for part in _HIDDEN)]
-    for frame in (*own[:1], *python[:1]):
-        return f"{as_text(frame.get('filename'))}:{as_count(frame.get('line'))} {as_text(frame.get('name'), 80)}".rstrip()
-    return NO_STACK
