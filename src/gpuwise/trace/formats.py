@@ -93,8 +93,8 @@ def _of_head(head: bytes) -> Format | None:
         return _of_json(text)
     if _is_chakra(head):
         return Format.CHAKRA
-    if _is_text(text):
-        return _of_text(text)
+    if _is_text(text) and (found_text := _of_text(text)) is not None:
+        return found_text
     from gpuwise.trace.readers.xplane import looks_like_xplane
 
     return Format.XPLANE if looks_like_xplane(head) else None

@@ -19,9 +19,10 @@ _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".n
 _MOST_FILES = 4096
 # Imported when a file needs them: a reader may cost more to import than another file takes to read.
 _READERS = {
-    Format.CHROME: ("chrome", "read_chrome"),
-    Format.XPLANE: ("xplane", "read_xplane"),
-    Format.SQLITE: ("nsys", "read_nsys"),
+    Format.CHROME: ("readers.chrome", "read_chrome"),
+    Format.XPLANE: ("readers.xplane", "read_xplane"),
+    Format.SQLITE: ("database", "read_database"),
+    Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
 }
 
 
@@ -86,5 +87,5 @@ def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: 
             hint=f"run `gpuwise why {path.name}` alone",
         )
     module, name = _READERS[found]
-    trace: Trace = getattr(import_module(f"gpuwise.trace.readers.{module}"), name)(path, progress)
+    trace: Trace = getattr(import_module(f"gpuwise.trace.{module}"), name)(path, progress)
     return trace
