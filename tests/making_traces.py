@@ -281,3 +281,16 @@ def with_graphs(path: Path, graphs: int) -> Path:
     database.commit()
     database.close()
     return path
+
+
+def autograd_profile(steps: int = 4, kernels: int = 10) -> list[dict[str, Any]]:
+    """What `torch.autograd.profiler` wrote before PyTorch 1.8: no category, and the host and the GPU as two processes. A kernel
+    of 500 µs every 600 µs."""
+    events: list[dict[str, Any]] = []
+    for place in range(steps * kernels):
+        start = 1_000.0 + 600.0 * place
+        op = {"name": "mm", "ph": "X", "ts": start, "dur": 20.0, "tid": 1, "pid": "CPU functions", "args": {}}
+        arrow = {"name": "mm", "ph": "s", "ts": start, "tid": 1, "pid": "CPU functions", "id": place, "cat": "cpu_to_cuda"}
+        kernel = {"name": SGEMM, "ph": "X", "ts": start + 30.0, "dur": 500.0, "tid": "0", "pid": "CUDA functions", "args": {}}
+        events += [op, arrow, kernel]
+    return events
