@@ -22,6 +22,7 @@ _READERS = {
     Format.CHROME: ("readers.chrome", "read_chrome"),
     Format.XPLANE: ("readers.xplane", "read_xplane"),
     Format.SQLITE: ("database", "read_database"),
+    Format.ROCPROF: ("readers.rocprof", "read_rocprof"),
     Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
 }
 
