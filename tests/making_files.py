@@ -88,3 +88,45 @@ def flight(entries: list[dict[str, Any]], ranks: str = "[0, 1, 2]") -> dict[str,
     """A dump of one rank."""
     group = {"name": "0", "desc": "default_pg", "ranks": ranks}
     return {"version": "2.4", "pg_config": {"0": group}, "pg_status": {"0": {}}, "entries": entries}
+
+
+def dmon(rows: int = 20, *, busy: int = 98, thermal: int = 0, clock: int = 1380, power: int = 245) -> str:
+    """What `nvidia-smi dmon -s pucvm -o T` prints for two GPUs; the first reading of each lacks its memory's heat."""
+    head = (
+        "#Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk  pviol  tviol     fb   bar1\n"
+        "#HH:MM:SS    Idx      W      C      C      %      %      %      %    MHz    MHz      %   bool     MB     MB\n"
+    )
+    lines = []
+    for place in range(rows):
+        for gpu in range(2):
+            hot = thermal if gpu else 0
+            lines.append(
+                f" 12:00:{place:02d}      {gpu}    {power}     {88 if hot else 70}      -    {busy}     40      0      0"
+                f"    877   {clock - 300 * hot}      0      {hot}  12000      5"
+            )
+    return head + "\n".join(lines[: len(lines) // 2]) + "\n" + head + "\n".join(lines[len(lines) // 2 :]) + "\n"
+
+
+def dcgmi(rows: int = 20, *, violation_us: int = 0) -> str:
+    """What `dcgmi dmon -e 203,155,150,100,252,241` prints; the time of thermal violations grows by so much a reading."""
+    lines = ["#Entity   GPUTL  POWER    TMPTR  SMCLK  FBUSD  TVIOL", "ID                W        C      MHz    MB     us"]
+    for place in range(rows):
+        lines.append(f"GPU 0     97     240.512  84     1200   30000  {5_000 + place * violation_us}")
+        lines.append("GPU 1     96     241.000  60     1380   30000  N/A")
+    return "\n".join(lines) + "\n"
+
+
+def wandb(rows: int = 20) -> str:
+    """System metrics of Weights & Biases as CSV: one GPU that is busy for 30% of the time, with 97% of its memory in use."""
+    head = "_runtime,system.cpu,system.gpu.0.gpu,system.gpu.0.memoryAllocated,system.gpu.0.powerWatts,system.gpu.0.temp"
+    return "\n".join([head, *(f"{15 * place},55.0,30,97,90.5,55" for place in range(rows))]) + "\n"
+
+
+def query(rows: int = 20) -> str:
+    """What `nvidia-smi --query-gpu=… --format=csv -l 1` prints: a T4 that heat holds at 60% of its clock."""
+    head = (
+        "timestamp, index, name, utilization.gpu [%], clocks.current.sm [MHz], clocks.max.sm [MHz], power.draw [W], "
+        "power.limit [W], power.default_limit [W], memory.used [MiB], memory.total [MiB], clocks_throttle_reasons.active"
+    )
+    row = "2026/11/17 12:00:{:02d}.000, 0, Tesla T4, 99 %, 954 MHz, 1590 MHz, 50.11 W, 70.00 W, 70.00 W, 9000 MiB, 15360 MiB, {}"
+    return "\n".join([head, *(row.format(place, "0x0000000000000020") for place in range(rows))]) + "\n"

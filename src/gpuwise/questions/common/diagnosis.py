@@ -24,8 +24,10 @@ from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.telemetry import with_readings
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
+from gpuwise.trace.readers.telemetry import Telemetry
 from gpuwise.trace.types import Trace
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
@@ -135,9 +137,11 @@ def diagnose(
     model: str = "",
     gpu: str = "",
     compare: str = "",
+    readings: Sequence[Telemetry] = (),
     progress: Progress = lambda text, fraction: None,
 ) -> WhyAnswer:
-    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run. `readings` of
+    its GPUs, taken meanwhile, are checked too."""
     if not files:
         raise BadValue("no profiler file was given", hint="try `gpuwise why trace.json.gz`")
     for file in files:
@@ -153,6 +157,8 @@ def diagnose(
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
     findings, abstained = run_checks(ranks, expected)
+    if readings:
+        findings, abstained = with_readings(readings, chosen.gpu, chosen.step_s, findings, abstained)
     lacking = _lacking(chosen)
     findings, abstained = _without_basis(lacking, findings, abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None

@@ -12,6 +12,8 @@ from gpuwise.questions.why.file_answer import FileAnswer
 from gpuwise.questions.why.fleet import FleetAnswer, diagnose_each
 from gpuwise.questions.why.options import WhyOptions
 from gpuwise.questions.why.sorting import explain_files, sort_files
+from gpuwise.trace.formats import Format
+from gpuwise.trace.readers.telemetry import read_telemetry
 
 __all__ = ["answer", "why"]
 
@@ -27,9 +29,13 @@ def answer(
     if isinstance(query, FleetQuery):
         return diagnose_each(query, progress_of_many)
     found = sort_files(query.files)
-    if found is not None and not found.timelines:
+    if found is None:
+        return diagnose(query.files, model=query.model, gpu=query.gpu, compare=query.compare, progress=progress)
+    if not found.timelines:
         return explain_files(found, query)
-    return diagnose(query.files, model=query.model, gpu=query.gpu, compare=query.compare, progress=progress)
+    readings = [read_telemetry(path) for path in found.others.get(Format.TELEMETRY, ())]
+    files = [str(path) for path in found.read_as_timelines]
+    return diagnose(files, model=query.model, gpu=query.gpu, compare=query.compare, readings=readings, progress=progress)
 
 
 why = face(WhyOptions, answer)

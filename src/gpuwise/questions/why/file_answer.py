@@ -81,6 +81,11 @@ class FileAnswer(Shown):
     assumptions: tuple[Assumption, ...] = ()
     data_date: date = field(default_factory=tables.data_date)
 
+    @property
+    def found(self) -> tuple[Discovery | Finding, ...]:
+        """Everything that is wrong, with or without a time."""
+        return (*self.discoveries, *self.findings)
+
     def to_dict(self) -> dict[str, Any]:
         """The answer with the keys of the JSON contract, and its own."""
         found = [one.to_dict() for one in self.discoveries] + [finding_dict(one) for one in self.findings]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from gpuwise.questions.common.findings_text import MOST_FINDINGS, brief_notes, describe_abstained, finding_text
+from gpuwise.diagnose.types import Finding
+from gpuwise.questions.common.findings_text import MOST_FINDINGS, brief_notes, describe_abstained
 from gpuwise.questions.why.file_answer import Discovery, FileAnswer, Listing
 from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 
@@ -31,18 +32,23 @@ def render(
         "\n".join(wrapped(line, width, "  ") for line in answer.head),
         *(_table(listing, width, colour, verbose) for listing in answer.listings if listing.rows),
     ]
-    found = [_discovery(one, width=width, verbose=verbose) for one in answer.discoveries]
-    found += [("", finding_text(0, one, width=width, colour=False, verbose=verbose, per="per sample")) for one in answer.findings]
-    for place, (title, text) in enumerate(found[:shown], start=1):
-        blocks.append(f"{bold(f'{place}. {title}', colour=colour)}\n{text}" if title else text.replace("0. ", f"{place}. ", 1))
+    for place, one in enumerate(answer.found[:shown], start=1):
+        blocks.append(_found(place, one, width=width, colour=colour, verbose=verbose))
     closing = _closing(answer) if verbose else _brief(answer)
     return "\n\n".join(filter(None, blocks)) + join_notes([wrapped(line, width, "  ") for line in closing])
 
 
-def _discovery(one: Discovery, *, width: int | None, verbose: bool) -> tuple[str, str]:
+def _found(place: int, one: Discovery | Finding, *, width: int | None, colour: bool, verbose: bool) -> str:
     lines = [*(one.lines if verbose else one.lines[:1]), f"fix: {one.remedy}"]
+    if isinstance(one, Finding):
+        lines.insert(0, _gain(one))
     lines += [f"check: {one.verify}"] if verbose else []
-    return f"{one.code} ({one.severity}): {one.title}", "\n".join(wrapped(f"   {line}", width, "     ") for line in lines)
+    head = wrapped(f"{place}. {one.code} ({one.severity}): {one.title}", width, "   ")
+    return "\n".join([bold(head, colour=colour), *(wrapped(f"   {line}", width, "     ") for line in lines)])
+
+
+def _gain(one: Finding) -> str:
+    return f"a fix would make the run {one.gain.low:.2f} to {one.gain.high:.2f} times as fast; confidence: {one.confidence}"
 
 
 def _table(listing: Listing, width: int | None, colour: bool, verbose: bool) -> str:
@@ -71,13 +77,7 @@ def _brief(answer: FileAnswer) -> list[str]:
 
 def _whole(answer: FileAnswer) -> list[tuple[str, tuple[str, ...]]]:
     """The findings as a title and lines each."""
-    found = [
-        (f"{one.title} ({one.code})", (*one.lines, f"fix: {one.remedy}", f"check: {one.verify}")) for one in answer.discoveries
-    ]
-    found += [
-        (f"{one.title} ({one.code})", (*one.lines, f"fix: {one.remedy}", f"check: {one.verify}")) for one in answer.findings
-    ]
-    return found
+    return [(f"{one.title} ({one.code})", (*one.lines, f"fix: {one.remedy}", f"check: {one.verify}")) for one in answer.found]
 
 
 def _markdown(answer: FileAnswer) -> str:

@@ -11,6 +11,7 @@ from gpuwise.questions.why.ask import RunQuery
 from gpuwise.questions.why.file_answer import FileAnswer
 from gpuwise.questions.why.hangs import explain_hang
 from gpuwise.questions.why.memory import explain_memory
+from gpuwise.questions.why.readings import explain_readings
 from gpuwise.trace.formats import TIMELINES, Format, format_of
 from gpuwise.trace.read import find_files
 
@@ -24,10 +25,16 @@ _EXPLAINS: dict[Format, Callable[[Sequence[Path]], FileAnswer]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted:
-    """Files by what they hold; `unknown` ones are left to the reader of timelines, which says what is wrong with them."""
+    """Files by what they hold; unknown ones are left to the reader of timelines, which says what is wrong with them."""
 
     timelines: tuple[Path, ...]
     others: dict[Format, tuple[Path, ...]]
+
+    @property
+    def read_as_timelines(self) -> tuple[Path, ...]:
+        """Timelines, and what does not go with them: its reader names it as skipped."""
+        strange = [path for kind, paths in self.others.items() if kind is not Format.TELEMETRY for path in paths]
+        return (*self.timelines, *strange)
 
 
 def sort_files(named: Sequence[str]) -> Sorted | None:
@@ -56,4 +63,4 @@ def explain_files(found: Sorted, query: RunQuery) -> FileAnswer:
     if query.compare:
         raise BadValue("--compare works only on traces", hint="leave out --compare")
     ((kind, paths),) = found.others.items()
-    return _EXPLAINS[kind](paths)
+    return explain_readings(paths, query.gpu) if kind is Format.TELEMETRY else _EXPLAINS[kind](paths)
