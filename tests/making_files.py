@@ -130,3 +130,23 @@ def query(rows: int = 20) -> str:
     )
     row = "2026/11/17 12:00:{:02d}.000, 0, Tesla T4, 99 %, 954 MHz, 1590 MHz, 50.11 W, 70.00 W, 70.00 W, 9000 MiB, 15360 MiB, {}"
     return "\n".join([head, *(row.format(place, "0x0000000000000020") for place in range(rows))]) + "\n"
+
+
+def op_table(rows: list[tuple[str, float, float, int]], *, cuda: bool = True, sums: bool = True) -> str:
+    """What `key_averages().table()` prints for rows of a name, milliseconds of its own on the host and on the GPU, and calls."""
+    cpu, gpu = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    titles = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
+    titles += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"] if cuda else []
+    table = [[*titles, "# of Calls"]]
+    for name, own, device, calls in rows:
+        cells = [name, f"{own / cpu:.2%}", f"{own:.3f}ms", f"{own / cpu:.2%}", f"{own:.3f}ms", f"{own / calls * 1e3:.3f}us"]
+        if cuda:
+            cells += [f"{device:.3f}ms", f"{device / (gpu or 1):.2%}", f"{device:.3f}ms", f"{device / calls * 1e3:.3f}us"]
+        table.append([*cells, str(calls)])
+    widths = [max(len(row[place]) for row in table) + 2 for place in range(len(table[0]))]
+    dashes = "  ".join("-" * width for width in widths) + "  "
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) + "  " for row in table]
+    text = "\n".join([dashes, lines[0], dashes, *lines[1:], dashes])
+    return text + (
+        f"\nSelf CPU time total: {cpu:.3f}ms\n" + (f"Self CUDA time total: {gpu:.3f}ms\n" if cuda else "") if sums else "\n"
+    )

@@ -294,3 +294,35 @@ def autograd_profile(steps: int = 4, kernels: int = 10) -> list[dict[str, Any]]:
         kernel = {"name": SGEMM, "ph": "X", "ts": start + 30.0, "dur": 500.0, "tid": "0", "pid": "CUDA functions", "args": {}}
         events += [op, arrow, kernel]
     return events
+
+
+def execution_trace(nodes: int = 30, *, timed: bool = False) -> dict[str, Any]:
+    """What PyTorch's ExecutionTraceObserver writes; `timed`, as it is after linking: a kernel of 400 µs every 500 µs."""
+    found: list[dict[str, Any]] = [{"id": 1, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1}]
+    for place in range(nodes):
+        shapes = {"values": [], "shapes": [[64, 64]], "types": ["Tensor(float)"]}
+        op: dict[str, Any] = {"id": 2 * place + 2, "name": "aten::mm", "ctrl_deps": 1, "inputs": shapes, "outputs": shapes}
+        kernel: dict[str, Any] = {"id": 2 * place + 3, "name": SGEMM, "ctrl_deps": 2 * place + 2, "cat": "kernel"}
+        if timed:
+            op |= {"ts": 1_000 + 500 * place, "inclusive_dur": 20.5, "exclusive_dur": 20.5}
+            kernel |= {"ts": 1_030 + 500 * place, "dur": 400, "stream": 7}
+        found += [op, kernel] if timed else [op]
+    return {"schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2026-11-17", "start_ts": 1, "nodes": found, "finish_ts": 2}
+
+
+def chakra(nodes: int = 30, *, timed: bool = True) -> bytes:
+    """A `.et` file of Chakra with the same run."""
+    out = bytearray()
+    for content in (message((1, "0.0.4")), *(one for place in range(nodes) for one in _chakra_pair(place, timed))):
+        out += varint(len(content)) + content
+    return bytes(out)
+
+
+def _chakra_pair(place: int, timed: bool) -> list[bytes]:
+    host, device = (message((1, "is_cpu_op"), (27, value)) for value in (1, 0))
+    times = [((6, 1_000 + 500 * place), (7, 20)), ((6, 1_030 + 500 * place), (7, 400))] if timed else [(), ()]
+    shapes = message((2, "[[64,64]]"))
+    return [
+        message((1, 2 * place + 2), (2, "aten::mm"), (3, 4), *times[0], (8, shapes), (10, host)),
+        message((1, 2 * place + 3), (2, SGEMM), (3, 4), *times[1], (10, device)),
+    ]

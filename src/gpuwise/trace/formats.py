@@ -57,7 +57,7 @@ _JSON_KEYS = (
     (re.compile(rb'"nodes"\s*:\s*\['), Format.EXECUTION),
 )
 _PICKLE_KEYS = re.compile(rb"(segments|device_traces|total_size)|(pg_config|pg_status|nccl_comm_state|collective_seq_id|entries)")
-_OP_TABLE = re.compile(rb"Self CPU.*# of Calls")
+_OP_TABLE = re.compile(rb"Self CPU.*(?:# of|Number of) Calls")
 _DMON = re.compile(rb"^#\s*(?:Date\s+)?(?:Time\s+)?(?:gpu|Entity)\b", re.MULTILINE | re.IGNORECASE)
 _CSV = re.compile(rb"gpu\.\d+\.\w+|utilization\.gpu|power\.draw|clocks\.(?:current\.)?sm|temperature\.gpu", re.IGNORECASE)
 _VERSION = re.compile(rb"\d+\.\d+[\w.\-+]*\Z")

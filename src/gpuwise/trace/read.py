@@ -23,6 +23,8 @@ _READERS = {
     Format.XPLANE: ("readers.xplane", "read_xplane"),
     Format.SQLITE: ("database", "read_database"),
     Format.ROCPROF: ("readers.rocprof", "read_rocprof"),
+    Format.EXECUTION: ("readers.execution_trace", "read_execution_trace"),
+    Format.CHAKRA: ("readers.execution_trace", "read_chakra"),
     Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
 }
 

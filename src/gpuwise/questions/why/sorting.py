@@ -11,6 +11,7 @@ from gpuwise.questions.why.ask import RunQuery
 from gpuwise.questions.why.file_answer import FileAnswer
 from gpuwise.questions.why.hangs import explain_hang
 from gpuwise.questions.why.memory import explain_memory
+from gpuwise.questions.why.op_sums import explain_sums
 from gpuwise.questions.why.readings import explain_readings
 from gpuwise.trace.formats import TIMELINES, Format, format_of
 from gpuwise.trace.read import find_files
@@ -20,6 +21,7 @@ __all__ = ["Sorted", "explain_files", "sort_files"]
 _EXPLAINS: dict[Format, Callable[[Sequence[Path]], FileAnswer]] = {
     Format.MEMORY: explain_memory,
     Format.FLIGHT: explain_hang,
+    Format.OP_TABLE: explain_sums,
 }
 
 
