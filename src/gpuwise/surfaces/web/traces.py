@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from gpuwise.core.encoding import to_json
 from gpuwise.surfaces.web.commands import most_memory, run, told
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
@@ -106,4 +107,4 @@ def _renamed(content: bytes, folder: str, names: dict[str, str]) -> bytes:
             return [named(entry) for entry in value]
         return {key: named(entry) for key, entry in value.items()} if isinstance(value, dict) else value
 
-    return msgspec.json.encode(named(msgspec.json.decode(content)))
+    return to_json(named(msgspec.json.decode(content)))
