@@ -117,7 +117,8 @@ def _title(hang: Hang) -> str:
 def _head(dumps: dict[int, FlightDump]) -> str:
     count = sum(len(dump.calls) for dump in dumps.values())
     groups = len({call.group for dump in dumps.values() for call in dump.calls})
-    return f"{len(dumps)} rank{'s' if len(dumps) > 1 else ''}, {count:,} recorded calls in {groups} process groups"
+    of = f"{groups} process group{'s' if groups != 1 else ''}"
+    return f"{len(dumps)} rank{'s' if len(dumps) > 1 else ''}, {count:,} recorded calls in {of}"
 
 
 def _listing(hang: Hang, dumps: dict[int, FlightDump]) -> Listing:

@@ -95,12 +95,10 @@ def _listing(table: OpTable, device: float) -> Listing:
     rows = []
     for row in _order(table)[:_MOST_ROWS]:
         share = row.self_device_s / device if table.device and device else row.self_cpu_s / (_host(table) or 1.0)
-        rows.append(
-            (row.name, time_text(row.self_device_s), f"{min(share, 1.0):.0%}", time_text(row.self_cpu_s), f"{row.calls:,}")
-        )
-    return Listing(
-        title="ops, the longest first", columns=("op", "on the GPU", "share", "on the host", "calls"), rows=tuple(rows)
-    )
+        device_s = (time_text(row.self_device_s),) if table.device else ()
+        rows.append((row.name, f"{min(share, 1.0):.0%}", *device_s, time_text(row.self_cpu_s), f"{row.calls:,}"))
+    columns = ("op", "share", *(("on the GPU",) if table.device else ()), "on the host", "calls")
+    return Listing(title="ops, the longest first", columns=columns, rows=tuple(rows))
 
 
 def _content(row: OpRow, table: OpTable, device: float) -> dict[str, Any]:
