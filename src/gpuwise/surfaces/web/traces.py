@@ -21,7 +21,20 @@ __all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
 MOST_BYTES = 2 * 2**30
 MOST_FILES = 64
 _SECONDS = 300.0
-_ENDINGS = (".xplane.pb", ".json.gz", ".sqlite", ".json", ".gz", ".pb")  # longer ones first
+_ENDINGS = (
+    ".xplane.pb",
+    ".json.gz",
+    ".sqlite",
+    ".pickle",
+    ".json",
+    ".rpd",
+    ".pkl",
+    ".csv",
+    ".txt",
+    ".gz",
+    ".pb",
+    ".et",
+)  # longer ones first
 
 
 class Traces:
