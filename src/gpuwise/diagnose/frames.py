@@ -41,7 +41,7 @@ class Frame:
 def parse_frame(name: str) -> Frame:
     """The function that a profiler means.
 
-    >>> str(parse_frame("/home/me/image_processing.py(120): preprocess"))
+    >>> str(parse_frame("/data/me/image_processing.py(120): preprocess"))
     'preprocess (image_processing.py:120)'
     >>> parse_frame("torch/nn/modules/module.py(1501): _call_impl").level == LIBRARY
     True

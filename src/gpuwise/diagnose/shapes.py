@@ -49,7 +49,7 @@ def dims_of(shape: bytes) -> tuple[list[Any], list[Any]]:
     dims, _, types = shape.partition(b"|")
     try:
         found = msgspec.json.decode(dims), msgspec.json.decode(types) if types else []
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return [], []
     return (found[0] if isinstance(found[0], list) else [], found[1] if isinstance(found[1], list) else [])
 

@@ -26,8 +26,10 @@ from gpuwise.questions.common.findings_text import promise
 from gpuwise.questions.common.gpu_rows import collective_rows, gpu_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.telemetry import with_readings
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
+from gpuwise.trace.readers.telemetry import Telemetry
 from gpuwise.trace.types import Trace
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
@@ -142,9 +144,11 @@ def diagnose(
     model: str = "",
     gpu: str = "",
     compare: str = "",
+    readings: Sequence[Telemetry] = (),
     progress: Progress = lambda text, fraction: None,
 ) -> WhyAnswer:
-    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run. `readings` of
+    its GPUs, taken meanwhile, are checked too."""
     if not files:
         raise BadValue("no profiler file was given", hint="try `gpuwise why trace.json.gz`")
     for file in files:
@@ -161,6 +165,8 @@ def diagnose(
     expected = _expected(chosen, model, progress) if model else None
     found, abstained = run_checks(ranks, expected)
     findings = tuple(finding for finding in found if _is_worth(finding))
+    if readings:
+        findings, abstained = with_readings(readings, chosen.gpu, chosen.step_s, findings, abstained)
     lacking = _lacking(chosen)
     findings, abstained = _without_basis(lacking, tuple(_called(chosen, found) for found in findings), abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
