@@ -18,7 +18,7 @@ import numpy.typing as npt
 __all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
-_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"\b(accelerator|MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
 
 
 class Kind(IntEnum):
@@ -138,6 +138,7 @@ class Trace:
     rank: int | None = None
     world_size: int | None = None
     backend: str = ""
+    accelerator: str = ""
     group: str = ""
     losses: tuple[Loss, ...] = ()
     cut: CutOff | None = None

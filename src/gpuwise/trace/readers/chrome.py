@@ -37,12 +37,16 @@ _KINDS = {
     "xpu_runtime": Kind.RUNTIME,
     "mtia_runtime": Kind.RUNTIME,
     "mtia_ccp_events": Kind.KERNEL,
+    "hpu_runtime": Kind.RUNTIME,
+    "hpu_op": Kind.KERNEL,
+    "privateuse1_runtime": Kind.RUNTIME,
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
     "python_function": Kind.PYTHON,
     "python_func": Kind.PYTHON,
 }
+_ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
 _UNUSED = ("trace", "overhead", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
@@ -75,7 +79,7 @@ class _ChromeTable:
         self.malformed = 0
         self.dropped = 0
         self.pairs = Pairs()
-        self._kinds = _Kinds()
+        self.kinds = _Kinds()
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
@@ -86,7 +90,7 @@ class _ChromeTable:
         count = len(spans)
         if not count:
             return
-        kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
+        kind = np.fromiter(map(self.kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         scale = self._scale_of(start)
         wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
@@ -104,7 +108,7 @@ class _ChromeTable:
     @property
     def uncategorised(self) -> bool:
         """Whether no event of the file has a category."""
-        return set(self._kinds) == {""}
+        return set(self.kinds) == {""}
 
     def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
         """Columns that only some kinds have are looked for in those alone."""
@@ -242,6 +246,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes),
         devices=_devices(header),
         framework=_framework(header),
+        accelerator=next((_ACCELERATORS[word] for word in map(str.lower, collected.kinds) if word in _ACCELERATORS), ""),
         rank=spread.get("rank"),
         world_size=spread.get("world_size"),
         backend=str(spread.get("backend", "")),
