@@ -11,6 +11,8 @@ workers.
 from __future__ import annotations
 
 import argparse
+import gc
+import io
 import json
 import os
 import socket
@@ -22,6 +24,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -41,6 +44,7 @@ class Case:
     build: Callable[[bool], tuple[Iterable[Any], Step]]
     ranks: int = 1
     uneven: bool = False
+    where: str = ""
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
@@ -224,6 +228,89 @@ def heavy_gradients(sick: bool) -> tuple[Iterable[Any], Step]:
     return same(torch.ones(32, 256)), step
 
 
+def recompiling(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = torch.compile(perceptron(width=1024, depth=6), backend="eager")
+    step = training(model)
+
+    def compiled(batch: torch.Tensor) -> object:
+        if sick:
+            torch.compiler.reset()
+        return step(batch)
+
+    return same(torch.ones(512, 256)), compiled
+
+
+def logging_every_step(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = perceptron()
+    step = training(model)
+
+    def log_weights() -> int:
+        return len(json.dumps([parameter.detach().numpy().ravel()[:40_000].tolist() for parameter in model.parameters()]))
+
+    def logged(batch: torch.Tensor) -> object:
+        step(batch)
+        return log_weights() if sick else None
+
+    return same(torch.ones(128, 256)), logged
+
+
+def cpu_tensor_ops(sick: bool) -> tuple[Iterable[Any], Step]:
+    step = training(perceptron())
+
+    def noisy(batch: torch.Tensor) -> object:
+        noise = torch.ones(100, 128, 256)
+        for _ in range(6 if sick else 1):
+            noise = noise * 1.01 + 0.1
+        return step(batch + noise[0])
+
+    return same(torch.ones(128, 256)), noisy
+
+
+def images_in_the_loop(sick: bool) -> tuple[Iterable[Any], Step]:
+    step = training(perceptron())
+    image = np.random.default_rng(0).random((64, 256, 64))
+
+    def preprocess() -> torch.Tensor:
+        scaled = np.sort(np.sqrt(image), axis=2)[:, :, :4].mean(axis=2)
+        return torch.from_numpy(np.concatenate([scaled, scaled]).astype(np.float32))
+
+    ready = preprocess()
+
+    def prepared(batch: torch.Tensor) -> object:
+        return step(preprocess() if sick else ready)
+
+    return same(torch.ones(1)), prepared
+
+
+def saving_checkpoints(sick: bool) -> tuple[Iterable[Any], Step]:
+    model = perceptron(width=1024)
+    step = training(model)
+
+    def save_checkpoint() -> int:
+        torch.save(model.state_dict(), target := io.BytesIO())
+        return target.tell()
+
+    def saved(batch: torch.Tensor) -> object:
+        step(batch)
+        return save_checkpoint() if sick else None
+
+    return same(torch.ones(64, 256)), saved
+
+
+def collecting_garbage(sick: bool) -> tuple[Iterable[Any], Step]:
+    step = training(perceptron())
+    kept = [{"number": number} for number in range(100_000)]
+
+    def clean_up() -> int:
+        return gc.collect() + len(kept)
+
+    def cleaned(batch: torch.Tensor) -> object:
+        step(batch)
+        return clean_up() if sick else None
+
+    return same(torch.ones(128, 256)), cleaned
+
+
 def healthy(sick: bool) -> tuple[Iterable[Any], Step]:
     return same(torch.ones(512, 256)), training(perceptron(width=1024))
 
@@ -246,6 +333,12 @@ CASES = (
     Case(name="unfused_chain", expected=("bandwidth_bound",), build=unfused_chain),
     Case(name="slow_rank", expected=("straggler",), build=slow_rank, ranks=2),
     Case(name="heavy_gradients", expected=("exposed_comm",), build=heavy_gradients, ranks=2),
+    Case(name="recompiling", expected=("compiling",), build=recompiling),
+    Case(name="logging_every_step", expected=("host_work",), build=logging_every_step, where="log_weights"),
+    Case(name="cpu_tensor_ops", expected=("bandwidth_bound",), build=cpu_tensor_ops),
+    Case(name="images_in_the_loop", expected=("host_work",), build=images_in_the_loop, where="preprocess"),
+    Case(name="saving_checkpoints", expected=("host_work",), build=saving_checkpoints, where="save_checkpoint"),
+    Case(name="collecting_garbage", expected=("host_work",), build=collecting_garbage, where="clean_up"),
     Case(name="healthy", expected=(), build=healthy),
 )
 
@@ -255,6 +348,7 @@ class Loop:
 
     def __init__(self, case: Case, sick: bool) -> None:
         torch.manual_seed(0)
+        self._with_stack = bool(case.where) or "compiling" in case.expected
         batches, self._step = case.build(sick)
         self._feed = iter(batches)
         for _ in range(WARM_UP):
@@ -273,6 +367,7 @@ class Loop:
             schedule=torch.profiler.schedule(wait=0, warmup=2, active=STEPS, repeat=1),
             on_trace_ready=lambda done: done.export_chrome_trace(str(path)),
             record_shapes=True,
+            with_stack=self._with_stack,
         ) as profiler:
             for _ in range(STEPS + 2):
                 self.step()
@@ -329,6 +424,11 @@ def is_right(case: Case, first: str) -> bool:
     return first in case.expected if case.expected else not first
 
 
+def is_located(case: Case, findings: Iterable[Finding]) -> bool:
+    """Whether the finding that names the fault also names the function."""
+    return any(case.where in finding.where for finding in findings if finding.code in case.expected) or not case.where
+
+
 def judge(case: Case, folder: Path) -> dict[str, Any]:
     """What `why` says, and whether the realised gain lies in the range of the finding that names the fault."""
     first, findings = first_finding(case, folder)
@@ -338,7 +438,7 @@ def judge(case: Case, folder: Path) -> dict[str, Any]:
     return {
         "case": case.name,
         "first": first or "-",
-        "right": is_right(case, first),
+        "right": is_right(case, first) and is_located(case, findings),
         "realised": realised,
         "range": (named.gain.low, named.gain.high) if named else None,
         "inside": named is not None and named.gain.low <= realised <= named.gain.high,

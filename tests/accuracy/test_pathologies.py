@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 TOOLS = str(Path(__file__).parents[2] / "tools")
-MISSED = 1  # of twelve, the two with several processes on a busy machine above all
+MISSED = 1  # of eighteen, the two with several processes on a busy machine above all
 
 
 @pytest.mark.slow
@@ -22,7 +22,8 @@ def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path, mo
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a loader with more workers than cores warns
             faults.record(case, tmp_path, timed=False)
-        return faults.first_finding(case, tmp_path)[0]
+        first, findings = faults.first_finding(case, tmp_path)
+        return first if faults.is_located(case, findings) else f"{first} elsewhere"
 
     wrong, sick = {}, 0
     for case in faults.CASES:
@@ -32,6 +33,6 @@ def test_the_right_cause_ranks_first_and_health_is_left_alone(tmp_path: Path, mo
             first = judged(case)
         if not faults.is_right(case, first):
             wrong[case.name] = first
-    assert sick == 12
+    assert sick == 18
     assert "healthy" not in wrong, wrong
     assert len(wrong) <= MISSED, wrong

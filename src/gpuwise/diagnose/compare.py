@@ -43,11 +43,15 @@ class PartChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What changed from one trace to the other."""
+    """What changed from one trace to the other, by the median step and by the mean of the steady steps."""
 
     speed_up: float
     before_s: float
     after_s: float
+    mean_speed_up: float
+    before_mean_s: float
+    after_mean_s: float
+    step_counts: tuple[int, int]
     parts: tuple[PartChange, ...]
     unlike: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -67,6 +71,10 @@ def difference(before: View, after: View) -> Difference:
         speed_up=first / max(second, 1e-12),
         before_s=first,
         after_s=second,
+        mean_speed_up=before.step_s / max(after.step_s, 1e-12),
+        before_mean_s=before.step_s,
+        after_mean_s=after.step_s,
+        step_counts=(before.scene.steps.steady_count, after.scene.steps.steady_count),
         parts=tuple(told),
         unlike=unlike,
         unknown=unknown,

@@ -24,6 +24,7 @@ _LEAST_ON_CPU_NS = 1_000_000  # other programs interrupt ops on a CPU for shorte
 _AFTER_WAIT_NS = 1_000_000  # a host that launches later than this after a wait does something else; assumed
 _WAITS = 2  # times as long as the wait, at most, for a gap that it causes
 _WHOLE = 0.98  # of a step: a mark of the step itself, which explains nothing
+_FEWEST_STEPS = 3
 _COVERS = 0.5  # of a stall, to count as what happened in it
 _MOST_STALLS = 64  # the longest ones are enough to name what takes most of the time
 _COMPILES_NS = 1_000_000
@@ -72,15 +73,43 @@ def stalls(scene: Scene) -> Spans:
     least = stall_ns(scene)
     pauses = _pauses(scene)
     long = pauses.end - pauses.start >= least
+    if scene.on_cpu:  # other programs interrupt this one, so only what was recorded counts
+        return _explained(scene, Spans(pauses.start[long], pauses.end[long]))
     starts, ends = [pauses.start[long]], [pauses.end[long]]
-    if not scene.on_cpu:
-        kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
-        kernels &= np.isin(scene.launches.correlation, scene.work.correlation)  # and others are for another one
-        for calls in (scene.launches.where(kernels), scene.sync):
-            held = calls.duration_ns >= least
-            starts.append(calls.start_ns[held])
-            ends.append(calls.end_ns[held])
+    kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
+    kernels &= np.isin(scene.launches.correlation, scene.work.correlation)  # and others are for another one
+    for calls in (scene.launches.where(kernels), scene.sync):
+        held = calls.duration_ns >= least
+        starts.append(calls.start_ns[held])
+        ends.append(calls.end_ns[held])
     return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def _explained(scene: Scene, pauses: Spans) -> Spans:
+    """The pauses that something on the host fills, other than a mark of the framework, and those that every step has."""
+    held = _host_events(scene)
+    held = held.where(~scene.trace.named("optimizer.")[held.name] & (held.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
+    named = np.array(
+        [
+            bool((np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin) >= _COVERS * (end - begin)).any())
+            for begin, end in zip(pauses.start.tolist(), pauses.end.tolist(), strict=True)
+        ],
+        dtype=bool,
+    )
+    kept = named | _is_regular(scene, pauses, ~named)
+    return Spans(pauses.start[kept], pauses.end[kept])
+
+
+def _is_regular(scene: Scene, pauses: Spans, chosen: Mask) -> Mask:
+    """Which of the chosen pauses come in every steady step with much the same length."""
+    lengths = np.where(chosen, pauses.end - pauses.start, 0)
+    step = np.searchsorted(scene.steps.start_ns, pauses.start, side="right") - 1
+    longest = np.zeros(len(scene.steps.start_ns), dtype=np.int64)
+    np.maximum.at(longest, np.clip(step, 0, len(longest) - 1), lengths)
+    steady = longest[scene.steps.steady]
+    if len(steady) < _FEWEST_STEPS or steady.min() < _COVERS * steady.max():
+        return np.zeros(len(pauses), dtype=bool)
+    return np.asarray(lengths >= _COVERS * np.median(steady), dtype=bool)
 
 
 def after_waits(scene: Scene) -> Spans:

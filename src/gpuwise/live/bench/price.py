@@ -69,7 +69,7 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
     if not found:
         raise BadFile(
             "the profile of this machine does not cover this model",
-            hint="run `gpuwise bench` again, with more `--seconds` if it ran out of time",
+            hint="run `gpuwise bench` again, with a larger `--seconds` if it ran out of time",
         )
     return found
 

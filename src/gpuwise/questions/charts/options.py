@@ -51,7 +51,7 @@ class ChartsOptions:
     price: Prices = ()
     prices: PriceFile = None
     currency: CurrencyRate = ""
-    years: Annotated[float, Option(help="For the total cost: the number of years of ownership.")] = 5.0
-    utilization: Annotated[float, Option(help="For the total cost: the fraction of time in use.")] = 0.15
-    kwh_price: Annotated[Optional[float], Option(help="For the total cost: the electricity price per kWh.")] = None
-    machine: Annotated[Optional[float], Option(help="For the total cost: the price of the rest of the machine.")] = None
+    years: Annotated[float, Option(help="Years of ownership to assume for the total cost.")] = 5.0
+    utilization: Annotated[float, Option(help="Fraction of time in use to assume for the total cost.")] = 0.15
+    kwh_price: Annotated[Optional[float], Option(help="Electricity price per kWh to assume for the total cost.")] = None
+    machine: Annotated[Optional[float], Option(help="Price of the rest of the machine, for the total cost.")] = None

@@ -81,7 +81,9 @@ def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
             hint="for an interleaved pipeline, use 1f1b with `--chunks 2`",
         )
     if options.schedule == "gpipe" and fixed.setdefault("chunks", 1) > 1:
-        raise BadValue("the gpipe schedule has one chunk per stage", hint="leave out either `--chunks` or `--schedule gpipe`")
+        raise BadValue(
+            "the gpipe schedule allows only one chunk per stage", hint="leave out either `--chunks` or `--schedule gpipe`"
+        )
     return fixed
 
 
@@ -103,7 +105,7 @@ def _fixed_settings(options: PlanOptions) -> dict[str, Any]:
     if options.recompute:
         if options.recompute not in RECOMPUTE:
             raise BadValue(
-                f"unknown recomputation '{options.recompute}'",
+                f"unknown recomputation mode '{options.recompute}'",
                 known=", ".join(RECOMPUTE),
                 hint="try `--recompute full`",
             )

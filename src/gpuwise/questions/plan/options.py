@@ -72,5 +72,5 @@ class PlanOptions:
     measured: Measured = ()
     input: Inputs = ()
     timeout: Timeout = 120.0
-    scaling: Annotated[bool, Option(help="Also make plans for fewer GPUs.", flag="--scaling/--no-scaling")] = True
+    scaling: Annotated[bool, Option(help="Also show plans that use fewer GPUs.", flag="--scaling/--no-scaling")] = True
     on: Annotated[str, Option(help="Where to run the search: processes:4 or dask://host:port.", page=False)] = ""

@@ -115,8 +115,11 @@ def _rank_table(answer: WhyAnswer, width: int | None, colour: bool, verbose: boo
 def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour: bool, verbose: bool) -> str:
     parts = found.parts if verbose else sorted(found.parts, key=lambda part: -abs(part.after_s - part.before_s))[:_BRIEF_PARTS]
     head = f"compared with {answer.compared}: {found.verdict}"
-    took = f"the median step took {time_text(found.before_s)} before and {time_text(found.after_s)} after"
-    steps = f"{took}; the parts refer to the mean step"
+    steps = (
+        f"median step: {time_text(found.before_s)} and {time_text(found.after_s)} ({found.speed_up:.2f}x); mean of "
+        f"{found.step_counts[0]} and {found.step_counts[1]} steady steps: {time_text(found.before_mean_s)} and "
+        f"{time_text(found.after_mean_s)} ({found.mean_speed_up:.2f}x)"
+    )
     columns = [
         Column(title="part", cells=[part.part.replace("_", " ") for part in parts], right=False),
         Column(title="first", cells=[time_text(part.before_s) for part in parts]),
@@ -128,7 +131,13 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
     unlike = [f"different: {text}" for text in found.unlike[0 if verbose else 1 :]]  # the verdict names the first one
     notes = unlike + [f"unknown: {text}" for text in found.unknown]
     return "\n".join(
-        [bold(wrapped(head, width), colour=colour), steps, "", table(columns, width=width or WIDTH, colour=colour), *notes]
+        [
+            bold(wrapped(head, width), colour=colour),
+            wrapped(steps, width),
+            "",
+            table(columns, width=width or WIDTH, colour=colour),
+            *notes,
+        ]
     )
 
 
