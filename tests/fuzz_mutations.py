@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import fuzz_structures as structures
+
 NUMBERS = (
     "0 -1 1 -0.0 nan NaN inf -inf Infinity 1e308 1e999 -1e999 1e-320 0x10 1_000 ٣ ² 99999999999999999999 2147483648 1e15".split()
 )
@@ -53,9 +55,15 @@ def mutated(seed: bytes, chance: random.Random) -> bytes:
 
 
 def _kinds(data: bytes) -> list[Callable[[bytes, random.Random], bytes]]:
-    if data[:2] == b"\x1f\x8b" or data[:6] == b"SQLite" or b"\0" in data[:64]:
+    if data[:6] == b"SQLite":
+        return [_bytes, *[structures.sqlite_cells] * 4]
+    if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return [_bytes, *[structures.pickle_opcodes] * 2, *[structures.pickle_values] * 3]
+    if structures.is_protobuf(data):
+        return [_bytes, *[structures.protobuf_fields] * 4]
+    if data[:2] == b"\x1f\x8b" or b"\0" in data[:64]:
         return [_bytes]
-    kinds: list[Callable[[bytes, random.Random], bytes]] = [_bytes, _words, _words, _numbers, _numbers]
+    kinds: list[Callable[[bytes, random.Random], bytes]] = [_bytes, _words, _words, _numbers, _numbers, structures.utf8]
     if data[:1] in (b"{", b"["):
         kinds += [_json] * 4
     if data.count(b"\n") > 0 and data.count(b",") > 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import msgspec
 
 import gpuwise
 from gpuwise.workload.store import files
-from making_traces import Run, training
+from making_amd import rocprof, rpd
+from making_files import collective, dcgmi, dmon, flight, op_table, pickled, query, snapshot, wandb
+from making_traces import Run, autograd_profile, chakra, execution_trace, nsys, training, with_graphs, xplane
 
 ROOT = Path(__file__).parents[1]
 TYPED = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"
@@ -135,6 +138,63 @@ def traces(folder: Path) -> list[bytes]:
     old = training(Run(old=True), steps=3, kernels=3, load_us=50.0).write(folder / "old.json")
     packed = training(steps=3, kernels=3).write(folder / "seed.json.gz")
     return [path.read_bytes() for path in (wide, old, packed)]
+
+
+def old_traces(folder: Path) -> list[bytes]:
+    events = autograd_profile(steps=2, kernels=4)
+    pairs = [{**one, "ph": kind, "ts": one["ts"] + (kind == "E")} for one in events if one["ph"] == "X" for kind in "BE"]
+    return [
+        json.dumps(events).encode(),
+        json.dumps({"traceEvents": pairs}).encode(),
+        "\ufeff".encode() + json.dumps(events).encode(),
+    ]
+
+
+def xplanes(folder: Path) -> list[bytes]:
+    return [xplane(kernels=4), xplane(kernels=30, step=False), xplane(kernels=3, kernel_us=0, gap_us=0)]
+
+
+def exports(folder: Path) -> list[bytes]:
+    plain = nsys(folder / "seed.sqlite", kernels=4).read_bytes()
+    return [plain, with_graphs(nsys(folder / "graphs.sqlite", kernels=4), graphs=30).read_bytes()]
+
+
+def amd_traces(folder: Path) -> list[bytes]:
+    return [rocprof(folder / "seed.json", kernels=30).read_bytes(), rocprof(folder / "few.json", kernels=2).read_bytes()]
+
+
+def rpds(folder: Path) -> list[bytes]:
+    return [rpd(folder / "seed.rpd", kernels=30).read_bytes()]
+
+
+def snapshots(folder: Path) -> list[bytes]:
+    path = folder / "seed.pickle"
+    made = [snapshot(oom=oom, history=history) for oom, history in ((True, True), (False, False))]
+    return [pickled(path, one, protocol).read_bytes() for one in made for protocol in (2, 4)] + [json.dumps(made[0]).encode()]
+
+
+def dumps(folder: Path) -> list[bytes]:
+    path = folder / "seed.pickle"
+    calls = [
+        collective(1),
+        collective(2, "all_gather", state="started"),
+        collective(1, "send 0->1", state="started", is_p2p=True),
+    ]
+    return [*(pickled(path, flight(calls), protocol).read_bytes() for protocol in (2, 4)), json.dumps(flight(calls)).encode()]
+
+
+def readings(folder: Path) -> list[bytes]:
+    return [text.encode() for text in (dmon(5, thermal=1), dcgmi(5, violation_us=9), wandb(5), query(5))]
+
+
+def op_tables(folder: Path) -> list[bytes]:
+    rows = [("aten::mm", 30.0, 60.0, 90), ("enumerate(DataLoader)#x", 90.0, 0.0, 9), ("Memcpy HtoD (Pageable)", 0.0, 9.0, 3)]
+    return [op_table(rows, cuda=cuda).encode() for cuda in (True, False)]
+
+
+def execution_traces(folder: Path) -> list[bytes]:
+    found = [json.dumps(execution_trace(30, timed=timed)).encode() for timed in (True, False)]
+    return [*found, chakra(30), chakra(3, timed=False)]
 
 
 def profiles(folder: Path) -> list[bytes]:

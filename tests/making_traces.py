@@ -183,7 +183,7 @@ def training(
         run.mark("Optimizer.step#SGD.step", start, max(run.host_us, start + 1.0))
         if sync:
             run.sync()
-            run.think(2000.0)
+            run.think(800.0)
         if not marks:
             continue
         run.host_us = max(run.host_us, max(run.free_us.values()) - 200.0)
@@ -268,3 +268,70 @@ def nsys(path: Path, kernels: int = 10) -> Path:
     database.commit()
     database.close()
     return path
+
+
+def with_graphs(path: Path, graphs: int) -> Path:
+    """An export with CUDA graphs of 1 ms that are traced as a whole, one every 1.1 ms behind all else."""
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
+        "correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER)"
+    )
+    database.execute("INSERT INTO StringIds VALUES (3, 'cudaGraphLaunch_v10000')")
+    process = 7 << 24
+    for place in range(graphs):
+        start, number = 100_000_000 + place * 1_100_000, 1000 + place
+        row = (start, start + 1_000_000, 0, 7, number, process, 3, 4)
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (?,?,?,?,?,?,?,?)", row)
+        call = (start - 30_000, start - 10_000, number, process + 3, 3)
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,?,?,?)", call)
+    if not database.execute("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()[0]:
+        database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY")
+    database.commit()
+    database.close()
+    return path
+
+
+def autograd_profile(steps: int = 4, kernels: int = 10) -> list[dict[str, Any]]:
+    """What `torch.autograd.profiler` wrote before PyTorch 1.8: no category, and the host and the GPU as two processes. A kernel
+    of 500 µs every 600 µs."""
+    events: list[dict[str, Any]] = []
+    for place in range(steps * kernels):
+        start = 1_000.0 + 600.0 * place
+        op = {"name": "mm", "ph": "X", "ts": start, "dur": 20.0, "tid": 1, "pid": "CPU functions", "args": {}}
+        arrow = {"name": "mm", "ph": "s", "ts": start, "tid": 1, "pid": "CPU functions", "id": place, "cat": "cpu_to_cuda"}
+        kernel = {"name": SGEMM, "ph": "X", "ts": start + 30.0, "dur": 500.0, "tid": "0", "pid": "CUDA functions", "args": {}}
+        events += [op, arrow, kernel]
+    return events
+
+
+def execution_trace(nodes: int = 30, *, timed: bool = False) -> dict[str, Any]:
+    """What PyTorch's ExecutionTraceObserver writes; `timed`, as it is after linking: a kernel of 400 µs every 500 µs."""
+    found: list[dict[str, Any]] = [{"id": 1, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1}]
+    for place in range(nodes):
+        shapes = {"values": [], "shapes": [[64, 64]], "types": ["Tensor(float)"]}
+        op: dict[str, Any] = {"id": 2 * place + 2, "name": "aten::mm", "ctrl_deps": 1, "inputs": shapes, "outputs": shapes}
+        kernel: dict[str, Any] = {"id": 2 * place + 3, "name": SGEMM, "ctrl_deps": 2 * place + 2, "cat": "kernel"}
+        if timed:
+            op |= {"ts": 1_000 + 500 * place, "inclusive_dur": 20.5, "exclusive_dur": 20.5}
+            kernel |= {"ts": 1_030 + 500 * place, "dur": 400, "stream": 7}
+        found += [op, kernel] if timed else [op]
+    return {"schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2026-11-17", "start_ts": 1, "nodes": found, "finish_ts": 2}
+
+
+def chakra(nodes: int = 30, *, timed: bool = True) -> bytes:
+    """A `.et` file of Chakra with the same run."""
+    out = bytearray()
+    for content in (message((1, "0.0.4")), *(one for place in range(nodes) for one in _chakra_pair(place, timed))):
+        out += varint(len(content)) + content
+    return bytes(out)
+
+
+def _chakra_pair(place: int, timed: bool) -> list[bytes]:
+    host, device = (message((1, "is_cpu_op"), (27, value)) for value in (1, 0))
+    times = [((6, 1_000 + 500 * place), (7, 20)), ((6, 1_030 + 500 * place), (7, 400))] if timed else [(), ()]
+    shapes = message((2, "[[64,64]]"))
+    return [
+        message((1, 2 * place + 2), (2, "aten::mm"), (3, 4), *times[0], (8, shapes), (10, host)),
+        message((1, 2 * place + 3), (2, SGEMM), (3, 4), *times[1], (10, device)),
+    ]

@@ -4,14 +4,16 @@ To renew: GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from freezing import Frozen
+from making_files import collective, dmon, flight, op_table, pickled, snapshot
 from making_ranks import Delay, lockstep, nsys_of_processes
-from making_traces import SGEMM, Run, nsys, training, xplane
+from making_traces import SGEMM, Run, execution_trace, nsys, training, xplane
 
 FOLDER = Path(__file__).parent / "why"
 CASES = {
@@ -26,6 +28,12 @@ CASES = {
     "xplane": ["jax.pb"],
     "nsys": ["nsys.sqlite", "--gpu", "V100 SXM 32GB"],
     "cut": ["cut.json.gz"],
+    "memory": ["snapshot.pickle"],
+    "hang": ["rank_0", "rank_1", "rank_2"],
+    "readings": ["dmon.txt", "--gpu", "V100 SXM 32GB"],
+    "sums": ["table.txt", "-v"],
+    "beside": ["healthy.json", "dmon.txt"],
+    "error_execution": ["execution.json"],
     "error_cut": ["short.json"],
     "error_empty": ["empty.json"],
     "error_other": ["other.txt"],
@@ -49,6 +57,15 @@ def folder(tmp_path: Path) -> Path:
     nsys_of_processes(lockstep(3, {1: Delay(load_us=3000.0)}), tmp_path / "gpus.sqlite")
     (tmp_path / "empty.json").write_text('{"traceEvents": []}', encoding="utf-8")
     (tmp_path / "other.txt").write_text("nothing of the kind", encoding="utf-8")
+    pickled(tmp_path / "snapshot.pickle", snapshot(oom=True))
+    there = [collective(1), collective(2, "all_gather", state="started")]
+    for rank in range(3):
+        pickled(tmp_path / f"rank_{rank}", flight(there if rank != 1 else there[:1]), protocol=2)
+    (tmp_path / "dmon.txt").write_text(dmon(thermal=1), encoding="utf-8")
+    (tmp_path / "table.txt").write_text(
+        op_table([("aten::mm", 30.0, 60.0, 90), ("aten::relu", 90.0, 20.0, 90)]), encoding="utf-8"
+    )
+    (tmp_path / "execution.json").write_text(json.dumps(execution_trace(5)), encoding="utf-8")
     return tmp_path
 
 

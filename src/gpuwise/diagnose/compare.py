@@ -17,6 +17,8 @@ _MEMORY = ("norm", "embedding", "elementwise", "optimizer", "other")
 _HOST = {
     "input_wait": "this depends on the data loader, not on the GPU",
     "allocation": "this depends on the driver, not on the GPU",
+    "compiling": "this depends on what is compiled during the steps",
+    "host_work": "this depends on what the host does besides launching",
     "synchronisation": "this depends on how often the host waits",
     "host_launch": "this depends on the host; a faster GPU waits longer",
     "graph_wait": "this depends on CUDA graph launches",

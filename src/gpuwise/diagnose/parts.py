@@ -6,11 +6,12 @@ meanwhile. Communication that runs beside compute is hidden: it is told, but it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpuwise.diagnose import host
 from gpuwise.diagnose.classes import CLASSES
 from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.scene import Scene
@@ -23,11 +24,12 @@ _COMPUTE = tuple(name for name in CLASSES if name != "communication")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Seconds of a mean steady step by part, and what runs hidden beside them."""
+    """Seconds of a mean steady step by part, and what runs hidden beside them. `idle` is when the device did nothing, and why."""
 
     step_s: float
     parts_s: dict[str, float]
     hidden_communication_s: float
+    idle: Mapping[str, Spans]
 
     def share(self, *parts: str) -> float:
         """Parts as a share of the step."""
@@ -67,11 +69,17 @@ def take_apart(scene: Scene) -> Breakdown:
         taken = rest.and_(spans)
         rest = rest.without(spans)
         parts[name] = taken.total_ns * per_step
-    for name, spans in idle_spans(scene, rest).items():
+    idle = idle_spans(scene, rest)
+    for name, spans in idle.items():
         parts[name] = spans.total_ns * per_step
     compute = scene.spans(scene.is_class(*_COMPUTE))
     hidden = scene.spans(scene.is_class("communication")).within(begin, end).and_(compute)
-    return Breakdown(step_s=(end - begin) * per_step, parts_s=parts, hidden_communication_s=hidden.total_ns * per_step)
+    return Breakdown(
+        step_s=(end - begin) * per_step,
+        parts_s=parts,
+        hidden_communication_s=hidden.total_ns * per_step,
+        idle=idle,
+    )
 
 
 def _device_parts(scene: Scene) -> Iterator[tuple[str, Spans]]:
@@ -83,34 +91,26 @@ def _device_parts(scene: Scene) -> Iterator[tuple[str, Spans]]:
 
 
 def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
-    """Idle time by what the host does: it waits for input, allocates, has synchronised, has not launched yet, or none of these.
+    """Idle time by what the host does: it waits for input, compiles, allocates, has synchronised, does something that takes long,
+    has not launched yet, or none of these.
 
-    What is idle before or between the parts of a CUDA graph is told apart: launching a graph takes time, and profilers do not
-    always record what runs inside one.
+    What is idle inside a CUDA graph is told apart: profilers do not always record what runs inside one.
     """
     found: dict[str, Spans] = {}
     sources = {
         "input_wait": scene.loader,
-        "allocation": union(scene.allocations.start_ns, scene.allocations.end_ns),
-        "synchronisation": _after_sync(scene),
+        "compiling": host.compiling(scene),
+        "allocation": union(scene.churn.start_ns, scene.churn.end_ns),
+        "graph_wait": _inside_graphs(scene, idle),
+        "synchronisation": host.after_waits(scene),
+        "host_work": host.stalls(scene).and_(_until_launched(scene, idle)),
         "host_launch": _before_launch(scene, idle),
-        "graph_wait": _before_graph_nodes(scene, idle),
     }
     for name, spans in sources.items():
         found[name] = idle.and_(spans)
         idle = idle.without(spans)
     found["idle_unexplained"] = idle
     return found
-
-
-def _after_sync(scene: Scene) -> Spans:
-    """From each synchronising call to the next work on the device: the queue ran empty because the host waited."""
-    sync = scene.sync.where(scene.sync.duration_ns > 0)
-    if not len(sync) or not len(scene.work):
-        return union(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    place = np.searchsorted(scene.work.start_ns, sync.end_ns, side="left")
-    following = np.where(place < len(scene.work), scene.work.start_ns[np.minimum(place, len(scene.work) - 1)], sync.end_ns)
-    return union(sync.start_ns, following)
 
 
 def _before_launch(scene: Scene, idle: Spans) -> Spans:
@@ -128,14 +128,25 @@ def _before_launch(scene: Scene, idle: Spans) -> Spans:
     return union(idle.start, end)
 
 
-def _before_graph_nodes(scene: Scene, idle: Spans) -> Spans:
+def _until_launched(scene: Scene, idle: Spans) -> Spans:
+    """The part of each gap before the work that ends it had been launched, and gaps that no work ends."""
+    if scene.on_cpu or not len(idle) or not len(scene.work):
+        return idle
+    place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
+    returned = scene.launch_end_ns[np.minimum(place, len(scene.work) - 1)]
+    return union(idle.start, np.where(place < len(scene.work), np.clip(returned, idle.start, idle.end), idle.end))
+
+
+def _inside_graphs(scene: Scene, idle: Spans) -> Spans:
+    """The part of each gap after the graph was launched to which the next work belongs."""
     graphs = scene.trace.named("graphlaunch")[scene.launches.name]
     if not len(idle) or not len(scene.work) or not graphs.any():
         return Spans(idle.start[:0], idle.end[:0])
     place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
     following = scene.work.correlation[np.minimum(place, len(scene.work) - 1)]
     of_graph = np.isin(following, scene.launches.correlation[graphs]) & (place < len(scene.work))
-    return Spans(idle.start[of_graph], idle.end[of_graph])
+    launched = scene.launch_end_ns[np.minimum(place, len(scene.work) - 1)]
+    return union(np.maximum(idle.start, launched)[of_graph], idle.end[of_graph])
 
 
 def launch_latency_ns(scene: Scene) -> int:

@@ -55,6 +55,7 @@ _OF_GPUS: tuple[Callable[[Vitals], Finding | None], ...] = (
     power_limited.check_live,
     shared_gpu.check_live,
 )
+_TIE = 0.05  # lower ends that differ by less do not decide the order
 _OF_STEPS: tuple[Callable[[Vitals], Finding | None], ...] = (input_starved.check_live, single_process_loader.check_live)
 
 _LIVE = {
@@ -109,9 +110,21 @@ def _asked(check: Check, view: View) -> Finding | Abstained | None:
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort by gain, with circumstances after causes. A slow step is neither and comes last."""
+    """Sort by the gain that a fix gives at least, in steps of 5%, with circumstances after causes. A slow step is neither and
+    comes last."""
     late = slower_than_expected.CODE
-    return tuple(sorted(findings, key=lambda one: (one.code == late, one.circumstance, -one.gain.middle, -one.share_fraction)))
+    return tuple(
+        sorted(
+            findings,
+            key=lambda one: (
+                one.code == late,
+                one.circumstance,
+                -round(one.gain.low / _TIE),
+                -one.gain.high,
+                -one.share_fraction,
+            ),
+        )
+    )
 
 
 def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpuwise.diagnose.host import stall_ns
+from gpuwise.diagnose.intervals import Spans
 from gpuwise.diagnose.parts import launch_latency_ns
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Kind, Mask
@@ -23,7 +25,8 @@ __all__ = ["Change", "Recording", "record"]
 _MOST_WORK = 24_000
 _QUEUE = 1024  # launches that may wait before the host blocks: CUDA's queue of a stream
 _JOIN_NS = 15_000
-_LAUNCH, _SYNC, _LOAD, _ALLOCATE = range(4)
+_ON_HOST = ("profiler", "marks", "loader", "optimizer")  # marks of steps on the clock of the host
+_LAUNCH, _SYNC, _LOAD, _ALLOCATE, _END = range(5)
 
 Times = npt.NDArray[np.int64]
 
@@ -35,6 +38,7 @@ class Change:
     loading: float = 1.0
     allocating: float = 1.0
     host: float = 1.0
+    stalling: float = 1.0
     waiting: bool = True
     blocking_copies: bool = True
     work: npt.NDArray[np.float64] | None = None
@@ -57,6 +61,7 @@ class Recording:
     lag_ns: list[int]
     depends: list[int]
     latency_ns: int
+    stall_ns: int
     recorded_s: float
     free_ns: dict[int, int]
 
@@ -78,11 +83,11 @@ class Recording:
         ends = [0] * len(durations)
         starts = [0] * len(durations)
         free = dict(self.free_ns)
-        host, latency = change.host, self.latency_ns
+        host, latency, stall = change.host, self.latency_ns, self.stall_ns
         for kind, think, cost, target, blocks in zip(
             self.kind, self.think_ns, self.cost_ns, self.target, self.blocks, strict=True
         ):
-            clock += int(think * host)
+            clock += int(think * (host if think < stall else change.stalling))
             if kind == _LAUNCH:
                 if target >= _QUEUE:
                     clock = max(clock, starts[target - _QUEUE])
@@ -94,7 +99,7 @@ class Recording:
                 start += self.lag_ns[target]
                 starts[target] = start
                 ends[target] = free[stream] = start + durations[target]
-                clock += int(cost * host)
+                clock += int(cost * (host if cost < stall else change.stalling))
                 if blocks and change.blocking_copies:
                     clock = max(clock, ends[target])
             elif kind == _SYNC:
@@ -128,6 +133,7 @@ def record(scene: Scene) -> Recording | None:
         lag_ns=lag.tolist(),
         depends=depends.tolist(),
         latency_ns=latency,
+        stall_ns=stall_ns(scene),
         recorded_s=(end - begin) * 1e-9 / count,
         free_ns=_running_before(scene, begin),
         **actions,
@@ -158,12 +164,12 @@ def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> 
     sync = scene.sync.where((scene.sync.start_ns >= begin) & (scene.sync.end_ns <= end))
     load = scene.loader.within(begin, end)
     allocate = scene.allocations.where((scene.allocations.start_ns >= begin) & (scene.allocations.end_ns <= end))
-    start = np.concatenate([launched, sync.start_ns, load.start, allocate.start_ns])
-    stop = np.concatenate([returned, sync.end_ns, load.end, allocate.end_ns])
-    kind = np.repeat([_LAUNCH, _SYNC, _LOAD, _ALLOCATE], [len(rows), len(sync), len(load), len(allocate)])
-    target = np.concatenate(
-        [np.arange(len(rows)), _awaited(scene, rows, sync.start_ns, sync.end_ns), np.full(len(load) + len(allocate), -1)]
-    )
+    last = [end] if scene.steps.by in _ON_HOST and not scene.on_cpu else []  # what the host does after its last call
+    start = np.concatenate([launched, sync.start_ns, load.start, allocate.start_ns, last]).astype(np.int64)
+    stop = np.concatenate([returned, sync.end_ns, load.end, allocate.end_ns, last]).astype(np.int64)
+    kind = np.repeat([_LAUNCH, _SYNC, _LOAD, _ALLOCATE, _END], [len(rows), len(sync), len(load), len(allocate), len(last)])
+    awaited = _awaited(scene, rows, sync.start_ns, sync.end_ns)
+    target = np.concatenate([np.arange(len(rows)), awaited, np.full(len(load) + len(allocate) + len(last), -1)])
     blocks = np.concatenate([_blocking(scene, rows), np.zeros(len(start) - len(rows), dtype=bool)])
     order = np.argsort(start, kind="stable")
     start, stop, kind, target, blocks = start[order], stop[order], kind[order], target[order], blocks[order]
@@ -175,7 +181,9 @@ def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> 
     usual = int(np.median(plain)) if len(plain) else 0
     longest = 20 * max(usual, 5_000)
     cost = np.where(waits, np.minimum(cost, max(usual, 2_000)), cost)
-    cost = np.where((kind == _LAUNCH) & ~waits, np.minimum(cost, longest), cost)
+    idle = scene.busy.gaps(begin, end)
+    held = (kind == _LAUNCH) & ~waits & ~_is_inside(idle, start, stop)  # a launch that waits for a free place in the queue
+    cost = np.where(held, np.minimum(cost, longest), cost)
     if scene.on_cpu:  # the host is the device: a launch is the work itself
         cost = np.where(kind == _LAUNCH, 0, cost)
         blocks = kind == _LAUNCH
@@ -186,6 +194,20 @@ def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> 
         "target": target.tolist(),
         "blocks": blocks.tolist(),
     }
+
+
+def _is_inside(spans: Spans, start: Times, stop: Times) -> Mask:
+    """Which calls lie in these spans for at least half of their time."""
+    if not len(spans):
+        return np.zeros(len(start), dtype=bool)
+    edges = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
+
+    def covered(times: Times) -> Times:
+        place = np.searchsorted(spans.start, times, side="right")
+        within = np.minimum(times, spans.end[np.maximum(place - 1, 0)]) - spans.start[np.maximum(place - 1, 0)]
+        return np.where(place > 0, edges[np.maximum(place - 1, 0)] + within, 0)
+
+    return np.asarray(covered(stop) - covered(start) >= 0.5 * (stop - start), dtype=bool)
 
 
 def _blocking(scene: Scene, rows: npt.NDArray[np.intp]) -> Mask:

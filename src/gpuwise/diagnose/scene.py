@@ -22,6 +22,7 @@ _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
 )
 _LAUNCH = re.compile(r"launch|memcpy|memset", re.IGNORECASE)
+_LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something up
 
 Times = npt.NDArray[np.int64]
 
@@ -66,6 +67,12 @@ class Scene:
     def named(self, *parts: str) -> Mask:
         """The work whose name contains one of these."""
         return self.trace.named(*parts)[self.work.name]
+
+    @property
+    def churn(self) -> Events:
+        """The allocations without long ones that are rarer than one in four steps: a first call sets up the driver."""
+        long = self.allocations.duration_ns >= _LONG_CALL_NS
+        return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
     @property
     def kernels(self) -> Mask:

@@ -59,7 +59,7 @@ def settings_of(shape: bytes) -> list[Any]:
 def _listed(text: bytes) -> list[Any]:
     try:
         found = msgspec.json.decode(text) if text else []
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return found if isinstance(found, list) else []
 

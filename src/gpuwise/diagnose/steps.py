@@ -4,6 +4,8 @@ used.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +18,27 @@ __all__ = ["LOADER", "OPTIMIZER", "Steps", "find_steps", "only_whole"]
 LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_data")
 OPTIMIZER = ("optimizer.step#",)
 _PROFILER = ("profilerstep",)
+_STEP_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])|(?:^|[^a-z])batch[ _#\[:]*\d|train(?:ing)?_batch|^trainstep"
+    r"|^execute_(?:model|context)|(?:run|forward)_batch(?![a-z])",
+    re.IGNORECASE,
+)
+_NOT_STEPS = re.compile(r"optim|sched|zero_grad|backward|forward(?!_batch)|loss", re.IGNORECASE)
+_PARTS = re.compile(
+    r"layer|block|module|attention|attn|mlp|conv|linear|norm|embed|expert|nccl|reduce|gather|profiler|cuda|::", re.IGNORECASE
+)
+_NUMBERS = re.compile(r"(?<=\w)[ ]?[\[(#].*|\d+")
+_FEWEST_MARKS = 2
+_BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
+_COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
 _REPEATS = 4
 _SHORTEST = 4  # kernels: shorter sequences repeat inside a step
 _FILLED = 0.9
+_GAP = 1.5  # times the usual distance between two layers
+_LAYERS = 8  # fewer repeats between two gaps are steps, some of them longer
 _ALIKE = 0.9
 _WHOLE = 0.98  # of the work that whole steps have
 
@@ -68,7 +85,9 @@ class Steps:
 
     @staticmethod
     def _last_is_cut(lengths: Times) -> bool:
-        return len(lengths) >= 3 and bool(lengths[-1] < _CUT_RATIO * np.median(lengths[:-1]))
+        if len(lengths) < 3:
+            return False
+        return bool(lengths[-1] < _CUT_RATIO * lengths[:-1].min())
 
 
 def find_steps(trace: Trace, work: Events) -> Steps:
@@ -79,10 +98,16 @@ def find_steps(trace: Trace, work: Events) -> Steps:
     ):
         if len(rows):
             return _steps(rows.start_ns, rows.end_ns, by)
+    rows = _marked_steps(trace, work, _is_step, least=_FEWEST_MARKS)
+    if len(rows):
+        return _from_start_to_start(rows)
     for by, words in (("loader", LOADER), ("optimizer", OPTIMIZER)):
         rows = _outermost(trace.marked(*words))
         if len(rows) >= 3:
             return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
+    rows = _marked_steps(trace, work, lambda name: not _PARTS.search(name), least=_REPEATS)
+    if len(rows):
+        return _from_start_to_start(rows)
     starts = _repeats(work)
     if len(starts) >= _REPEATS:
         return _steps(starts[:-1], starts[1:], "kernels")
@@ -118,27 +143,84 @@ def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
 def _repeats(work: Events) -> Times:
     """Where the same sequence of kernels begins again and again: the starts of a kernel that comes once in each.
 
-    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream:
-    layers repeat as well, but between other work.
+    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream. Layers repeat
+    as well, so the longest sequence is taken, and none between whose repeats other kernels run.
     """
     kernels = work.where(work.kind == Kind.KERNEL)
     if len(kernels) < _REPEATS * _SHORTEST:
         return kernels.start_ns[:0]
     streams, place = np.unique(kernels.stream, return_inverse=True)
     kernels = kernels.where(kernels.stream == streams[np.bincount(place.reshape(-1), weights=kernels.duration_ns).argmax()])
-    names, counts = np.unique(kernels.name, return_counts=True)
-    for name in sorted(names[counts >= _REPEATS].tolist(), key=lambda name: int(np.argmax(kernels.name == name))):
-        found = np.flatnonzero(kernels.name == name)
-        period = int(np.median(np.diff(found)))
-        starts = kernels.start_ns[found]
-        reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
-        if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
-            continue
-        first = kernels.name[found[0] : found[0] + period]
-        alike = [np.array_equal(kernels.name[at : at + period], first) for at in found[:-1].tolist()]
-        if np.mean(alike) >= _ALIKE and (np.diff(found) == period).mean() >= _ALIKE:
-            return starts
+    names, first, counts = np.unique(kernels.name, return_index=True, return_counts=True)
+    for row in np.lexsort((first, counts)).tolist():
+        found = np.flatnonzero(kernels.name == names[row])
+        if len(found) >= _REPEATS and _is_whole_step(kernels, found):
+            return _between_gaps(kernels.start_ns[found])
     return kernels.start_ns[:0]
+
+
+def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
+    """Whether steps begin at these kernels."""
+    gaps = np.diff(found)
+    period = int(np.median(gaps))
+    starts = kernels.start_ns[found]
+    reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
+    if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
+        return False
+    pattern = kernels.name[found[0] : found[0] + period]
+    alike = [np.array_equal(kernels.name[at : at + period], pattern) for at in found[:-1].tolist()]
+    if np.mean(alike) < _ALIKE or (gaps == period).mean() < _ALIKE:
+        return False
+    return not _are_layers(kernels.name, found, period)
+
+
+def _between_gaps(starts: Times) -> Times:
+    """The starts of the steps where each of them is a fixed number of equal layers, with a longer gap before the next step."""
+    lengths = np.diff(starts)
+    after = np.flatnonzero(lengths > _GAP * np.median(lengths)) + 1
+    strides = np.diff(after)
+    if len(after) < _REPEATS - 1 or np.median(strides) < _LAYERS or (strides == np.median(strides)).mean() < _ALIKE:
+        return starts
+    first = [0] if after[0] == np.median(strides) else []
+    return np.asarray(starts[np.concatenate([first, after]).astype(np.intp)], dtype=np.int64)
+
+
+def _are_layers(names: npt.NDArray[np.int32], found: npt.NDArray[np.intp], period: int) -> bool:
+    """Whether other kernels run between the repeats, or before and after them, as embeddings and heads do around layers."""
+    pattern = names[found[0] : found[0] + period]
+    breaks = found[:-1][np.diff(found) > period]
+    between = [names[at + period : at + period + 1] for at in breaks.tolist()]
+    if between and not np.isin(np.concatenate(between), pattern).all():
+        return True
+    before, after = names[: found[0]], names[found[-1] + period :]
+    return bool(len(before) and len(after) and not np.isin(before, pattern).all() and not np.isin(after, pattern).all())
+
+
+def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], least: int) -> Events:
+    """The ranges of one name, numbers aside, that a program marked: of those that cover the work, the rarest."""
+    marks = trace.events.of(Kind.MARK)
+    span = max(int(work.end_ns.max() - work.start_ns.min()), 1) if len(work) else 1
+    families: dict[str, list[int]] = {}
+    for number in np.unique(marks.name).tolist():
+        if is_wanted(trace.names[number]):
+            families.setdefault(_NUMBERS.sub("", trace.names[number]).strip(), []).append(number)
+    found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in families.values()]
+    found = [rows for rows in found if len(rows) >= least and rows.end_ns[-1] - rows.start_ns[0] >= _COVERED * span]
+    return min(
+        found, key=lambda rows: (len(rows), -int(rows.duration_ns.sum())), default=marks.where(np.zeros(len(marks), dtype=bool))
+    )
+
+
+def _is_step(name: str) -> bool:
+    return bool(_STEP_WORDS.search(name)) and not _NOT_STEPS.search(name)
+
+
+def _from_start_to_start(rows: Events) -> Steps:
+    """Steps that begin with these marks. What lies between two of them belongs to the step as well."""
+    between = float(np.median(rows.start_ns[1:] - rows.end_ns[:-1]))
+    if between > _BETWEEN * float(np.median(rows.duration_ns)):  # the last step lacks what comes between
+        return _steps(rows.start_ns[:-1], rows.start_ns[1:], "marks")
+    return _steps(rows.start_ns, np.append(rows.start_ns[1:], rows.end_ns[-1]), "marks")
 
 
 def _device_steps(trace: Trace, work: Events) -> Events:

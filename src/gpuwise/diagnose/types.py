@@ -36,7 +36,7 @@ class Gain:
 
     @property
     def middle(self) -> float:
-        """The geometric mean of the range, by which findings are ranked."""
+        """The geometric mean of the range."""
         return math.sqrt(self.low * self.high)
 
     def bounded(self, share: float) -> Gain:
@@ -51,7 +51,8 @@ class Gain:
 class Finding:
     """One cause of lost time. `seconds_per_step` is the time that it takes now, not the time that a fix saves.
     `share_fraction` is its share of the mean step and bounds the gain. A `circumstance` comes from the environment and is
-    listed after the causes in the program. `ops` are the ops that it is about, where their sizes were recorded."""
+    listed after the causes in the program. `where` names the function, op or call that causes it, and `ops` are the ops that it
+    is about, where their sizes were recorded."""
 
     code: str
     title: str
@@ -63,6 +64,7 @@ class Finding:
     remedy: str
     verify: str
     circumstance: bool = False
+    where: str = ""
     ops: tuple[OpTime, ...] = ()
 
     def __post_init__(self) -> None:

@@ -115,8 +115,10 @@ class EventStream:
         yield from self._piecewise(rest[: len(rest) - len(tail)].rstrip().removesuffix(b","))
         found = self._at_array_end(tail) or self._at_array_end(_repaired(tail)) or self._odd_end(tail)
         if found is None:
-            self.cut = self._source.cut or "in the middle of an event"
             found = _decode(tail.rstrip().rstrip(b","))
+            # a list of events may end without its bracket: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+            self._ended = found is not None and not self._in_object and not self._source.cut
+            self.cut = "" if self._ended else self._source.cut or "in the middle of an event"
         if found is not None:
             yield found
         else:

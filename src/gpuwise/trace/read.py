@@ -5,18 +5,28 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile
-from gpuwise.trace.source import ByteSource, ends_early
+from gpuwise.trace.formats import FILE_HINT, Format, format_of
+from gpuwise.trace.plain_pickle import is_pickle
 from gpuwise.trace.types import Trace
 
 __all__ = ["find_files", "read_trace"]
 
-_HEAD_BYTES = 1 << 16
-_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz")
+_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
 _MOST_FILES = 4096
-_HINT = "pass a Chrome trace from torch.profiler, an xplane.pb from TensorFlow or JAX, or an SQLite export from Nsight Systems"
+# Imported when a file needs them: a reader may cost more to import than another file takes to read.
+_READERS = {
+    Format.CHROME: ("readers.chrome", "read_chrome"),
+    Format.XPLANE: ("readers.xplane", "read_xplane"),
+    Format.SQLITE: ("database", "read_database"),
+    Format.ROCPROF: ("readers.rocprof", "read_rocprof"),
+    Format.EXECUTION: ("readers.execution_trace", "read_execution_trace"),
+    Format.CHAKRA: ("readers.execution_trace", "read_chakra"),
+    Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
+}
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
@@ -30,7 +40,7 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
                 raise BadFile(
                     f"the folder '{text}' contains no trace",
                     looked_in="files named " + ", ".join(f"*{end}" for end in _SUFFIXES),
-                    hint=_HINT,
+                    hint=FILE_HINT,
                 )
             found.update(dict.fromkeys(inside))
         elif path.exists():
@@ -50,7 +60,7 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
 
 def _in_folder(folder: Path) -> list[Path]:
     """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name.endswith(_SUFFIXES))
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and (file.name.endswith(_SUFFIXES) or _is_dump(file)))
     planes = {
         file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
         for file in files
@@ -59,33 +69,26 @@ def _in_folder(folder: Path) -> list[Path]:
     return [file for file in files if file not in planes]
 
 
+def _is_dump(file: Path) -> bool:
+    """Whether a file is a pickle without any ending, as the NCCL flight recorder writes one for each rank."""
+    if file.suffix:
+        return False
+    try:
+        with file.open("rb") as opened:
+            return is_pickle(opened.read(2))
+    except OSError:
+        return False
+
+
 def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
     """One file, whatever profiler wrote it."""
-    if not path.exists():
-        raise BadFile(f"file '{path}' not found", looked_in=str(path.parent), hint="check the path")
-    if not path.is_file():
-        raise BadFile(f"'{path}' is not a regular file", hint=_HINT)
-    with ByteSource(path) as source:
-        if source.size_bytes == 0:
-            raise BadFile(f"'{path.name}' is empty", hint="check whether the profiler was stopped before it wrote the file")
-        head = source.read(_HEAD_BYTES)
-        cut = source.cut
-    if head.startswith(b"SQLite format 3\0"):
-        from gpuwise.trace.readers.nsys import read_nsys
-
-        return read_nsys(path, progress)
-    if head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        from gpuwise.trace.readers.chrome import read_chrome
-
-        return read_chrome(path, progress)
-    from gpuwise.trace.readers.xplane import looks_like_xplane, read_xplane
-
-    if looks_like_xplane(head):
-        return read_xplane(path, progress)
-    if cut:
-        raise ends_early(path.name, cut, "it contains no trace data", f"the {len(head):,} bytes that could be decompressed")
-    raise BadFile(
-        f"'{path.name}' is not a profiler trace",
-        looked_in=f"its first {len(head):,} bytes",
-        hint=_HINT,
-    )
+    found = format_of(path)
+    if found not in _READERS:
+        raise BadFile(
+            f"'{path.name}' is a {found.value}, which has no timeline",
+            looked_in="its content, not its name",
+            hint=f"run `gpuwise why {path.name}` alone",
+        )
+    module, name = _READERS[found]
+    trace: Trace = getattr(import_module(f"gpuwise.trace.{module}"), name)(path, progress)
+    return trace

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import msgspec
 
-__all__ = ["NOTHING", "Arguments", "Entry", "Record", "Title", "lenient_record"]
+__all__ = ["NOTHING", "Arguments", "Begin", "End", "Entry", "Record", "Title", "lenient_record"]
 
 NOTHING = msgspec.Raw(b"")
 
@@ -53,14 +53,34 @@ class Title(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
     args: Arguments | None = None
 
 
+class Begin(msgspec.Struct, gc=False, tag_field="ph", tag="B"):
+    """An entry that begins something which an `End` on the same thread ends."""
+
+    cat: str = ""
+    name: str = ""
+    ts: int | float = math.nan
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: Arguments | None = None
+
+
+class End(msgspec.Struct, gc=False, tag_field="ph", tag="E"):
+    """An entry that ends what was begun last on its thread; old writers leave the name out."""
+
+    name: str = ""
+    ts: int | float = math.nan
+    pid: int | str | None = None
+    tid: int | str | None = None
+
+
 # Flow arrows, instants, counters and the like: half of the entries of a trace, skipped without reading their fields.
 _SKIPPED = tuple(
-    msgspec.defstruct(f"Skipped{ord(letter)}", (), gc=False, tag_field="ph", tag=letter) for letter in "sftiICBEbneSTpFPNODVvRc"
+    msgspec.defstruct(f"Skipped{ord(letter)}", (), gc=False, tag_field="ph", tag=letter) for letter in "sftiICbneSTpFPNODVvRc"
 )
-Entry: Any = Union[(Record, Title, *_SKIPPED)]
+Entry: Any = Union[(Record, Title, Begin, End, *_SKIPPED)]
 
 
-def lenient_record(found: Any) -> Record | Title | None:
+def lenient_record(found: Any) -> Record | Title | Begin | End | None:
     """An event whose fields have unusual types, taken for what it can be."""
     if not isinstance(found, dict):
         return None
@@ -81,6 +101,10 @@ def lenient_record(found: Any) -> Record | Title | None:
     )
     if found.get("ph") == "M":
         return Title(args=carried, **who)
+    if found.get("ph") == "B":
+        return Begin(cat=_text(found.get("cat")), ts=_number(found.get("ts")), args=carried, **who)
+    if found.get("ph") == "E":
+        return End(ts=_number(found.get("ts")), **who)
     if found.get("ph") != "X":
         return None
     return Record(cat=_text(found.get("cat")), ts=_number(found.get("ts")), dur=_number(found.get("dur")), args=carried, **who)

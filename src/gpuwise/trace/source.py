@@ -4,6 +4,7 @@ without end.
 
 from __future__ import annotations
 
+import codecs
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +16,35 @@ from gpuwise.core.errors import BadFile
 if TYPE_CHECKING:
     from zlib import _Decompress as Inflater
 
-__all__ = ["ByteSource", "ends_early"]
+__all__ = ["ByteSource", "as_utf8", "ends_early", "read_whole"]
 
 _READ_BYTES = 1 << 20
 _SMALL_BYTES = 64
 _GZIP_MAGIC = b"\x1f\x8b"
 _SWELL_RATIO = 400  # traces shrink 20 to 60 times; a bomb of zeros 1,000 times
 _SWELL_BYTES = 1 << 30
+_PIECE_BYTES = 8 << 20
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def as_utf8(head: bytes) -> bytes:
+    """The beginning of a text as UTF-8 without a byte order mark, whichever encoding its mark tells."""
+    if head[:2] in _UTF_16:
+        return head[2:].decode(_UTF_16[head[:2]], "replace").encode()
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def read_whole(path: Path, most_bytes: int, progress: Callable[[float], None] = lambda fraction: None) -> tuple[bytes, str]:
+    """All bytes of a file of at most this size, and where it is cut off (empty if it is whole)."""
+    with ByteSource(path, progress) as source:
+        pieces = []
+        while piece := source.read(_PIECE_BYTES):
+            pieces.append(piece)
+            if source.given_bytes > most_bytes:
+                raise BadFile(
+                    f"'{path.name}' holds more than {most_bytes / 2**30:.0f} GB", hint="record less, or split the recording"
+                )
+        return b"".join(pieces), source.cut
 
 
 def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
@@ -34,10 +57,12 @@ def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
 
 
 class ByteSource:
-    """A plain or gzip file, read forwards in pieces of any size."""
+    """A plain or gzip file, read forwards in pieces of any size; as `text`, it is UTF-8 without a byte order mark."""
 
-    def __init__(self, path: Path, progress: Callable[[float], None] = lambda fraction: None) -> None:
+    def __init__(self, path: Path, progress: Callable[[float], None] = lambda fraction: None, *, text: bool = False) -> None:
         self._path = path
+        self._text = text
+        self._recoder: codecs.IncrementalDecoder | None = None
         self._progress = progress
         try:
             self.size_bytes = path.stat().st_size
@@ -62,8 +87,20 @@ class ByteSource:
         piece = self._inflate(wanted) if self._gzip else self._file.read(wanted)
         self.given_bytes += len(piece)
         self._guard()
+        if self._text:
+            piece = self._recoded(piece)
         self._progress(min(self._file.tell() / self.size_bytes, 1.0) if self.size_bytes else 1.0)
         return piece
+
+    def _recoded(self, piece: bytes) -> bytes:
+        """The first piece tells the encoding: UTF-16 is decoded piece by piece, everything else is left as it is."""
+        if self.given_bytes == len(piece):
+            encoding = _UTF_16.get(piece[:2])
+            if encoding is None:
+                return as_utf8(piece)
+            self._recoder = codecs.getincrementaldecoder(encoding)("replace")
+            piece = piece[2:]
+        return piece if self._recoder is None else self._recoder.decode(piece).encode()
 
     def _inflate(self, wanted: int) -> bytes:
         pieces: list[bytes] = []

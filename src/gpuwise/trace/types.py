@@ -33,6 +33,7 @@ class Kind(IntEnum):
     DEVICE_MARK = 6
     STEP = 7
     OTHER = 8
+    PYTHON = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

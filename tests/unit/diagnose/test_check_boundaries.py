@@ -94,17 +94,30 @@ def copying_pageable(run: Run, duration: float) -> None:
 
 
 def launching_late(run: Run, duration: float) -> None:
-    for _ in range(20):
-        run.launch(HGEMM, 500.0)
+    for _ in range(200):
+        run.launch(HGEMM, 50.0)
         wait(run)
-        run.think(duration / 20 - LATENCY_US)
-    run.launch(HGEMM, 500.0)
+        run.think(duration / 200 - LATENCY_US)
+    run.launch(HGEMM, 50.0)
+
+
+def pausing(run: Run, duration: float) -> None:
+    work(run, 20_000.0)
+    wait(run)
+    run.think(duration - LATENCY_US)
+
+
+def compiling(run: Run, duration: float) -> None:
+    work(run, 20_000.0)
+    wait(run)
+    run.call("cuModuleLoadData", duration - LATENCY_US)
 
 
 def synchronising(run: Run, duration: float) -> None:
-    work(run, 20_000.0)
-    run.sync()
-    run.think(duration - LATENCY_US)
+    for _ in range(4):
+        work(run, 5_000.0)
+        run.sync()
+        run.think(duration / 4 - LATENCY_US)
 
 
 def allocating(run: Run, duration: float) -> None:
@@ -143,6 +156,8 @@ OF_TRACES: list[tuple[str, float, str, Problem, dict[str, Any]]] = [
     ("exposed_h2d", 0.03, "at least 3% of the step", copying, GPU),
     ("pageable_copies", 0.05, "at least 5% of the step", copying_pageable, GPU),
     ("launch_bound", 0.15, "at least 15% of the step", launching_late, GPU),
+    ("host_work", 0.05, "at least 5% of the step", pausing, GPU),
+    ("compiling", 0.05, "at least 5% of the steady steps", compiling, GPU),
     ("host_sync", 0.02, "at least 2% of the step", synchronising, GPU),
     ("fp32_matmul", 0.1, "at least 10% of kernel time", running(SGEMM), GPU),
     ("tf32_off", 0.05, "at least 5% of kernel time", running("ampere_sgemm_128x64_nn"), AMPERE),

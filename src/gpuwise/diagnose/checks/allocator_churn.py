@@ -18,6 +18,7 @@ Confidence is high for the calls and their time. The lower end of the gain assum
 
 from __future__ import annotations
 
+from gpuwise.diagnose.intervals import union
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
@@ -32,8 +33,10 @@ def check(view: View) -> Finding | None:
     """Find allocating calls in steady steps."""
     scene = view.scene
     begin, end = scene.steps.steady_window
-    calls = scene.allocations.where((scene.allocations.start_ns >= begin) & (scene.allocations.start_ns < end))
-    lost_s = view.facts.allocation_fraction * view.step_s
+    churn = scene.churn
+    calls = churn.where((churn.start_ns >= begin) & (churn.start_ns < end))
+    held = union(churn.start_ns, churn.end_ns).within(begin, end).total_ns / max(end - begin, 1)
+    lost_s = held * view.step_s
     if not len(calls) or lost_s < _LEAST * view.step_s:
         return None
     steps = max(scene.steps.steady_count, 1)
@@ -46,7 +49,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
         confidence="high",
         evidence=(
-            f"{len(calls) / steps:,.0f} calls {view.per} take {view.facts.allocation_fraction:.1%} of the time",
+            f"{len(calls) / steps:,.0f} calls {view.per} take {held:.1%} of the time",
             f"they leave the GPU idle {idle_s / view.step_s:.1%} of the time",
         ),
         remedy="do not call empty_cache() in the loop, use few distinct tensor sizes, and set expandable_segments",

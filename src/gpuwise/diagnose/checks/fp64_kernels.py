@@ -2,7 +2,7 @@
 
 ## What it detects
 This check looks for kernels longer than 10 µs whose names show that they compute only in fp64 (`dgemm`, `d884`, `f64`,
-`<double>`), if they take 3% of the step or more. Kernels whose names also mention a shorter type are ignored, because
+`<double>`), if they take 5% of the step or more. Kernels whose names also mention a shorter type are ignored, because
 fused optimizers take their learning rate as a double.
 
 ## Why it costs time
@@ -39,7 +39,7 @@ from gpuwise.trace.types import Mask
 __all__ = ["CODE", "check", "is_double"]
 
 CODE = "fp64_kernels"
-_THRESHOLD = 0.03  # at least half of it goes: 1.5% of the step, which can still be told from how much steps vary
+_THRESHOLD = 0.05  # at least half of it goes: 2.5% of the step, which can still be told from how much steps vary
 _LONG_NS = 10_000
 _FEWER_BYTES = 2.0
 _SLOWEST = 64.0  # fp32 rate over fp64 rate of GeForce cards since Ampere; stands for a GPU that is not known

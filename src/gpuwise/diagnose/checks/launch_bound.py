@@ -84,8 +84,8 @@ def _claimed_s(view: View) -> float:
         claimed.append(unfused_optimizer.held(view))
     if scene.on_cpu and host_sync.check(view) is not None:
         claimed.append(host_sync.reading_spans(view))
-    begin, end = scene.steps.steady_window
-    total = sum(spans.within(begin, end).without(scene.busy).total_ns for spans in claimed)
+    waiting = view.parts.idle["host_launch"]
+    total = sum(spans.and_(waiting).total_ns for spans in claimed)
     return min(total * 1e-9 / max(scene.steps.steady_count, 1), view.parts.parts_s["host_launch"])
 
 

@@ -28,7 +28,7 @@ __all__ = ["CODE", "check_live"]
 
 CODE = "throttled"
 _THRESHOLD = 0.05
-_BAD = ("thermal (software)", "thermal (hardware)", "power brake", "hardware slowdown")
+_BAD = ("thermal", "thermal (software)", "thermal (hardware)", "power brake", "hardware slowdown")
 _FEW = 3
 _FOLLOWS = 1 / 3
 _SLOW = 0.9

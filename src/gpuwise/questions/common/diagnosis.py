@@ -23,17 +23,22 @@ from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
+from gpuwise.questions.common.findings_text import promise
 from gpuwise.questions.common.gpu_rows import MOST_OPS, collective_rows, gpu_rows, op_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.telemetry import with_readings
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
+from gpuwise.trace.readers.telemetry import Telemetry
 from gpuwise.trace.types import Trace
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
 _FRAGMENT = 0.25  # of what was recorded on the device: a single step that covers less is a fragment; assumed
 _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, do not represent a run; assumed
+_LEAST_GAIN = 1.02
+_ALWAYS_TOLD = (SLOWER, "wrong_backend")  # faults, whatever they cost in this recording
 _RECORD = "record at least three complete steps"
 _BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
 _NO_GPU = ("no GPU work", "for a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
@@ -41,6 +46,7 @@ _UNNAMED = ("no known GPU", "name it with --gpu")
 _STEPS_BY = {
     "profiler": "ProfilerStep marks",
     "steps line": "the Steps line of the device",
+    "marks": "marked by the program",
     "loader": "inferred from one loader batch to the next",
     "optimizer": "inferred from one Optimizer.step to the next",
     "kernels": "inferred from repeating kernels",
@@ -140,9 +146,11 @@ def diagnose(
     model: str = "",
     gpu: str = "",
     compare: str = "",
+    readings: Sequence[Telemetry] = (),
     progress: Progress = lambda text, fraction: None,
 ) -> WhyAnswer:
-    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run."""
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run. `readings` of
+    its GPUs, taken meanwhile, are checked too."""
     if not files:
         raise BadValue("no profiler file was given", hint="try `gpuwise why trace.json.gz`")
     for file in files:
@@ -157,7 +165,10 @@ def diagnose(
     ranks = as_ranks([found[0] for found in views], [found[1:] for found in views])
     chosen = typical(ranks).view
     expected = _expected(chosen, model, progress) if model else None
-    findings, abstained = run_checks(ranks, expected)
+    found, abstained = run_checks(ranks, expected)
+    findings = tuple(finding for finding in found if _is_worth(finding))
+    if readings:
+        findings, abstained = with_readings(readings, chosen.gpu, chosen.step_s, findings, abstained)
     lacking = _lacking(chosen)
     findings, abstained = _without_basis(lacking, tuple(_called(chosen, found) for found in findings), abstained)
     other = read_view(find_files([compare])[0], "", notes, progress, otherwise=gpu) if compare else None
@@ -232,6 +243,11 @@ def _lacking(view: View) -> str:
     return f"because the recording is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of the device activity"
 
 
+def _is_worth(finding: Finding) -> bool:
+    """Whether a fix could gain anything to speak of. What comes from the environment is always told."""
+    return finding.circumstance or finding.code in _ALWAYS_TOLD or finding.gain.high >= _LEAST_GAIN
+
+
 def _called(view: View, finding: Finding) -> Finding:
     """The finding in words for the device at hand: checks speak of GPUs, and other accelerators are none."""
     if view.scene.on_cpu or view.is_gpu:
@@ -266,9 +282,8 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
         top = serious[0]
-        gain = f"{top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
         of = "step" if view.scene.steps.marked else "recording"
-        return f"{top.title} ({top.share_fraction:.0%} of the {of}); a fix would make the run {gain}"
+        return f"{top.title} ({top.share_fraction:.0%} of the {of}); {promise(top.gain)}"
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
@@ -349,5 +364,6 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "evidence": list(finding.lines),
         "remedy": finding.remedy,
         "verify": finding.verify,
-        "ops": op_rows(finding.ops),
+        **({"where": finding.where} if finding.where else {}),
+        **({"ops": op_rows(finding.ops)} if finding.ops else {}),
     }

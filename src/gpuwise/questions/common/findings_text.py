@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuwise.diagnose.types import Abstained, Finding
+from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.render.text import WIDTH, bold, wrapped
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "describe_abstained",
     "finding_text",
     "overlap",
+    "promise",
     "shares_of",
     "smaller",
     "time_text",
@@ -62,8 +63,13 @@ def finding_text(place: int, finding: Finding, *, width: int | None, colour: boo
 def cost(finding: Finding, per: str = "per step") -> str:
     """Seconds now, speed then."""
     now = f"{time_text(finding.seconds_per_step)} {per} ({finding.share_fraction:.0%})"
-    then = f"{finding.gain.low:.2f} to {finding.gain.high:.2f} times as fast"
-    return f"{now}; a fix would make the run {then}; confidence: {finding.confidence}"
+    return f"{now}; {promise(finding.gain)}; confidence: {finding.confidence}"
+
+
+def promise(gain: Gain) -> str:
+    """What a fix would give, or that the range is too wide to say."""
+    times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
+    return f"the trace cannot tell how much a fix would gain ({times})" if gain.is_wide else f"a fix would make the run {times}"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:

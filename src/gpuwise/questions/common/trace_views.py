@@ -10,6 +10,7 @@ import numpy as np
 from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.diagnose.devices import each_device, with_accelerators_named
+from gpuwise.diagnose.ranks import as_ranks
 from gpuwise.diagnose.scene import Scene, make_scene, with_whole_steps
 from gpuwise.diagnose.view import View, make_view
 from gpuwise.hardware.catalog import load_catalog
@@ -22,6 +23,7 @@ __all__ = ["Progress", "read_view", "read_views"]
 
 Progress = Callable[[str, float], None]
 _MOST_GPUS = 64  # of one file
+_FAR_NS = 3_600_000_000_000  # between recordings of one run: an hour, more than clocks of hosts differ
 
 
 def read_views(
@@ -38,7 +40,19 @@ def read_views(
             if len(paths) == 1 or (path is paths[-1] and not views):
                 raise
             skipped.append(f"skipped: {fault.message}")
+        _refuse_strangers([found[0] for found in views if found])
     return views, skipped
+
+
+def _refuse_strangers(views: Sequence[View]) -> None:
+    """Refuse files of different runs as soon as two of them show it, before the rest of a large folder is read."""
+    if len(views) < 2:
+        return
+    windows = [view.scene.steps.window for view in views]
+    ranks = [rank for view in views if (rank := view.scene.trace.rank) is not None]
+    alike = len({view.scene.trace.world_size for view in views}) == 1 and len(set(ranks)) == len(ranks)
+    if not alike or max(begin for begin, _ in windows) - min(end for _, end in windows) > _FAR_NS:
+        as_ranks(views)  # says why
 
 
 def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
@@ -79,13 +93,24 @@ def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):
-        raise BadFile(
-            f"'{path.name}' contains neither kernels nor ops",
-            looked_in=f"its {len(trace.events):,} events",
-            hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-        )
+        raise _without_work(path, trace)
     _check_gpu_recorded(path, scene)
     return scene
+
+
+def _without_work(path: Path, trace: Trace) -> BadFile:
+    looked = f"its {len(trace.events):,} events"
+    if trace.framework.startswith("TensorFlow"):
+        return BadFile(
+            f"'{path.name}' contains events of the host only, and what TensorFlow and JAX record there does not tell the work",
+            looked_in=looked,
+            hint="record on the machine with the GPU, with its device tracer on (the default of jax.profiler and tf.profiler)",
+        )
+    return BadFile(
+        f"'{path.name}' contains neither kernels nor ops",
+        looked_in=looked,
+        hint="record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+    )
 
 
 def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:

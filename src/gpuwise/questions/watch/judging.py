@@ -19,9 +19,10 @@ from gpuwise.live.bench import store
 from gpuwise.live.sample.steps import Pace, typical_pace
 from gpuwise.live.sample.types import Run
 from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose
+from gpuwise.questions.common.gpu_vitals import catalogue_gpu
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.watch.types import WatchAnswer
-from gpuwise.questions.watch.vitals import catalogue_gpu, used_gpus, vitals_of
+from gpuwise.questions.watch.vitals import used_gpus, vitals_of
 
 __all__ = ["check_expected", "judge"]
 

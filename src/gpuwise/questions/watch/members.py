@@ -15,7 +15,7 @@ from gpuwise.diagnose.vitals import GpuVitals
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.dcgm import METRICS, Fleet
 from gpuwise.live.sample.nvidia import REASONS
-from gpuwise.questions.watch.vitals import catalogue_gpu
+from gpuwise.questions.common.gpu_vitals import catalogue_gpu
 
 __all__ = ["members_of", "missing_metrics"]
 

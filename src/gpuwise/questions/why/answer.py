@@ -8,8 +8,12 @@ from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose
 from gpuwise.questions.common.trace_views import Progress
 from gpuwise.questions.face import face
 from gpuwise.questions.why.ask import FleetQuery, ask
+from gpuwise.questions.why.file_answer import FileAnswer
 from gpuwise.questions.why.fleet import FleetAnswer, diagnose_each
 from gpuwise.questions.why.options import WhyOptions
+from gpuwise.questions.why.sorting import explain_files, sort_files
+from gpuwise.trace.formats import Format
+from gpuwise.trace.readers.telemetry import read_telemetry
 
 __all__ = ["answer", "why"]
 
@@ -18,13 +22,20 @@ def answer(
     options: WhyOptions,
     progress: Progress = lambda text, fraction: None,
     progress_of_many: Callable[[int, int], None] = lambda done, total: None,
-) -> WhyAnswer | FleetAnswer:
-    """The causes of one slow run, or one row for each of many. `progress` follows the reading of a file, `progress_of_many` the
-    number of runs that are done."""
+) -> WhyAnswer | FleetAnswer | FileAnswer:
+    """The causes of one slow run, one row for each of many, or what files without a timeline tell. `progress` follows the
+    reading of a file, `progress_of_many` the number of runs that are done."""
     query = ask(options)
     if isinstance(query, FleetQuery):
         return diagnose_each(query, progress_of_many)
-    return diagnose(query.files, model=query.model, gpu=query.gpu, compare=query.compare, progress=progress)
+    found = sort_files(query.files)
+    if found is None:
+        return diagnose(query.files, model=query.model, gpu=query.gpu, compare=query.compare, progress=progress)
+    if not found.timelines:
+        return explain_files(found, query)
+    readings = [read_telemetry(path) for path in found.others.get(Format.TELEMETRY, ())]
+    files = [str(path) for path in found.read_as_timelines]
+    return diagnose(files, model=query.model, gpu=query.gpu, compare=query.compare, readings=readings, progress=progress)
 
 
 why = face(WhyOptions, answer)

@@ -12,7 +12,11 @@ from gpuwise.questions.common.options import Names, Option
 __all__ = ["FORMATS", "WhyLooks", "WhyOptions"]
 
 FORMATS = ("text", "markdown", "html")
-_FILES = "Traces from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite); use a folder or pattern for several ranks."
+_FILES = (
+    "Traces (torch.profiler, TensorFlow, JAX, Nsight Systems, rocprofv3, rocmProfileData), PyTorch memory snapshots, NCCL flight "
+    "recorder dumps, key_averages tables, or GPU readings (nvidia-smi, dcgmi, W&B), which may stand beside a trace. Use a folder "
+    "or pattern for several ranks."
+)
 _EACH = "For many runs: diagnose each file, or each folder of ranks, separately (file or folder)."
 _ON = "For many runs: where to run (processes:4, dask://host:port); implies --each file."
 

@@ -17,9 +17,9 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol
 
-import msgspec
 import typer
 
+from gpuwise.core.encoding import to_json
 from gpuwise.core.errors import BadValue, GpuwiseError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def print_text(text: str) -> None:
 
 def print_json(answer: dict[str, Any]) -> None:
     """Write one JSON object and nothing else."""
-    text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    text = to_json(answer, indent=2).decode()
     if _kept is not None:
         _kept.texts.append(text)
     try:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
-
+from gpuwise.core.encoding import to_json
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.questions.common.options import Question
 from gpuwise.questions.common.step import step_query
@@ -28,11 +27,11 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
     """A status and one JSON object: the answer, or what could not be understood."""
     try:
         _only_named_models(question, options)
-        return 200, msgspec.json.encode(QUESTIONS[question](options))
+        return 200, to_json(QUESTIONS[question](options))
     except GpuwiseError as error:
         message = f"{error.message} (known values: {error.known})" if error.known else error.message
         told = {"error": message, "looked_in": error.looked_in, "hint": error.hint}
-        return 400, msgspec.json.encode(told)
+        return 400, to_json(told)
     except Exception as fault:  # ours, not the user's: said as such, and seen in the log
         traceback.print_exc()
         said = {
@@ -40,7 +39,7 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
             "looked_in": "",
             "hint": "please report this bug, and include the request",
         }
-        return 500, msgspec.json.encode(said)
+        return 500, to_json(said)
 
 
 def warm() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwise.core.encoding import to_json
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.core.files import write_whole
 
@@ -164,4 +165,4 @@ def _hold(process: int, most_bytes: int) -> None:
 
 def told(error: str, hint: str) -> bytes:
     """What went wrong, in the names that every refusal has."""
-    return msgspec.json.encode({"error": error, "looked_in": "", "hint": hint})
+    return to_json({"error": error, "looked_in": "", "hint": hint})

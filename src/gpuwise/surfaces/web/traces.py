@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from gpuwise.core.encoding import to_json
 from gpuwise.surfaces.web.commands import most_memory, run, told
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
@@ -20,7 +21,20 @@ __all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
 MOST_BYTES = 2 * 2**30
 MOST_FILES = 64
 _SECONDS = 300.0
-_ENDINGS = (".xplane.pb", ".json.gz", ".sqlite", ".json", ".gz", ".pb")  # longer ones first
+_ENDINGS = (
+    ".xplane.pb",
+    ".json.gz",
+    ".sqlite",
+    ".pickle",
+    ".json",
+    ".rpd",
+    ".pkl",
+    ".csv",
+    ".txt",
+    ".gz",
+    ".pb",
+    ".et",
+)  # longer ones first
 
 
 class Traces:
@@ -106,4 +120,4 @@ def _renamed(content: bytes, folder: str, names: dict[str, str]) -> bytes:
             return [named(entry) for entry in value]
         return {key: named(entry) for key, entry in value.items()} if isinstance(value, dict) else value
 
-    return msgspec.json.encode(named(msgspec.json.decode(content)))
+    return to_json(named(msgspec.json.decode(content)))

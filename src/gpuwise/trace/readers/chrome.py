@@ -1,5 +1,5 @@
 """Chrome traces: what torch.profiler (Kineto) writes on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and
-JAX.
+JAX. Also older ones, whose events have no category or come as pairs of a begin and an end.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gpuwise.trace import tensorflow_names
+from gpuwise.trace import tensorflow_names, uncategorised
 from gpuwise.trace.chunks import EventStream
+from gpuwise.trace.pairs import Pairs
 from gpuwise.trace.records import NOTHING, Arguments, Record, Title
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
@@ -39,9 +40,12 @@ _KINDS = {
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
+    "python_function": Kind.PYTHON,
+    "python_func": Kind.PYTHON,
 }
 _DROPPED = -1
-_UNUSED = ("python_function", "trace", "overhead", "python_func", "cuda_profiler_range")
+_UNUSED = ("trace", "overhead", "cuda_profiler_range")
+_SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
 _NO_ARGUMENTS = Arguments()
@@ -70,11 +74,12 @@ class _ChromeTable:
         self.titles: dict[tuple[Any, Any, str], str] = {}
         self.malformed = 0
         self.dropped = 0
+        self.pairs = Pairs()
         self._kinds = _Kinds()
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
-        spans = [entry for entry in batch if type(entry) is Record]
+        spans = [entry for entry in batch if type(entry) is Record] + self.pairs.matched(batch)
         for title in [entry for entry in batch if type(entry) is Title]:
             if title.args is not None and title.args.name:
                 self.titles[title.pid, title.tid, title.name] = title.args.name[:LONGEST_TEXT]
@@ -83,8 +88,8 @@ class _ChromeTable:
             return
         kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
-        wanted = kind != _DROPPED
         scale = self._scale_of(start)
+        wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
         with np.errstate(invalid="ignore"):
             in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
             whole = np.asarray((duration >= 0) & in_range, dtype=bool)
@@ -95,6 +100,11 @@ class _ChromeTable:
             self._append(spans, kind, start, duration)
         elif wanted.any():
             self._append([spans[row] for row in np.flatnonzero(wanted)], kind[wanted], start[wanted], duration[wanted])
+
+    @property
+    def uncategorised(self) -> bool:
+        """Whether no event of the file has a category."""
+        return set(self._kinds) == {""}
 
     def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
         """Columns that only some kinds have are looked for in those alone."""
@@ -214,7 +224,7 @@ def _whole(values: list[Any], limit: int = _LARGEST) -> npt.NDArray[np.int64]:
 def read_chrome(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
     """One Chrome trace, plain or gzip."""
     collected = _ChromeTable()
-    with ByteSource(path, progress) as source:
+    with ByteSource(path, progress, text=True) as source:
         stream = EventStream(source, path.name)
         for batch in stream.batches():
             collected.add(batch)
@@ -234,7 +244,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         format="chrome trace",
         events=events,
         names=names,
-        shapes=tuple(collected.shapes),
+        shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes),
         devices=_devices(header),
         framework=_framework(header),
         rank=spread.get("rank"),
@@ -247,6 +257,8 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     )
     if tensorflow_names.is_tensorflow(collected.titles):
         return tensorflow_names.sort_out(trace, collected.titles, list(collected.threads))
+    if collected.uncategorised:
+        return uncategorised.sort_out(trace, collected.titles, list(collected.threads))
     return trace
 
 
@@ -264,6 +276,8 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
         found.append(Loss(what=f"events that are not JSON ({stream.lost_bytes:,} bytes)", count=stream.lost_events))
     if collected.malformed:
         found.append(Loss(what="events without a start, or with a missing or negative duration", count=collected.malformed))
+    if collected.pairs.unmatched:
+        found.append(Loss(what="begins without an end, or ends without a begin", count=collected.pairs.unmatched))
     return tuple(found)
 
 

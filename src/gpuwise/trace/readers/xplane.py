@@ -222,6 +222,9 @@ class _Reader:
         if offset_ps >= 2**62 or duration_ps >= 2**62 or base_ns >= 2**62:
             self.faulty += 1
             return
+        if kind is Kind.STEP and duration_ps < 1000:  # a step that takes no time is none
+            self.faulty += 1
+            return
         name = plane.names.get(metadata, "")
         found = tensorflow_names.event_kind(name, kind)
         details = _details(plane, stats) if kind is Kind.KERNEL else {}

@@ -8,7 +8,7 @@ export const name = "Why";
 export const title = "Why is my training slow?";
 export const uses = null;
 
-const ENDINGS = ".json,.gz,.pb,.sqlite";
+const ENDINGS = ".json,.gz,.pb,.sqlite,.rpd,.pickle,.pkl,.et,.csv,.txt";
 const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
 let last = null;
 let sent = null;
@@ -51,6 +51,7 @@ export function mount(root) {
 }
 
 function shown(answer) {
+  if (!answer.steps) return timeless(answer);
   return [
     h("section", { class: "card verdict-card" },
       h("p", { class: "verdict", role: "status" }, answer.verdict),
@@ -66,6 +67,15 @@ function shown(answer) {
     card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
     answer.abstained.length > 0 && card("Checks that these files do not support", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("what to record")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not run" }))),
+  ];
+}
+
+// A memory snapshot, dumps of collectives or a table of readings: no steps, and no time that a finding takes.
+function timeless(answer) {
+  return [
+    h("section", { class: "card verdict-card" }, h("p", { class: "verdict", role: "status" }, answer.verdict), answer.notes.length > 0 && points(answer.notes)),
+    answer.findings.length > 0 && card("What was found", answer.findings.map((found, place) => h("article", { class: "finding" },
+      h("h3", {}, `${place + 1}. ${found.title}`), points(found.evidence), h("p", {}, h("strong", {}, "Fix: "), found.remedy), h("p", { class: "note" }, `Check: ${found.verify}`)))),
   ];
 }
 

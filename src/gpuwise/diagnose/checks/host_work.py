@@ -1,0 +1,120 @@
+"""The GPU waits while the host does something else.
+
+## What it detects
+This check looks for long pauses of the host: for at least ten times as long as usual (and at least 0.2 ms), the host
+launches nothing while the device is idle. It adds them up and names what the host did meanwhile: a Python function, a
+CPU op, one long call of the driver, or a range that the program marked. It reports pauses that take at least 5% of the
+step.
+
+## Why it costs time
+The device has nothing to do until the host launches again. This is not launch overhead, so CUDA graphs and larger
+kernels do not help. The work itself has to go somewhere else.
+
+## What to do
+Move preprocessing into the `Dataset`, so that loader workers do it. Create tensors on the GPU (`device="cuda"`) instead
+of copying them there. Log, save and evaluate less often or in another thread. If nothing was recorded, record again
+with `with_stack=True`, which names the function.
+
+## Confidence
+Confidence is high if a function or an op fills the pauses, medium for a call of the driver, and low if nothing was
+recorded. The lower end of the gain assumes that half of the work remains in the step.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.checks import host_sync
+from gpuwise.diagnose.host import Cause, causes
+from gpuwise.diagnose.replay import Change
+from gpuwise.diagnose.types import Finding, Gain
+from gpuwise.diagnose.view import View
+from gpuwise.trace.types import Kind
+
+__all__ = ["CODE", "check"]
+
+CODE = "host_work"
+_THRESHOLD = 0.05
+_LIKELY = 0.5
+_LISTED = 3
+_ADVICE = (
+    (("save", "serialization", "checkpoint", "pickle"), "save checkpoints less often, or in another thread or process"),
+    (("collect",), "call gc.collect() less often, or use gc.freeze() after the first step"),
+    (("log", "print", "write", "tensorboard", "wandb", "tqdm"), "log every hundred steps instead of every step"),
+    (("sleep", "wait", "poll", "select", "recv", "acquire", "get"), "find out what the host waits for at this place"),
+    (("eval", "valid", "metric"), "evaluate less often, or on the GPU"),
+    (
+        ("image", "resize", "transform", "augment", "preproc", "decode", "crop", "tokenize", "collate", "load", "read", "open"),
+        "move this into the Dataset, so that loader workers do it, or do it on the GPU",
+    ),
+)
+_BY_KIND = {
+    Kind.OP: "run this op on the GPU, create the tensor there, or move the work into the loader workers",
+    Kind.RUNTIME: "warm up before the steps that count; a long call of the driver usually loads code or sets up memory",
+    Kind.MARK: "move this work out of the step, or let it overlap with work on the GPU",
+    Kind.PYTHON: "move this work out of the step, do it on the GPU, or let it overlap with work on the GPU",
+}
+_AHEAD = "a host that does not pause can run ahead, which also closes later gaps"
+_UNRECORDED = "record again with torch.profiler.profile(with_stack=True), which names the function"
+
+
+def check(view: View) -> Finding | None:
+    """Find long pauses of the host with an idle device."""
+    spans = view.parts.idle["host_work"]
+    if view.scene.on_cpu and host_sync.check(view) is not None:
+        spans = spans.without(host_sync.reading_spans(view))
+    steps = max(view.scene.steps.steady_count, 1)
+    lost_s = spans.total_ns * 1e-9 / steps
+    if lost_s < _THRESHOLD * view.step_s or not len(spans):
+        return None
+    found = causes(view.scene, spans)
+    return Finding(
+        code=CODE,
+        title=_title(found[0], view.scene.on_cpu),
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=_gain(view, lost_s),
+        confidence=_confidence(found[0]),
+        evidence=(
+            f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses",
+            *(_line(cause, steps) for cause in found[:_LISTED]),
+        ),
+        remedy=_remedy(found[0]),
+        verify="these pauses should be gone, and the device should be busier",
+        where=found[0].where,
+    )
+
+
+def _gain(view: View, lost_s: float) -> Gain:
+    """At best the pauses are gone, and the host runs ahead of the device."""
+    without = view.gain(lost_s, likely=Change(stalling=_LIKELY), beyond=_AHEAD)
+    ahead = view.gain(lost_s, likely=Change(stalling=_LIKELY), best=Change(stalling=0.0), beyond=_AHEAD)
+    return max(without, ahead, key=lambda gain: gain.high)
+
+
+def _title(cause: Cause, on_cpu: bool) -> str:
+    waits = "the step waits" if on_cpu else "the GPU waits"
+    if cause.kind is None:
+        return f"{waits} while the host does something that the trace does not show"
+    if cause.kind == Kind.RUNTIME:
+        return f"{waits} while the host is inside {cause.where}"
+    if cause.kind == Kind.MARK:
+        return f"{waits} during '{cause.where}'"
+    return f"{waits} while the host runs {cause.where}"
+
+
+def _line(cause: Cause, steps: int) -> str:
+    what = cause.where or "nothing recorded"
+    inside = f", mostly in {cause.inside}" if cause.inside else ""
+    return f"{what}: {cause.seconds / steps * 1e3:,.1f} ms per step{inside}"
+
+
+def _confidence(cause: Cause) -> str:
+    return "low" if cause.kind is None else "medium" if cause.kind in (Kind.RUNTIME, Kind.MARK) else "high"
+
+
+def _remedy(cause: Cause) -> str:
+    if cause.kind is None:
+        return _UNRECORDED
+    if cause.kind == Kind.PYTHON:
+        name = f"{cause.where} {cause.inside}".lower()
+        return next((advice for words, advice in _ADVICE if any(word in name for word in words)), _BY_KIND[Kind.PYTHON])
+    return _BY_KIND[cause.kind]

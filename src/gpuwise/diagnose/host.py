@@ -1,0 +1,192 @@
+"""What the host does while the device is idle: which pauses are stalls rather than launch overhead, and what ran during them.
+
+A host that keeps launching pauses for microseconds between two calls. A pause ten times as long as usual is a stall: the host
+computes, compiles, waits for somebody else, or does something that was not recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuwise.diagnose.frames import LIBRARY, OWN, Frame, parse_frame
+from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.scene import Scene
+from gpuwise.trace.types import Events, Kind, Mask, printable
+
+__all__ = ["Cause", "after_waits", "causes", "compiling", "stall_ns", "stalls"]
+
+_LONG = 10  # times the usual pause
+_LEAST_NS, _MOST_NS = 200_000, 1_000_000  # a stall is never shorter, and a longer pause is always one; assumed
+_LEAST_ON_CPU_NS = 1_000_000  # other programs interrupt ops on a CPU for shorter times
+_AFTER_WAIT_NS = 1_000_000  # a host that launches later than this after a wait does something else; assumed
+_WAITS = 2  # times as long as the wait, at most, for a gap that it causes
+_WHOLE = 0.98  # of a step: a mark of the step itself, which explains nothing
+_COVERS = 0.5  # of a stall, to count as what happened in it
+_MOST_STALLS = 64  # the longest ones are enough to name what takes most of the time
+_COMPILES_NS = 1_000_000
+_MODULES = ("cumoduleload", "culibraryload", "hipmoduleload", "nvrtc")
+_COMPILERS = (
+    *_MODULES,
+    "dynamo_timed",
+    "compile_inner",
+    "async_compile",
+    "benchmark_all_configs",
+    "backend_compile",
+    "xlacompile",
+    "torch/_dynamo/convert_frame.py",
+    "torch/_inductor/compile_fx.py",
+    "torch/_inductor/codecache.py",
+    "torch/_inductor/async_compile.py",
+    "triton/compiler/",
+    "triton/runtime/jit.py",
+    "torch/utils/cpp_extension.py",
+)
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What the host did in some stalls. `where` is empty if nothing was recorded; `inside` is the library call below it."""
+
+    kind: Kind | None
+    where: str
+    inside: str
+    seconds: float
+
+
+def stall_ns(scene: Scene) -> int:
+    """From how long on a pause of the host is a stall."""
+    pauses = _pauses(scene)
+    usual = float(np.median(pauses.end - pauses.start)) if len(pauses) else 0.0
+    return int(np.clip(_LONG * usual, _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
+
+
+def stalls(scene: Scene) -> Spans:
+    """When the host did not launch for long, or was inside one long call."""
+    if not scene.on_cpu and not len(scene.launches):
+        return _none()
+    least = stall_ns(scene)
+    pauses = _pauses(scene)
+    long = pauses.end - pauses.start >= least
+    starts, ends = [pauses.start[long]], [pauses.end[long]]
+    if not scene.on_cpu:
+        kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
+        kernels &= np.isin(scene.launches.correlation, scene.work.correlation)  # and others are for another one
+        for calls in (scene.launches.where(kernels), scene.sync):
+            held = calls.duration_ns >= least
+            starts.append(calls.start_ns[held])
+            ends.append(calls.end_ns[held])
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def after_waits(scene: Scene) -> Spans:
+    """From the end of each synchronising call to the next work: the queue ran empty because the host waited.
+
+    Without the wait, the host would have been that much earlier. So a short wait does not explain a much longer gap, and no wait
+    explains a gap in which the host had something long to do.
+    """
+    sync = scene.sync.where(scene.sync.duration_ns > 0)
+    if not len(sync) or not len(scene.work):
+        return _none()
+    starts = scene.work.start_ns
+    place = np.searchsorted(starts, sync.end_ns, side="left")
+    following = np.where(place < len(starts), starts[np.minimum(place, len(starts) - 1)], sync.end_ns)
+    gap = following - sync.end_ns
+    explained = np.where(gap <= np.minimum(_WAITS * sync.duration_ns, _AFTER_WAIT_NS), gap, 0)
+    return union(np.maximum(sync.start_ns, sync.end_ns - stall_ns(scene)), sync.end_ns + explained)
+
+
+def compiling(scene: Scene) -> Spans:
+    """When a compiler ran or code was loaded onto the device."""
+    events = scene.trace.events
+    kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
+    chosen = scene.trace.named(*_COMPILERS)[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8))
+    rows = events.where(chosen & (events.duration_ns >= _COMPILES_NS))
+    return union(rows.start_ns, rows.end_ns)
+
+
+def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
+    """What the host did in these spans, the longest first; the longest spans stand for all of them."""
+    lengths = idle.end - idle.start
+    chosen = np.argsort(-lengths, kind="stable")[:_MOST_STALLS]
+    if not len(chosen):
+        return ()
+    held = _host_events(scene)
+    long = held.where(held.duration_ns >= _COVERS * lengths[chosen].min())
+    total: dict[tuple[Kind | None, str, str], int] = {}
+    for row in chosen.tolist():
+        begin, end = int(idle.start[row]), int(idle.end[row])
+        key = _innermost(scene, long, begin, end) or _many_ops(scene, held, begin, end) or (None, "", "")
+        total[key] = total.get(key, 0) + end - begin
+    scale = 1e-9 * idle.total_ns / max(sum(total.values()), 1)
+    found = [Cause(kind=kind, where=where, inside=inside, seconds=ns * scale) for (kind, where, inside), ns in total.items()]
+    return tuple(sorted(found, key=lambda cause: -cause.seconds))
+
+
+def _pauses(scene: Scene) -> Spans:
+    """The time between one call that moves the run on (a launch, a wait, an allocation, a batch) and the next."""
+    begin, end = scene.steps.steady_window
+    if scene.on_cpu:
+        return union(scene.work.start_ns, scene.work.end_ns).gaps(begin, end)
+    calls = (scene.launches, scene.sync, scene.churn)
+    start = np.concatenate([*(rows.start_ns for rows in calls), scene.loader.start])
+    stop = np.concatenate([*(rows.end_ns for rows in calls), scene.loader.end])
+    return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
+
+
+def _host_events(scene: Scene) -> Events:
+    """What was recorded on the threads that launch the work, without the marks of the steps themselves."""
+    events = scene.trace.events
+    begin, end = scene.steps.steady_window
+    threads = np.unique((scene.work if scene.on_cpu else scene.launches).thread)
+    marks = scene.trace.named("profilerstep")[events.name]
+    kinds = np.isin(events.kind, np.array((Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME), dtype=np.uint8))
+    if len(threads):
+        kinds &= np.isin(events.thread, np.union1d(threads, np.unique(events.thread[marks & kinds])))
+    whole_step = (events.kind == Kind.MARK) & (events.duration_ns >= _WHOLE * scene.steps.median_s * 1e9)
+    return events.where(kinds & ~marks & ~whole_step & (events.start_ns < end) & (events.end_ns > begin))
+
+
+def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
+    """The shortest thing that fills most of a stall, and the function of the user's own code around it."""
+    overlap = np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin)
+    rows = np.flatnonzero(overlap >= _COVERS * (end - begin))
+    if not len(rows):
+        return None
+    rows = rows[np.argsort(held.duration_ns[rows], kind="stable")]
+    kinds, names = held.kind[rows], [scene.trace.names[number] for number in held.name[rows].tolist()]
+    frames = [parse_frame(name) for name, kind in zip(names, kinds, strict=True) if kind == Kind.PYTHON]
+    level = min((frame.level for frame in frames), default=LIBRARY)
+    function = next((str(frame) for frame in frames if frame.level == level), "")
+    innermost = Kind(int(kinds[0]))
+    if innermost in (Kind.OP, Kind.RUNTIME):
+        around = f" in {function}" if function and level == OWN else ""
+        return innermost, printable(names[0]) + around, ""
+    if innermost == Kind.MARK and level != OWN:
+        return innermost, printable(names[0]), ""
+    leaf = frames[0] if frames else None
+    return Kind.PYTHON, function, _below(leaf, function)
+
+
+def _below(leaf: Frame | None, function: str) -> str:
+    return "" if leaf is None or str(leaf) == function else str(leaf)
+
+
+def _many_ops(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
+    """The most frequent of many short ops that together fill most of a stall."""
+    inside: Mask = (held.start_ns < end) & (held.end_ns > begin) & ((held.kind == Kind.OP) | (held.kind == Kind.RUNTIME))
+    rows = held.where(inside)
+    if union(rows.start_ns, rows.end_ns).within(begin, end).total_ns < _COVERS * (end - begin):
+        return None
+    names, place = np.unique(rows.name, return_inverse=True)
+    most = int(np.bincount(place.reshape(-1), weights=rows.duration_ns).argmax())
+    return Kind.OP, printable(scene.trace.names[int(names[most])]), ""
+
+
+def _none() -> Spans:
+    empty: Times = np.empty(0, dtype=np.int64)
+    return Spans(empty, empty)
