@@ -22,7 +22,6 @@ _CLOSE_NS = 200_000  # between the ends of one collective on several ranks, cloc
 _CLOSE_SHARE = 0.2
 _NOISE_NS = 10_000  # ranks that differ by less come together; assumed
 _NOISE_SHARE = 0.05
-_MOST = 20
 
 Seconds = npt.NDArray[np.float64]
 Key = tuple[str, bytes]
@@ -96,7 +95,7 @@ def arrivals(views: Sequence[View]) -> Arrivals | None:
 
 
 def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
-    """The collectives of a step that keep ranks waiting longest."""
+    """The collectives of a step that keep ranks waiting, the longest wait first."""
     caused = found.caused_s
     groups: dict[tuple[str, int], list[int]] = {}
     for column, key in enumerate(zip(found.kind, found.place.tolist(), strict=True)):
@@ -116,7 +115,7 @@ def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
                 waited_s=float(waited[last].sum()) / found.step_count,
             )
         )
-    return tuple(sorted((one for one in told if one.waited_s > 0), key=lambda one: -one.waited_s)[:_MOST])
+    return tuple(sorted((one for one in told if one.waited_s > 0), key=lambda one: -one.waited_s))
 
 
 def _by_key(view: View) -> dict[Key, npt.NDArray[np.intp]]:

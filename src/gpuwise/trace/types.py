@@ -18,7 +18,7 @@ import numpy.typing as npt
 __all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
-_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia|accelerator)", re.IGNORECASE)
 
 
 class Kind(IntEnum):
@@ -126,7 +126,7 @@ def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One file, read."""
+    """One file, read. `accelerator` is what ran the work where the file tells that it was no GPU."""
 
     file: str
     format: str
@@ -134,6 +134,7 @@ class Trace:
     names: tuple[str, ...]
     shapes: tuple[bytes, ...] = ()
     devices: tuple[Device, ...] = ()
+    accelerator: str = ""
     framework: str = ""
     rank: int | None = None
     world_size: int | None = None

@@ -15,6 +15,7 @@ from gpuwise.diagnose.ranks import Rank, peers
 __all__ = ["MOST_OPS", "collective_rows", "gpu_rows", "last_fractions", "op_rows", "rank_row"]
 
 MOST_OPS = 50  # those that lose most
+_MOST_COLLECTIVES = 20
 
 
 def op_rows(ops: Sequence[OpTime]) -> list[dict[str, Any]]:
@@ -89,5 +90,5 @@ def collective_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
             "last_fraction": one.last_fraction,
             "waited_s": one.waited_s,
         }
-        for one in gatherings(found)
+        for one in gatherings(found)[:_MOST_COLLECTIVES]
     ]
