@@ -16,15 +16,22 @@ _ON_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 
 
 def with_accelerators_named(trace: Trace) -> Trace:
-    """The trace with devices that are no GPUs called what they are: PyTorch's profiler writes them as it writes GPUs, and tells
-    them by the categories of their work. Meta's MTIA is also told by the backend of the run and by the call that submits work."""
-    submits = any(name.startswith(_MTIA_CALL) for name in trace.names)
-    called = trace.accelerator or ("MTIA" if submits or "mtia" in trace.backend.lower() else "")
-    if not called or trace.named("cudalaunchkernel", "hiplaunchkernel").any():
+    """The trace with the devices of a run on another accelerator called so: PyTorch's profiler writes them as it writes GPUs. It
+    tells them by the categories of their calls, and Meta's MTIA also by the backend or by the call that submits its work."""
+    told = trace.accelerator or ("MTIA" if _is_mtia(trace) else "")
+    if not told or trace.named("cudalaunchkernel", "hiplaunchkernel").any():
         return trace
     kind = trace.events.kind
     indices = np.unique(trace.events.device[(kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET)])
-    return replace(trace, devices=tuple(Device(index=int(index), name=called) for index in indices))
+    return replace(
+        trace, devices=tuple(Device(index=int(index), name=told, vendor="Meta" if told == "MTIA" else "") for index in indices)
+    )
+
+
+def _is_mtia(trace: Trace) -> bool:
+    return "mtia" in trace.backend.lower() or any(
+        name.startswith(_MTIA_CALL) or "mtia" in name[:40].lower() for name in trace.names
+    )
 
 
 def each_device(trace: Trace) -> Iterator[tuple[Trace, int]]:

@@ -30,8 +30,12 @@ class Rank:
 
     @property
     def communication_s(self) -> float:
-        """Time in collectives, hidden or not, in a steady step."""
-        return self.view.facts.communication_fraction * self.view.step_s
+        """Time in the collectives that a steady step launches, hidden or not: the device may run them after the step."""
+        scene = self.view.scene
+        begin, end = scene.steps.steady_window
+        called = np.where(scene.launch_ns >= 0, scene.launch_ns, scene.work.start_ns)
+        chosen = scene.is_class("communication") & (called >= begin) & (called < end)
+        return scene.spans(chosen).total_ns * 1e-9 / max(scene.steps.steady_count, 1)
 
     @property
     def work_s(self) -> float:

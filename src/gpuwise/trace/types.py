@@ -18,7 +18,7 @@ import numpy.typing as npt
 __all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
-_OTHER_KIND = re.compile(r"\b(MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia|accelerator)", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"\b(accelerator|MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
 
 
 class Kind(IntEnum):
@@ -134,11 +134,11 @@ class Trace:
     names: tuple[str, ...]
     shapes: tuple[bytes, ...] = ()
     devices: tuple[Device, ...] = ()
-    accelerator: str = ""
     framework: str = ""
     rank: int | None = None
     world_size: int | None = None
     backend: str = ""
+    accelerator: str = ""
     group: str = ""
     losses: tuple[Loss, ...] = ()
     cut: CutOff | None = None

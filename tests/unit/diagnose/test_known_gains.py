@@ -197,7 +197,7 @@ def test_several_amd_gpus_are_known_in_their_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("work", "calls"),
-    [("mtia_ccp_events", "mtia_runtime"), ("privateuse1_driver", "privateuse1_runtime"), ("hpu_op", "hpu_runtime")],
+    [("mtia_ccp_events", "mtia_runtime"), ("kernel", "privateuse1_runtime"), ("hpu_op", "hpu_runtime")],
 )
 def test_another_accelerator_is_not_judged_as_a_gpu(work: str, calls: str, tmp_path: Path) -> None:
     host = loop(lambda made, number: made.eager(30, 40.0, think_us=60.0))

@@ -35,13 +35,18 @@ _KINDS = {
     "cuda_driver": Kind.RUNTIME,
     "hip_runtime": Kind.RUNTIME,
     "xpu_runtime": Kind.RUNTIME,
+    "mtia_runtime": Kind.RUNTIME,
+    "mtia_ccp_events": Kind.KERNEL,
+    "hpu_runtime": Kind.RUNTIME,
+    "hpu_op": Kind.KERNEL,
+    "privateuse1_runtime": Kind.RUNTIME,
     "runtime": Kind.RUNTIME,
     "user_annotation": Kind.MARK,
     "gpu_user_annotation": Kind.DEVICE_MARK,
     "python_function": Kind.PYTHON,
     "python_func": Kind.PYTHON,
 }
-_NO_GPUS = {"mtia": "MTIA", "hpu": "HPU", "privateuse1": "accelerator"}  # by the first word of a category
+_ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
 _UNUSED = ("trace", "overhead", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
@@ -55,8 +60,7 @@ class _Kinds(dict[str, int]):
 
     def __missing__(self, category: str) -> int:
         word = category.lower()
-        other = Kind.OTHER if word.partition("_")[0] not in _NO_GPUS else Kind.RUNTIME if "runtime" in word else Kind.KERNEL
-        found = _DROPPED if word in _UNUSED else int(_KINDS.get(word, other))
+        found = _DROPPED if word in _UNUSED else int(_KINDS.get(word, Kind.OTHER))
         self[category] = found
         return found
 
@@ -75,7 +79,7 @@ class _ChromeTable:
         self.malformed = 0
         self.dropped = 0
         self.pairs = Pairs()
-        self._kinds = _Kinds()
+        self.kinds = _Kinds()
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
@@ -86,7 +90,7 @@ class _ChromeTable:
         count = len(spans)
         if not count:
             return
-        kind = np.fromiter(map(self._kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
+        kind = np.fromiter(map(self.kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         scale = self._scale_of(start)
         wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
@@ -104,20 +108,11 @@ class _ChromeTable:
     @property
     def uncategorised(self) -> bool:
         """Whether no event of the file has a category."""
-        return set(self._kinds) == {""}
-
-    @property
-    def accelerator(self) -> str:
-        """What ran the work if that was no GPU, as the categories tell."""
-        return next((_NO_GPUS[word] for category in self._kinds if (word := category.lower().partition("_")[0]) in _NO_GPUS), "")
+        return set(self.kinds) == {""}
 
     def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
         """Columns that only some kinds have are looked for in those alone."""
         count = len(rows)
-        if self.accelerator:  # what has no stream is a call of its driver
-            kind = np.array(
-                [Kind.RUNTIME if one == Kind.KERNEL and _streamless(row) else one for one, row in zip(kind, rows, strict=True)]
-            )
         on_device = np.flatnonzero(kind <= Kind.MEMSET)
         issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
         work = _arguments(rows, on_device)
@@ -193,10 +188,6 @@ def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Argumen
     return [rows[row].args or _NO_ARGUMENTS for row in chosen.tolist()]
 
 
-def _streamless(row: Record) -> bool:
-    return row.args is None or row.args.stream < 0
-
-
 def _settings(name: str, arg: Arguments) -> bytes:
     """Strides, paddings and the like, of the ops whose work depends on them."""
     return b"|" + bytes(arg.given) if arg.given is not NOTHING and ("conv" in name or "attention" in name) else b""
@@ -259,8 +250,8 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         names=names,
         shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes),
         devices=_devices(header),
-        accelerator=collected.accelerator,
         framework=_framework(header),
+        accelerator=next((_ACCELERATORS[word] for word in map(str.lower, collected.kinds) if word in _ACCELERATORS), ""),
         rank=spread.get("rank"),
         world_size=spread.get("world_size"),
         backend=str(spread.get("backend", "")),
