@@ -131,7 +131,7 @@ class WhyAnswer(Shown):
                 "hidden_communication_s": self.view.parts.hidden_communication_s,
             },
             "ops": op_rows(op_times(self.view)[:MOST_OPS]),
-            "timeline": asdict(line) if (line := timeline(self.view.scene)) else None,
+            "timeline": asdict(line) if (line := timeline(self.view.scene, self.view.parts.idle)) else None,
             "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
             "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
             "notes": list(self.notes),
