@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from gpuwise.diagnose.op_time import OpTime
+from gpuwise.diagnose.roofline.op_time import OpTime
 
 __all__ = ["Abstained", "Finding", "Gain"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import gpuwise
-from gpuwise.diagnose.op_time import OpTime
-from gpuwise.diagnose.roofline import op_times
+from gpuwise.diagnose.roofline.op_time import OpTime
+from gpuwise.diagnose.roofline.pricing import op_times
 from gpuwise.hardware.catalog import load_catalog
 from making_traces import HGEMM, RELU, SGEMM, Run
 

@@ -22,7 +22,7 @@ be known.
 
 from __future__ import annotations
 
-from gpuwise.diagnose.roofline import slow_ops
+from gpuwise.diagnose.roofline.pricing import slow_ops
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
 

@@ -18,13 +18,13 @@ from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
 from gpuwise.diagnose.ranks import Rank, as_ranks, in_one_file, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
-from gpuwise.diagnose.roofline import op_times
+from gpuwise.diagnose.roofline.pricing import op_times
+from gpuwise.diagnose.rows import MOST_OPS, collective_rows, gpu_rows, op_rows, rank_row
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
 from gpuwise.questions.common.findings_text import promise
-from gpuwise.questions.common.gpu_rows import MOST_OPS, collective_rows, gpu_rows, op_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.telemetry import with_readings

@@ -7,7 +7,8 @@ from html import escape
 
 from gpuwise.diagnose.compare import Difference
 from gpuwise.diagnose.ranks import in_one_file, peers
-from gpuwise.diagnose.roofline import op_times
+from gpuwise.diagnose.roofline.pricing import op_times
+from gpuwise.diagnose.rows import last_fractions
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Finding
 from gpuwise.questions.common.diagnosis import WhyAnswer
@@ -23,7 +24,6 @@ from gpuwise.questions.common.findings_text import (
     smaller,
     time_text,
 )
-from gpuwise.questions.common.gpu_rows import last_fractions
 from gpuwise.questions.why.timeline_html import POLICY, SCRIPT, STYLE, colour_of, timeline_html
 from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.diagnose.collectives import arrivals, gatherings
-from gpuwise.diagnose.op_time import OpTime
 from gpuwise.diagnose.ranks import Rank, peers
+from gpuwise.diagnose.roofline.op_time import OpTime
 
 __all__ = ["MOST_OPS", "collective_rows", "gpu_rows", "last_fractions", "op_rows", "rank_row"]
 

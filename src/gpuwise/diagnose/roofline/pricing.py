@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.diagnose.classes import UNITS
-from gpuwise.diagnose.op_time import OpTime
+from gpuwise.diagnose.roofline.op_time import OpTime
+from gpuwise.diagnose.roofline.sized_ops import NAMES, Sized, outputs_of, sized
 from gpuwise.diagnose.scene import Scene
 from gpuwise.diagnose.shapes import dims_of
-from gpuwise.diagnose.sized_ops import NAMES, Sized, outputs_of, sized
 from gpuwise.diagnose.view import View
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS
