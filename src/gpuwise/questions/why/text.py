@@ -211,7 +211,7 @@ def _html_tables(answer: WhyAnswer) -> str:
             (row.op, time_text(row.measured_s), time_text(row.expected_s), time_text(row.floor_s), f"{row.reached_fraction:.2f}")
             for row in ops
         ]
-        titles = ("op", "measured", "expected", "at least", "speed reached")
+        titles = ("op", "measured", "expected", "at least", "speed")
         tables += _html_table("Ops that lose most", titles, timed)
     return tables
 
@@ -224,7 +224,7 @@ def _html_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]])
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}h1{font-size:1.3em}h2{font-size:1.1em}"
-    ".bar{display:flex;height:1.5em}.bar span{display:block}.pane{overflow-x:auto}table{border-collapse:collapse}"
+    ".bar{display:flex;height:1.5em}.bar span{display:block}.pane{overflow-x:auto}table{border-collapse:collapse;font-size:.85em}"
     "th,td{text-align:right;padding:.1em .8em .1em 0;white-space:nowrap}th:first-child,td:first-child{text-align:left}"
 )
 
