@@ -130,6 +130,14 @@ class Run:
         return path
 
 
+def fitting(run: Run, name: str, kernel_us: float) -> tuple[int, str]:
+    """The edge of a square product that takes about as long on this GPU, and its type."""
+    half = name != SGEMM
+    flops_per_s = 1.2e13 if not half else 8e13 if run.gpu.get("computeMajor", 7) < 8 else 2.2e14
+    edge = (flops_per_s * kernel_us * 1e-6 / 2) ** (1 / 3)
+    return max(8, 8 * round(edge / 8)), "c10::Half" if half else "float"
+
+
 def training(
     run: Run | None = None,
     *,
@@ -151,6 +159,7 @@ def training(
 ) -> Run:
     """Steps of a training with a known shape; every option is a way to be slow."""
     run = run or Run()
+    edge, kind = fitting(run, name, kernel_us)
     for step in range(steps):
         begin = run.host_us
         if load_us:
@@ -159,7 +168,7 @@ def training(
             run.copy(50_000_000, copy_us)
         for place in range(kernels):
             run.think(gap_us)
-            run.op("aten::mm", call_us, [[1024, 1024], [1024, 1024]])
+            run.op("aten::mm", call_us, [[edge, edge], [edge, edge]], [kind, kind])
             run.launch(name if place % 4 else RELU, kernel_us, call=call_us)
             if malloc_us:
                 run.call("cudaMalloc", malloc_us)

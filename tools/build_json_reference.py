@@ -71,7 +71,7 @@ def _write_trace(path: Path) -> None:
         making = importlib.import_module("making_traces")
     finally:
         sys.path.remove(str(ROOT / "tests"))
-    making.training(load_us=500.0).write(path)
+    making.training(load_us=6000.0).write(path)
 
 
 def _section(question: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuwise.diagnose.steps import Steps
 from gpuwise.diagnose.view import View
 from gpuwise.trace.types import Mask
 
@@ -22,7 +23,6 @@ _CLOSE_NS = 200_000  # between the ends of one collective on several ranks, cloc
 _CLOSE_SHARE = 0.2
 _NOISE_NS = 10_000  # ranks that differ by less come together; assumed
 _NOISE_SHARE = 0.05
-_MOST = 20
 
 Seconds = npt.NDArray[np.float64]
 Key = tuple[str, bytes]
@@ -32,9 +32,9 @@ Key = tuple[str, bytes]
 class Arrivals:
     """The collectives that several ranks have in common, in the steady steps. `took_s` has one row a rank and one column a
     collective, NaN for a rank that takes no part; `step` and `place` say which step of the recording it is in, and which of its
-    kind in that step. `step_count` steady steps were looked at."""
+    kind in that step. `step_count` is how many steps have so many."""
 
-    step_count: int
+    step_count: float
     took_s: Seconds
     step: npt.NDArray[np.intp]
     place: npt.NDArray[np.intp]
@@ -70,24 +70,25 @@ def arrivals(views: Sequence[View]) -> Arrivals | None:
     """What can be matched; None where no collective is on two ranks."""
     found = [_by_key(view) for view in views]
     steps = views[0].scene.steps
-    columns: list[tuple[Seconds, Seconds]] = []
+    pieces: list[tuple[Seconds, Seconds]] = []
     kinds: list[str] = []
     for key in dict.fromkeys(key for rank in found for key in rank):
-        took, ends = _matched(views, [rank.get(key) for rank in found])
-        columns += zip(took.T, ends.T, strict=True)
-        kinds += [_words(key)] * took.shape[1]
-    if not columns:
+        pieces.append(_matched(views, [rank.get(key) for rank in found]))
+        kinds += [_words(key)] * pieces[-1][0].shape[1]
+    if not kinds:
         return None
-    took, ends = np.stack([took for took, _ in columns], axis=1), np.stack([end for _, end in columns], axis=1)
-    middle = np.nanmin(ends - 0.5e9 * took, axis=0) if np.isnan(took[0]).any() else ends[0] - 0.5e9 * took[0]
-    step = np.searchsorted(steps.start_ns, middle, side="right") - 1
-    inside = (step >= 0) & steps.steady[np.clip(step, 0, len(steps.start_ns) - 1)]
+    took, ends = (np.concatenate([piece[place] for piece in pieces], axis=1) for place in range(2))
+    halfway = ends - 0.5e9 * took
+    moment = np.where(np.isnan(halfway[0]), np.nanmin(halfway, axis=0), halfway[0])
+    step = np.searchsorted(steps.start_ns, moment, side="right") - 1
+    at = np.clip(step, 0, len(steps.start_ns) - 1)
+    inside = (step >= 0) & steps.steady[at]
     kept = inside & _ends_together(took, ends)
     if not kept.any():
         return None
     names = [kind for kind, keep in zip(kinds, kept.tolist(), strict=True) if keep]
     return Arrivals(
-        step_count=max(steps.steady_count, 1),
+        step_count=_steps_worth(step[kept], steps),
         took_s=took[:, kept],
         step=step[kept],
         place=_places(names, step[kept]),
@@ -95,8 +96,15 @@ def arrivals(views: Sequence[View]) -> Arrivals | None:
     )
 
 
+def _steps_worth(step: npt.NDArray[np.intp], steps: Steps) -> float:
+    """How many steps have so many collectives: the device runs behind the host, so the last step may hold those of the next."""
+    each = np.bincount(step, minlength=len(steps.start_ns))[steps.steady]
+    usual = float(np.median(each))
+    return len(step) / usual if usual >= 1.0 else float(max(steps.steady_count, 1))
+
+
 def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
-    """The collectives of a step that keep ranks waiting longest."""
+    """The collectives of a step that keep ranks waiting, the longest wait first."""
     caused = found.caused_s
     groups: dict[tuple[str, int], list[int]] = {}
     for column, key in enumerate(zip(found.kind, found.place.tolist(), strict=True)):
@@ -116,7 +124,7 @@ def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
                 waited_s=float(waited[last].sum()) / found.step_count,
             )
         )
-    return tuple(sorted((one for one in told if one.waited_s > 0), key=lambda one: -one.waited_s)[:_MOST])
+    return tuple(sorted((one for one in told if one.waited_s > 0), key=lambda one: -one.waited_s))
 
 
 def _by_key(view: View) -> dict[Key, npt.NDArray[np.intp]]:
@@ -132,8 +140,8 @@ def _by_key(view: View) -> dict[Key, npt.NDArray[np.intp]]:
 
 
 def _matched(views: Sequence[View], rows: Sequence[npt.NDArray[np.intp] | None]) -> tuple[Seconds, Seconds]:
-    """Durations and ends, one row a rank and one column a collective: over the whole recording where all ranks have equally
-    many, else within each step that has equally many."""
+    """Durations and ends, one row a rank and one column a collective: over the whole recording where all ranks have
+    equally many, else within each step that has equally many."""
     counts = {len(group) for group in rows if group is not None}
     chosen: list[npt.NDArray[np.intp] | None] = list(rows)
     if len(counts) > 1:

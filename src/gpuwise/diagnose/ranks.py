@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.core.errors import BadFile
-from gpuwise.diagnose.collectives import arrivals
+from gpuwise.diagnose.collectives import arrivals, gatherings
 from gpuwise.diagnose.view import View
 
 __all__ = ["Late", "Rank", "as_ranks", "in_one_file", "late_rank", "missing_ranks", "peers", "typical"]
 
+MOSTLY = 0.7  # of the steps in which a rank has to be the last to a collective
 _WORKS = 0.1  # of the work of the busiest: a GPU with less is no part of the job; assumed
 
 
@@ -110,7 +111,8 @@ class Late:
     """The rank that comes last to collectives: what the others wait for it, and in which share of the steps it is the last.
 
     `last_of` says to how many of `matched` collectives it came last while others waited; 0 of 0 where none could be matched, and
-    the time in all collectives of a step was compared. `waits_s` is that time, by rank.
+    the time in all collectives of a step was compared. `waits_s` is that time, by rank. `also` are others that are mostly the
+    last to some collective; `lost_s` counts the waits for them too.
     """
 
     place: int
@@ -120,6 +122,7 @@ class Late:
     step_count: int
     last_of: int = 0
     matched: int = 0
+    also: tuple[int, ...] = ()
 
 
 def in_one_file(ranks: Sequence[Rank]) -> bool:
@@ -142,24 +145,26 @@ def late_rank(ranks: Sequence[Rank]) -> Late | None:
 
 
 def _late_by_match(ranks: Sequence[Rank], by_step: npt.NDArray[np.float64]) -> Late | None:
-    """By collectives matched one by one. A wait beside other kernels costs nothing, so the loss is bounded by what is exposed."""
+    """By collectives matched one by one. What is lost is the wait for whoever is the last to each, if mostly the same one is. A
+    wait beside other kernels costs nothing, so the loss is bounded by what is exposed."""
     found = arrivals([rank.view for rank in ranks])
+    told = gatherings(found) if found is not None else ()
     if found is None:
         return None
     caused = found.caused_s
     place = int(caused.sum(axis=1).argmax())
-    steps = np.unique(found.step)
-    each = np.array([caused[:, found.step == step].sum(axis=1) for step in steps])
+    own = [one for one in told if one.last == place]
+    waited = sum(one.waited_s for one in own)
     exposed = [rank.view.parts.parts_s["communication"] for rank in ranks if rank is not ranks[place]]
-    took_part = ~np.isnan(found.took_s[place])
     return Late(
         place=place,
-        lost_s=min(float(caused[place].sum()) / found.step_count, float(np.median(exposed))),
+        lost_s=min(sum(one.waited_s for one in told if one.last_fraction >= MOSTLY), float(np.median(exposed))),
         waits_s=tuple(by_step.mean(axis=1).tolist()),
-        often_fraction=float(((each.argmax(axis=1) == place) & (each[:, place] > 0)).mean()),
-        step_count=len(steps),
+        often_fraction=sum(one.last_fraction * one.waited_s for one in own) / waited if waited > 0 else 0.0,
+        step_count=len(np.unique(found.step)),
         last_of=int((caused[place] > 0).sum()),
-        matched=int(took_part.sum()),
+        matched=int((~np.isnan(found.took_s[place])).sum()),
+        also=tuple(dict.fromkeys(one.last for one in told if one.last_fraction >= MOSTLY and one.last != place)),
     )
 
 

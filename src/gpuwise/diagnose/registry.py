@@ -68,7 +68,8 @@ _LIVE = {
 }
 _ABOUT_GPUS = frozenset(
     "allocator_churn bandwidth_bound compiling fp32_matmul fp64_kernels host_sync host_work launch_bound layout_transposes "
-    "misaligned_shapes old_arch_kernels pageable_copies small_grids small_model tf32_off unfused_optimizer wrong_backend".split()
+    "misaligned_shapes old_arch_kernels pageable_copies slow_ops small_grids small_model tf32_off unfused_optimizer "
+    "wrong_backend".split()
 )
 _OF_FLEETS = {  # titles for several GPUs
     gpu_fault.CODE: "errors or no longer reporting",

@@ -14,7 +14,7 @@ import numpy as np
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Events, Kind, Trace
 
-__all__ = ["Product", "batch_of", "dims_of", "products"]
+__all__ = ["Product", "batch_of", "dims_of", "products", "settings_of", "type_of"]
 
 _MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear")
 _CONVOLUTIONS = (
@@ -46,12 +46,22 @@ class Product:
 
 def dims_of(shape: bytes) -> tuple[list[Any], list[Any]]:
     """The sizes and types of an op's inputs; empty where they are not as expected."""
-    dims, _, types = shape.partition(b"|")
+    dims, _, rest = shape.partition(b"|")
+    return _listed(dims), _listed(rest.partition(b"|")[0])
+
+
+def settings_of(shape: bytes) -> list[Any]:
+    """What an op was given besides tensors, in the places of its arguments; nothing where the trace does not tell."""
+    parts = shape.split(b"|", 2)
+    return _listed(parts[2]) if len(parts) > 2 else []
+
+
+def _listed(text: bytes) -> list[Any]:
     try:
-        found = msgspec.json.decode(dims), msgspec.json.decode(types) if types else []
+        found = msgspec.json.decode(text) if text else []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [], []
-    return (found[0] if isinstance(found[0], list) else [], found[1] if isinstance(found[1], list) else [])
+        return []
+    return found if isinstance(found, list) else []
 
 
 def products(scene: Scene) -> Counter[Product]:
@@ -78,7 +88,7 @@ def _product(name: str, shape: bytes) -> Iterator[Product]:
         size for size in dims if isinstance(size, list) and size and all(isinstance(entry, int) and entry > 0 for entry in size)
     ]
     kind = next((str(entry) for entry in types if entry), "float")
-    dtype = _dtype(kind)
+    dtype = type_of(kind)
     if name == "aten::addmm":
         tensors = [size for size in tensors if len(size) == 2][-2:]
     if name in ("aten::mm", "aten::addmm") and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) == 2:
@@ -92,7 +102,8 @@ def _product(name: str, shape: bytes) -> Iterator[Product]:
         yield Product(name, 1, image[0] * prod(image[2:]), weight[0], weight[1] * prod(weight[2:]), dtype)
 
 
-def _dtype(name: str) -> str:
+def type_of(name: str) -> str:
+    """The type of a product by what PyTorch calls that of its inputs."""
     word = name.lower()
     if "bfloat16" in word:
         return "bf16"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuwise.diagnose import classes
+from gpuwise.diagnose.intervals import Spans
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Events, Kind, Mask
 
@@ -54,8 +55,9 @@ class _Piece:
     name: str
 
 
-def timeline(scene: Scene) -> Timeline | None:
-    """One typical step; None where no steps were found."""
+def timeline(scene: Scene, idle: Mapping[str, Spans], finer: int = 1) -> Timeline | None:
+    """One typical step; None where no steps were found. `idle` is when the device did nothing, by cause; `finer` times as many
+    spans are kept apart."""
     steps = scene.steps
     if not steps.marked or not len(scene.work):
         return None
@@ -68,6 +70,7 @@ def timeline(scene: Scene) -> Timeline | None:
     pieces = {
         f"{where}: kernels": _work(scene, ~talk & (scene.kernels | scene.on_cpu), begin, end),
         f"{where}: communication": _work(scene, talk, begin, end),
+        f"{where}: idle": _causes(idle, begin, end),
         f"{where}: copies": _calls(scene, scene.work.where(scene.work.kind == Kind.MEMCPY), "copy", begin, end),
         "host: loading data": [
             _Piece(int(first), int(last), "loading", "loader") for first, last in zip(loading.start, loading.end, strict=True)
@@ -75,9 +78,22 @@ def timeline(scene: Scene) -> Timeline | None:
         "host: waiting": _calls(scene, scene.sync, "waiting", begin, end),
         "host: launching": _calls(scene, scene.launches, "launching", begin, end),
     }
-    lanes = [Lane(name=name, spans=_drawn(_joined(found, begin, end), begin, end)) for name, found in pieces.items() if found]
+    lanes = [
+        Lane(name=name, spans=_drawn(_joined(found, begin, end, finer), begin, end)) for name, found in pieces.items() if found
+    ]
     count = sum(len(found) for found in pieces.values())
     return Timeline(step_s=(end - begin) * 1e-9, joined=count - sum(len(lane.spans) for lane in lanes), lanes=tuple(lanes))
+
+
+def _causes(idle: Mapping[str, Spans], begin: int, end: int) -> list[_Piece]:
+    """When the device does nothing, each span with its cause, whatever causes there are."""
+    found = [
+        _Piece(int(first), int(last), cause, cause.replace("_", " "))
+        for cause, spans in idle.items()
+        for inside in [spans.within(begin, end)]
+        for first, last in zip(inside.start, inside.end, strict=True)
+    ]
+    return sorted(found, key=lambda piece: piece.start)
 
 
 def _inside(events: Events, chosen: Mask, begin: int, end: int) -> list[int]:
@@ -102,11 +118,11 @@ def _calls(scene: Scene, events: Events, kind: str, begin: int, end: int) -> lis
     ]
 
 
-def _joined(pieces: Sequence[_Piece], begin: int, end: int) -> list[_Piece]:
+def _joined(pieces: Sequence[_Piece], begin: int, end: int, finer: int) -> list[_Piece]:
     """Neighbours of one kind as one piece; where there are still too many, each slice of the step by its most frequent kind."""
-    gap = (end - begin) * _FINEST
+    gap, most = (end - begin) * _FINEST / finer, _MOST_SPANS * finer
     found = _join(pieces, gap)
-    return found if len(found) <= _MOST_SPANS else _join(_slices(found, begin, (end - begin) / _MOST_SPANS), gap)
+    return found if len(found) <= most else _join(_slices(found, begin, (end - begin) / most, most), gap)
 
 
 def _join(pieces: Sequence[_Piece], gap_ns: float) -> list[_Piece]:
@@ -121,13 +137,11 @@ def _join(pieces: Sequence[_Piece], gap_ns: float) -> list[_Piece]:
     return found
 
 
-def _slices(pieces: Sequence[_Piece], begin: int, width_ns: float) -> list[_Piece]:
+def _slices(pieces: Sequence[_Piece], begin: int, width_ns: float, most: int) -> list[_Piece]:
     """One piece for each slice of time in which anything ran, as long as all that ran in it."""
     inside: dict[int, list[_Piece]] = {}
     for piece in pieces:
-        for place in range(
-            max(0, int((piece.start - begin) / width_ns)), min(_MOST_SPANS, int((piece.end - begin) / width_ns) + 1)
-        ):
+        for place in range(max(0, int((piece.start - begin) / width_ns)), min(most, int((piece.end - begin) / width_ns) + 1)):
             left, right = begin + place * width_ns, begin + (place + 1) * width_ns
             cut = _Piece(max(piece.start, round(left)), min(piece.end, round(right)), piece.kind, piece.name)
             inside.setdefault(place, []).append(cut)

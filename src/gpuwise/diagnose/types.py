@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from gpuwise.diagnose.roofline.op_time import OpTime
+
 __all__ = ["Abstained", "Finding", "Gain"]
 
 _MINOR = 1.05
@@ -49,7 +51,8 @@ class Gain:
 class Finding:
     """One cause of lost time. `seconds_per_step` is the time that it takes now, not the time that a fix saves.
     `share_fraction` is its share of the mean step and bounds the gain. A `circumstance` comes from the environment and is
-    listed after the causes in the program. `where` names the function, op or call that causes it."""
+    listed after the causes in the program. `where` names the function, op or call that causes it, and `ops` are the ops that it
+    is about, where their sizes were recorded."""
 
     code: str
     title: str
@@ -62,6 +65,7 @@ class Finding:
     verify: str
     circumstance: bool = False
     where: str = ""
+    ops: tuple[OpTime, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", self.gain.bounded(self.share_fraction))

@@ -25,6 +25,7 @@ class Arguments(msgspec.Struct, gc=False):
     grid: msgspec.Raw = NOTHING
     dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+    given: msgspec.Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
     collective: msgspec.Raw = msgspec.field(default=NOTHING, name="Collective name")
     group: msgspec.Raw = msgspec.field(default=NOTHING, name="Process Group Ranks")
     sent: msgspec.Raw = msgspec.field(default=NOTHING, name="In msg nelems")

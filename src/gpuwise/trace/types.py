@@ -126,7 +126,7 @@ def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One file, read."""
+    """One file, read. `accelerator` is what ran the work where the file tells that it was no GPU."""
 
     file: str
     format: str

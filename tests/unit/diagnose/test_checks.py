@@ -214,7 +214,10 @@ def test_what_a_trace_holds_is_escaped_in_html(tmp_path: Path) -> None:
 
     run = Run(gpu={**AMPERE, "name": "<script>alert(1)</script>", "numSms": 7})
     answer = gpuwise.why([str(training(run, name=SGEMM).write(tmp_path / "<b>.json"))])
-    assert "<script>" not in render_html(answer)
+    page = render_html(answer)
+    assert "<script>" not in page
+    assert "alert(1)" in page  # the name is there, as text
+    assert page.count("<script") == 1  # the page's own
 
 
 def test_what_a_trace_holds_cannot_steer_the_terminal(tmp_path: Path) -> None:

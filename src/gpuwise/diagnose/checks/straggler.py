@@ -34,7 +34,7 @@ import numpy as np
 
 from gpuwise.diagnose.culprit import Cause, why_late
 from gpuwise.diagnose.fleet import Member, Named
-from gpuwise.diagnose.ranks import Late, Rank, in_one_file, late_rank, typical
+from gpuwise.diagnose.ranks import MOSTLY, Late, Rank, in_one_file, late_rank, typical
 from gpuwise.diagnose.types import Abstained, Finding, Gain
 from gpuwise.diagnose.view import View
 
@@ -43,7 +43,7 @@ __all__ = ["CODE", "check_peers", "check_ranks"]
 CODE = "straggler"
 _THRESHOLD = 0.05
 _SURE = 0.1
-_OFTEN = 0.7
+_NAMED = 4
 _FEW_PEERS = 3
 _FEW_SAMPLES = 3
 _WORKS = 0.3  # least busy share: an idle GPU is not part of the job
@@ -75,7 +75,7 @@ def check_ranks(
             record_next="record the same steps on all ranks",
         )
     usual = typical(ranks).view
-    if late.lost_s < _THRESHOLD * usual.step_s or late.often_fraction < _OFTEN:
+    if late.lost_s < _THRESHOLD * usual.step_s or late.often_fraction < MOSTLY:
         return None
     view = ranks[late.place].view
     return _finding(ranks, late, usual.step_s, why_late(view, usual, late.lost_s, checked(view), checked(usual)))
@@ -89,6 +89,8 @@ def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None
     evidence = [f"time in collectives, in ms per step: {others}"]
     if late.matched:
         evidence.append(f"{name} is the last to reach {late.last_of} of {late.matched} collectives")
+    if late.also:
+        evidence.append("also the last to some collectives: " + ", ".join(ranks[place].label for place in late.also[:_NAMED]))
     evidence.append(f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN)
     share = late.lost_s / step
     return Finding(

@@ -18,12 +18,13 @@ from gpuwise.diagnose.checks.slower_than_expected import Expectation
 from gpuwise.diagnose.compare import Difference, difference
 from gpuwise.diagnose.ranks import Rank, as_ranks, in_one_file, missing_ranks, typical
 from gpuwise.diagnose.registry import run_checks
+from gpuwise.diagnose.roofline.pricing import op_times
+from gpuwise.diagnose.rows import MOST_OPS, collective_rows, gpu_rows, op_rows, rank_row
 from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Abstained, Finding
 from gpuwise.diagnose.view import View
 from gpuwise.hardware import tables
 from gpuwise.questions.common.findings_text import promise
-from gpuwise.questions.common.gpu_rows import collective_rows, gpu_rows, rank_row
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.telemetry import with_readings
@@ -129,7 +130,8 @@ class WhyAnswer(Shown):
                 "seconds": self.view.parts.parts_s,
                 "hidden_communication_s": self.view.parts.hidden_communication_s,
             },
-            "timeline": asdict(line) if (line := timeline(self.view.scene)) else None,
+            "ops": op_rows(op_times(self.view)[:MOST_OPS]),
+            "timeline": asdict(line) if (line := timeline(self.view.scene, self.view.parts.idle)) else None,
             "facts": {"all_steps": asdict(self.view.whole), "steady_steps": asdict(self.view.facts)},
             "compare": None if self.difference is None else {"file": self.compared, **asdict(self.difference)},
             "notes": list(self.notes),
@@ -363,4 +365,5 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "verify": finding.verify,
         **({"where": finding.where} if finding.where else {}),
+        **({"ops": op_rows(finding.ops)} if finding.ops else {}),
     }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from gpuwise.diagnose.compare import Difference
 from gpuwise.diagnose.ranks import in_one_file, peers
+from gpuwise.diagnose.roofline.pricing import op_times
+from gpuwise.diagnose.rows import last_fractions
+from gpuwise.diagnose.timeline import timeline
 from gpuwise.diagnose.types import Finding
 from gpuwise.questions.common.diagnosis import WhyAnswer
 from gpuwise.questions.common.findings_text import (
@@ -20,7 +24,7 @@ from gpuwise.questions.common.findings_text import (
     smaller,
     time_text,
 )
-from gpuwise.questions.common.gpu_rows import last_fractions
+from gpuwise.questions.why.timeline_html import POLICY, SCRIPT, STYLE, colour_of, timeline_html
 from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render", "render_html", "render_markdown"]
@@ -33,6 +37,8 @@ _FINDINGS_BESIDE_A_TABLE = 1  # what fits one screen with a table of ranks or of
 _BRIEF_RANKS = 4  # the slowest ones, with room for a finding on one screen
 _BRIEF_PARTS = 3  # those that differ most between two runs
 _BRIEF_NOTES = 2  # as many notes as findings, and no more than this
+_FINER = 5  # times as many spans in the report as in the JSON: the report zooms
+_TOLD_OPS = 10
 _NAMED_RANKS = 8  # numbers of missing ranks that fit one line
 
 
@@ -177,24 +183,58 @@ def render_markdown(answer: WhyAnswer) -> str:
 
 
 def render_html(answer: WhyAnswer) -> str:
-    """A page of its own, without scripts; whatever comes from the files is escaped."""
+    """A page of its own, with one script that zooms the timeline and no network; whatever comes from the files is escaped."""
     bar = "".join(
-        f'<span title="{escape(name)} {share:.1%}" style="width:{share:.4%};background:hsl({place * 47 % 360},55%,60%)"></span>'
-        for place, (name, share) in enumerate(_parts(answer))
+        f'<span title="{escape(name)} {share:.1%}" style="width:{share:.4%};background:{colour_of(name)}"></span>'
+        for name, share in _parts(answer)
     )
     legend = ", ".join(f"{escape(name.replace('_', ' '))} {share:.0%}" for name, share in _parts(answer))
+    line = timeline(answer.view.scene, answer.view.parts.idle, finer=_FINER)
     findings = "".join(_html_finding(finding, answer.view.per) for finding in answer.findings[:MOST_FINDINGS])
     closing = "".join(f"<li>{escape(line)}</li>" for line in _closing(answer))
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>gpuwise why</title>\n<style>{_STYLE}</style>\n'
-        f"<h1>{escape(answer.verdict)}</h1>\n<p>{escape(_head(answer))}</p>\n"
-        f'<div class="bar">{bar}</div>\n<p>{legend}</p>\n<ol>{findings}</ol>\n<ul>{closing}</ul>\n</html>'
+    script = f'<script type="text/javascript">{SCRIPT}</script>' if line else ""
+    head = (
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><title>gpuwise why</title>'
     )
+    return (
+        f'<!doctype html>\n<html lang="en">{head}\n<style>{_STYLE}{STYLE}</style>\n'
+        f"<h1>{escape(answer.verdict)}</h1>\n<p>{escape(_head(answer))}</p>\n"
+        f'<div class="bar">{bar}</div>\n<p>{legend}</p>\n{timeline_html(line) if line else ""}'
+        f"<ol>{findings}</ol>\n{_html_tables(answer)}<ul>{closing}</ul>\n{script}\n</html>"
+    )
+
+
+def _html_tables(answer: WhyAnswer) -> str:
+    """Every GPU or rank where there are several, and the ops that lose most where their sizes were recorded."""
+    tables = ""
+    if len(answer.ranks) > 1:
+        cells = [
+            (rank.label, time_text(rank.view.step_s), f"{rank.view.whole.busy_fraction:.0%}", time_text(rank.communication_s))
+            for rank in answer.ranks
+        ]
+        tables += _html_table("GPUs and ranks", ("", "step", "busy", "in collectives"), cells)
+    ops = [row for row in op_times(answer.view) if row.lost_s > 0][:_TOLD_OPS]
+    if ops:
+        timed = [
+            (row.op, time_text(row.measured_s), time_text(row.expected_s), time_text(row.floor_s), f"{row.reached_fraction:.2f}")
+            for row in ops
+        ]
+        titles = ("op", "measured", "expected", "at least", "speed")
+        tables += _html_table("Ops that lose most", titles, timed)
+    return tables
+
+
+def _html_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<h2>{escape(title)}</h2>\n<div class="pane"><table><tr>{head}</tr>{body}</table></div>\n'
 
 
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em}h1{font-size:1.3em}"
-    ".bar{display:flex;height:1.5em}.bar span{display:block}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}h1{font-size:1.3em}h2{font-size:1.1em}"
+    ".bar{display:flex;height:1.5em}.bar span{display:block}.pane{overflow-x:auto}table{border-collapse:collapse;font-size:.85em}"
+    "th,td{text-align:right;padding:.1em .8em .1em 0;white-space:nowrap}th:first-child,td:first-child{text-align:left}"
 )
 
 

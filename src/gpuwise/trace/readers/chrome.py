@@ -149,7 +149,7 @@ class _ChromeTable:
             if arg.dims is not NOTHING:
                 dims = bytes(arg.dims)
                 if len(dims) > 2:
-                    shape[row] = self.shapes[dims + b"|" + bytes(arg.types)]
+                    shape[row] = self.shapes[dims + b"|" + bytes(arg.types) + _settings(rows[row].name, arg)]
         for row, arg in zip(on_device.tolist(), work, strict=True):
             if arg.collective is not NOTHING:
                 shape[row] = self.shapes[b"|".join(map(bytes, (arg.collective, arg.group, arg.sent)))]
@@ -186,6 +186,11 @@ def _float(value: Any) -> float:
 
 def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Arguments]:
     return [rows[row].args or _NO_ARGUMENTS for row in chosen.tolist()]
+
+
+def _settings(name: str, arg: Arguments) -> bytes:
+    """Strides, paddings and the like, of the ops whose work depends on them."""
+    return b"|" + bytes(arg.given) if arg.given is not NOTHING and ("conv" in name or "attention" in name) else b""
 
 
 def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, absent: float = -1) -> npt.NDArray[Any]:

@@ -82,7 +82,7 @@ function timeless(answer) {
 // One colour for one kind, in the bar and in the timeline.
 const COLOURS = {
   conv: 0, norm: 1, matmul: 2, attention: 3, elementwise: 4, input_wait: 5, loading: 5, copy: 6, communication: 7, host_launch: 8, launching: 8,
-  synchronisation: 9, waiting: 9,
+  synchronisation: 9, waiting: 9, host_work: 3, compiling: 1, allocation: 6,
 };
 const colourOf = (kind) => (kind in COLOURS ? `var(--c${COLOURS[kind]})` : "var(--grey)");
 

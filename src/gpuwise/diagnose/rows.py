@@ -1,16 +1,26 @@
-"""Every GPU and rank of a diagnosis as a row, and every collective that kept some of them waiting."""
+"""Every GPU and rank of a diagnosis as a row, every collective that kept some of them waiting, and every op of known size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from gpuwise.diagnose.collectives import arrivals, gatherings
 from gpuwise.diagnose.ranks import Rank, peers
+from gpuwise.diagnose.roofline.op_time import OpTime
 
-__all__ = ["collective_rows", "gpu_rows", "last_fractions", "rank_row"]
+__all__ = ["MOST_OPS", "collective_rows", "gpu_rows", "last_fractions", "op_rows", "rank_row"]
+
+MOST_OPS = 50  # those that lose most
+_MOST_COLLECTIVES = 20
+
+
+def op_rows(ops: Sequence[OpTime]) -> list[dict[str, Any]]:
+    """Ops against what they should take, as JSON has them."""
+    return [{**asdict(row), "reached_fraction": row.reached_fraction} for row in ops]
 
 
 def rank_row(rank: Rank) -> dict[str, Any]:
@@ -80,5 +90,5 @@ def collective_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
             "last_fraction": one.last_fraction,
             "waited_s": one.waited_s,
         }
-        for one in gatherings(found)
+        for one in gatherings(found)[:_MOST_COLLECTIVES]
     ]

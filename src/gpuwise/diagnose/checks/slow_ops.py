@@ -1,0 +1,64 @@
+"""Some ops run far slower than this GPU can run them.
+
+## What it detects
+This check compares each matmul, convolution, attention, normalisation and element-wise op of known size with what the
+kernel models of `gpuwise predict` expect of it on the same GPU and in the same type. It reports ops that take at least 1%
+of the step and run at no more than half of the expected speed, if they lose at least 5% of the step together.
+
+## Why it costs time
+A library may have no good kernel for a size, a type or a memory layout, and may convert the layout before and after. A
+GPU that is throttled or shared runs all of its kernels slower, not only some.
+
+## What to do
+Start with the op that loses most. Try another memory layout (channels-last), sizes that are multiples of 8, another
+backend or a newer library for it, or `torch.compile`, which may fuse it.
+
+## Confidence
+Confidence is medium if the ops run at no more than a third of the expected speed, and low otherwise, because the models
+are wrong by some 20% for most kernels. The upper end of the gain assumes that all of these ops run as expected. The lower
+end is a replay with a quarter of that improvement. The trace must contain shapes (`record_shapes=True`), and the GPU must
+be known.
+"""
+
+from __future__ import annotations
+
+from gpuwise.diagnose.roofline.pricing import slow_ops
+from gpuwise.diagnose.types import Finding
+from gpuwise.diagnose.view import View
+
+__all__ = ["CODE", "check"]
+
+CODE = "slow_ops"
+_THRESHOLD = 0.05
+_REACHED = 0.5
+_LEAST_SHARE = 0.01
+_SURE = 1 / 3
+_LIKELY = 0.25
+_TOLD = 3
+_MOST = 20
+
+
+def check(view: View) -> Finding | None:
+    """Find ops that run well below what the kernel models expect."""
+    rows, factors = slow_ops(view, _REACHED, _LEAST_SHARE)
+    lost_s = min(sum(row.lost_s for row in rows), view.exposed_s(factors < 1.0))
+    if lost_s < _THRESHOLD * view.step_s:
+        return None
+    measured, expected = sum(row.measured_s for row in rows), sum(row.expected_s for row in rows)
+    worst = rows[0]
+    return Finding(
+        code=CODE,
+        title=f"{worst.op.partition(' ')[0]} runs at {worst.reached_fraction:.2f} of the speed that this GPU can reach",
+        seconds_per_step=lost_s,
+        share_fraction=lost_s / view.step_s,
+        gain=view.gain(lost_s, likely=view.multiplied(1.0 - _LIKELY * (1.0 - factors))),
+        confidence="medium" if expected <= _SURE * measured else "low",
+        evidence=tuple(
+            f"{row.op} in {row.dtype}: {row.measured_s * 1e3:,.2f} ms {view.per}, but {row.expected_s * 1e3:,.2f} ms expected "
+            f"({row.reached_fraction:.2f} of the speed)"
+            for row in rows[:_TOLD]
+        ),
+        remedy="try another memory layout, sizes that are multiples of 8, a newer library or torch.compile for these ops",
+        verify="these ops should come close to the expected time",
+        ops=rows[:_MOST],
+    )

@@ -1,0 +1,227 @@
+"""Ops of PyTorch with their recorded sizes, as the kernel models of `predict` want them: which kind they are, how large, and how
+many bytes they move."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from gpuwise.diagnose.shapes import dims_of, settings_of, type_of
+from gpuwise.kernels.types import AttrValue
+
+__all__ = ["NAMES", "Sized", "Spatial", "outputs_of", "sized"]
+
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+_CONVOLUTION = "aten::convolution"
+_OLD_BACKWARD = ("aten::cudnn_convolution_backward", "aten::miopen_convolution_backward")
+_BACKWARD = ("aten::convolution_backward", *_OLD_BACKWARD)
+_CAUSAL_AT = {  # place of the flag among the arguments
+    "aten::_scaled_dot_product_flash_attention": 4,
+    "aten::_scaled_dot_product_efficient_attention": 6,
+    "aten::_scaled_dot_product_cudnn_attention": 6,
+    "aten::_flash_attention_forward": 8,
+}
+_NORMS = tuple(
+    f"aten::{name}{end}"
+    for name in ("native_layer_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "native_group_norm")
+    for end in ("", "_backward")
+)
+_SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_log_softmax", "aten::_log_softmax_backward_data")
+_LOOPS = tuple(
+    f"aten::{name}"
+    for name in (
+        "add add_ sub sub_ mul mul_ div div_ neg relu relu_ gelu silu sigmoid tanh pow exp rsqrt sqrt where clamp "
+        "threshold_backward gelu_backward silu_backward sigmoid_backward tanh_backward"
+    ).split()
+)
+_COPY = "aten::copy_"
+NAMES = frozenset((*_PRODUCTS, _CONVOLUTION, *_BACKWARD, *_CAUSAL_AT, *_NORMS, *_SOFTMAX, *_LOOPS, _COPY))
+_BYTES = {"double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "c10::bfloat16": 2, "c10::half": 2, "short": 2}
+_COLOURS = 4
+_NUMBER = re.compile(r"-?\d+")
+
+Spatial = dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """One call of a kernel model: kind, sizes and settings; the bytes that it reads and writes. `least_read` leaves out what may
+    be one tensor given twice, or a small one that stands for a large one."""
+
+    kind: str
+    name: str
+    dtype: str
+    sizes: Mapping[str, float]
+    attrs: Mapping[str, AttrValue]
+    read: float
+    written: float
+    repeated: float = 0.0
+
+    @property
+    def least_read(self) -> float:
+        return self.read - self.repeated
+
+
+def outputs_of(shapes: Mapping[str, list[bytes]]) -> Spatial:
+    """Sizes of the results of convolutions by those of image and weight, as their backward passes tell them."""
+    found: Spatial = {}
+    for name in _BACKWARD:
+        for shape in shapes.get(name, ()):
+            tensors = _tensors(dims_of(shape)[0])
+            if len(tensors) >= 3:
+                result, image = (tensors[1], tensors[0]) if name in _OLD_BACKWARD else (tensors[0], tensors[1])
+                found[tuple(image), tuple(tensors[2])] = tuple(result[2:])
+    return found
+
+
+def sized(name: str, shape: bytes, outputs: Spatial) -> tuple[Sized, ...]:
+    """What one op asks of the device, as one call or several; nothing where its sizes are not told in full."""
+    dims, types = dims_of(shape)
+    tensors, kinds = _tensors(dims), [str(kind) for kind, size in zip(types, dims, strict=False) if _is_tensor(size)]
+    if not tensors or len(kinds) != len(tensors) or (name == _COPY and len(tensors) < 2):
+        return ()
+    if name in _PRODUCTS:
+        return _product(name, tensors, kinds)
+    if name == _CONVOLUTION:
+        place = _result(tensors, settings_of(shape), outputs)
+        return _convolution(name, tensors[0], tensors[1], place, kinds[0], ("forward",)) if place else ()
+    if name in _BACKWARD and len(tensors) >= 3:
+        result, image = (tensors[1], tensors[0]) if name in _OLD_BACKWARD else (tensors[0], tensors[1])
+        wanted = _asked(settings_of(shape), image[1])
+        return _convolution(name, image, tensors[2], tuple(result[2:]), kinds[0], wanted)
+    if name in _CAUSAL_AT:
+        return _attention(name, tensors, kinds, settings_of(shape))
+    return _moving(name, tensors, kinds)
+
+
+def _is_tensor(size: Any) -> bool:
+    return isinstance(size, list) and bool(size) and all(isinstance(entry, int) and entry > 0 for entry in size)
+
+
+def _tensors(dims: list[Any]) -> list[list[int]]:
+    return [size for size in dims if _is_tensor(size)]
+
+
+def _width(kind: str) -> float:
+    return float(_BYTES.get(kind.lower(), 1))
+
+
+def _product(name: str, tensors: list[list[int]], kinds: list[str]) -> tuple[Sized, ...]:
+    left, right = tensors[-2:] if len(tensors) >= 2 else ([], [])
+    rank = 2 if name in ("aten::mm", "aten::addmm") else 3
+    if len(left) != rank or len(right) != rank or left[-1] != right[-2]:
+        return ()
+    batch, m, k, n = (left[0] if rank == 3 else 1), left[-2], left[-1], right[-1]
+    width = _width(kinds[-1])
+    sizes = {"batch": float(batch), "m": float(m), "n": float(n), "k": float(k)}
+    read, written = width * batch * k * (m + n), width * batch * m * n
+    return (Sized(kind="matmul", name=name, dtype=type_of(kinds[-1]), sizes=sizes, attrs={}, read=read, written=written),)
+
+
+def _numbers(text: Any) -> list[int]:
+    return [int(found) for found in _NUMBER.findall(str(text))]
+
+
+def _result(tensors: list[list[int]], settings: list[Any], outputs: Spatial) -> tuple[int, ...]:
+    """The spatial sizes of a convolution's result, nothing where neither its settings nor its backward pass tell them."""
+    if len(tensors) < 2 or len(tensors[0]) != len(tensors[1]):
+        return ()
+    image, weight = tensors[:2]
+    known = outputs.get((tuple(image), tuple(weight)))
+    if known or len(settings) < 7:
+        return known or ()
+    if str(settings[6]).lower() != "false":  # a transposed one, whose weight is laid out another way
+        return ()
+    strides, pads, dilations = (_numbers(settings[place]) for place in (3, 4, 5))
+    if not strides or not pads or not dilations:
+        return ()
+
+    def at(values: list[int], place: int) -> int:
+        return values[place] if place < len(values) else values[-1]
+
+    return tuple(
+        (size + 2 * at(pads, place) - at(dilations, place) * (window - 1) - 1) // max(at(strides, place), 1) + 1
+        for place, (size, window) in enumerate(zip(image[2:], weight[2:], strict=True))
+    )
+
+
+def _asked(settings: list[Any], channels: int) -> tuple[str, ...]:
+    """Which gradients a backward pass was asked for; both where the trace does not tell, but none of the pictures themselves."""
+    flags = re.findall(r"true|false", str(settings[-1]).lower()) if settings else []
+    wanted = [name for name, flag in zip(("data", "weight"), flags, strict=False) if flag == "true"]
+    return tuple(wanted) if flags else ("data", "weight") if channels > _COLOURS else ("weight",)
+
+
+def _convolution(
+    name: str, image: list[int], weight: list[int], result: tuple[int, ...], kind: str, passes: tuple[str, ...]
+) -> tuple[Sized, ...]:
+    if len(image) != len(weight) or image[1] % weight[1] or not all(size > 0 for size in result):
+        return ()
+    groups, width = image[1] // weight[1], _width(kind)
+    sizes = {
+        "n": float(image[0]),
+        "c_in": float(image[1]),
+        "c_out": float(weight[0]),
+        "kernel": float(prod(weight[2:])),
+        "out_positions": float(prod(result)),
+        "in_positions": float(prod(image[2:])),
+    }
+    strided = prod(result) * 2 <= prod(image[2:])
+    attrs: dict[str, AttrValue] = {"groups": groups, "stride": (2, 2) if strided else (1, 1), "layout": "nchw"}
+    images, weights, results = float(prod(image)), float(prod(weight)), float(image[0] * weight[0] * prod(result))
+    moved = {"forward": (images + weights, results), "data": (results + weights, images), "weight": (results + images, weights)}
+    return tuple(
+        Sized(
+            kind="conv",
+            name=name,
+            dtype=type_of(kind),
+            sizes=sizes,
+            attrs={**attrs, "pass": step},
+            read=width * moved[step][0],
+            written=width * moved[step][1],
+        )
+        for step in passes
+    )
+
+
+def _attention(name: str, tensors: list[list[int]], kinds: list[str], settings: list[Any]) -> tuple[Sized, ...]:
+    if len(tensors) < 3 or any(len(size) != 4 for size in tensors[:3]):
+        return ()
+    query, key, value = tensors[:3]
+    by_token = name == "aten::_flash_attention_forward"  # its tensors have tokens before heads
+    heads, tokens = (2, 1) if by_token else (1, 2)
+    place = _CAUSAL_AT[name]
+    causal = len(settings) > place and str(settings[place]).lower() == "true"
+    sizes = {
+        "batch": float(query[0]),
+        "heads": float(query[heads]),
+        "kv_heads": float(key[heads]),
+        "q_len": float(query[tokens]),
+        "kv_len": float(key[tokens]),
+        "head_dim": float(query[3]),
+        "value_dim": float(value[3]),
+    }
+    width = _width(kinds[0])
+    read = width * (prod(query) + prod(key) + prod(value))
+    attrs: dict[str, AttrValue] = {"pass": "forward", "causal": causal}
+    dtype, written = type_of(kinds[0]), width * prod(query)
+    return (Sized(kind="attention", name=name, dtype=dtype, sizes=sizes, attrs=attrs, read=read, written=written),)
+
+
+def _moving(name: str, tensors: list[list[int]], kinds: list[str]) -> tuple[Sized, ...]:
+    """Ops whose time is the bytes they move: what they are given is read, and a result as large as the largest is written."""
+    largest = max(tensors, key=prod)
+    elements = float(prod(largest))
+    bytes_each = [_width(kind) * prod(size) for size, kind in zip(tensors, kinds, strict=True)]
+    read, written = sum(bytes_each), elements * _width(kinds[tensors.index(largest)])
+    kind, sizes, repeated = "elementwise", {"elements": elements}, read - max(bytes_each)
+    if name == _COPY:
+        kind, read, written, repeated = "copy", sum(bytes_each[1:2]), bytes_each[0], 0.0
+    elif name in _NORMS or name in _SOFTMAX:
+        columns = float(largest[1] if "batch_norm" in name and len(largest) > 1 else largest[-1])
+        kind, sizes = ("norm" if name in _NORMS else "softmax"), {"rows": elements / columns, "columns": columns}
+    dtype = type_of(kinds[0])
+    return (Sized(kind=kind, name=name, dtype=dtype, sizes=sizes, attrs={}, read=read, written=written, repeated=repeated),)
