@@ -12,7 +12,7 @@ import pytest
 import gpuwise
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
-from making_traces import HGEMM, autograd_profile, training
+from making_traces import SGEMM, autograd_profile, training
 
 
 def write(path: Path, content: Any, encoding: str = "utf-8") -> Path:
@@ -79,7 +79,7 @@ def test_a_byte_order_mark_changes_nothing(mark: bytes, encoding: str, bare: boo
 
 
 def test_shapes_that_are_no_utf8_are_survived(tmp_path: Path) -> None:
-    raw = training(steps=4, kernels=10, name=HGEMM).write(tmp_path / "f.json").read_bytes()
+    raw = training(steps=4, kernels=10, name=SGEMM).write(tmp_path / "f.json").read_bytes()
     (tmp_path / "f.json").write_bytes(raw.replace(b'"float"', b'"fl\xff\xfeat"', 40))
     answer = gpuwise.why([str(tmp_path / "f.json")])
     json.dumps(answer.to_dict(), allow_nan=False)
