@@ -80,6 +80,12 @@ def test_a_rank_without_a_dump_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert answer.to_dict()["collectives"]["ranks_without_dump"] == [1, 2]
 
 
+def test_a_call_that_is_retired_has_ended_whatever_its_state(tmp_path: Path) -> None:
+    """gloo never updates the state."""
+    entries = [collective(number, state="scheduled", retired=True) for number in (1, 2)]
+    assert gpuwise.why(written(tmp_path, entries, entries)).to_dict()["collectives"]["hangs"] == []
+
+
 def test_a_send_that_waits_is_found(tmp_path: Path) -> None:
     entries = [collective(1, "send 0->1", state="started", is_p2p=True)]
     answer = gpuwise.why(written(tmp_path, entries, [collective(1)]))
