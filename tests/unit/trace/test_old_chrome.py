@@ -40,7 +40,8 @@ def test_the_old_autograd_profiler_gives_a_busy_share(tmp_path: Path) -> None:
 
 def test_begins_and_ends_become_events_with_the_right_length(tmp_path: Path) -> None:
     inner, outer = pair("inner", 120, 130), pair("outer", 100, 200)
-    events = [outer[0], *inner, outer[1], *pair("other thread", 110, 190, tid=2)]
+    other = pair("other thread", 110, 190, tid=2)
+    events = [outer[0], other[0], *inner, outer[1], other[1]]
     trace = read_trace(write(tmp_path / "f.json", events))
     found = {trace.names[name]: length for name, length in zip(trace.events.name, trace.events.duration_ns, strict=True)}
     assert found == {"inner": 10_000, "outer": 100_000, "other thread": 80_000}
