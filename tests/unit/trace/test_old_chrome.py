@@ -79,6 +79,14 @@ def test_a_byte_order_mark_changes_nothing(mark: bytes, encoding: str, bare: boo
     assert bare or second.devices == first.devices
 
 
+def test_long_process_groups_before_the_events_do_not_make_a_trace_a_dump(tmp_path: Path) -> None:
+    groups = [{"pg_name": str(number), "ranks": list(range(100))} for number in range(500)]
+    head = {"distributedInfo": {"rank": 0, "world_size": 100, "pg_config": groups}}
+    whole = {**head, **training(steps=4).document()}
+    assert len(json.dumps(head)) > 1 << 16
+    assert len(read_trace(write(tmp_path / "f.json", whole)).events.of(Kind.KERNEL)) == 80
+
+
 def test_shapes_that_are_no_utf8_are_survived(tmp_path: Path) -> None:
     raw = training(steps=4, kernels=10, name=SGEMM).write(tmp_path / "f.json").read_bytes()
     (tmp_path / "f.json").write_bytes(raw.replace(b'"float"', b'"fl\xff\xfeat"', 40))
