@@ -12,7 +12,7 @@ import gpuwise
 from gpuwise.workload.store import files
 from making_amd import rocprof, rpd
 from making_files import collective, dcgmi, dmon, flight, op_table, pickled, query, snapshot, wandb
-from making_traces import Run, autograd_profile, chakra, execution_trace, nsys, training, with_graphs, xplane
+from making_traces import SGEMM, Run, autograd_profile, chakra, execution_trace, nsys, training, with_graphs, xplane
 
 ROOT = Path(__file__).parents[1]
 TYPED = "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"
@@ -134,7 +134,7 @@ def workloads(folder: Path) -> list[bytes]:
 
 
 def traces(folder: Path) -> list[bytes]:
-    wide = training(steps=3, kernels=3, load_us=50.0, copy_us=20.0, sync=True).write(folder / "seed.json")
+    wide = training(steps=3, kernels=3, load_us=50.0, copy_us=20.0, sync=True, name=SGEMM).write(folder / "seed.json")
     old = training(Run(old=True), steps=3, kernels=3, load_us=50.0).write(folder / "old.json")
     packed = training(steps=3, kernels=3).write(folder / "seed.json.gz")
     return [path.read_bytes() for path in (wide, old, packed)]

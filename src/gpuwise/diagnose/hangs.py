@@ -46,19 +46,28 @@ class Hang:
 
 def find_hangs(dumps: Mapping[int, FlightDump]) -> tuple[Hang, ...]:
     """Every group that does not go on: differences first, then what began first."""
-    groups = dict.fromkeys(call.group for dump in dumps.values() for call in dump.calls if not call.is_p2p)
-    found = [hang for group in groups if (hang := _of_group(group, dumps)) is not None]
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for rank, dump in dumps.items():
+        for name in dict.fromkeys(call.group for call in dump.calls if not call.is_p2p):
+            groups.setdefault((name, _members(name, rank, dumps)), []).append(rank)
+    found = [hang for (name, members), there in groups.items() if (hang := _of_group(name, members or there, dumps)) is not None]
     if not found:
         found = _of_pairs(dumps)
     certain = ("op", "size", "type")
     return tuple(sorted(found, key=lambda hang: (hang.kind not in certain, hang.kind == "stuck", hang.since_ns, hang.group)))
 
 
-def _of_group(group: str, dumps: Mapping[int, FlightDump]) -> Hang | None:
-    calls = {rank: _by_number(dump.calls, group) for rank, dump in dumps.items()}
-    told = [one for dump in dumps.values() for one in dump.groups if one.name == group]
-    members = set(told[0].ranks) if told and told[0].ranks else {rank for rank, found in calls.items() if found}
-    seen = sorted(members & dumps.keys()) or sorted(rank for rank, found in calls.items() if found)
+def _members(group: str, rank: int, dumps: Mapping[int, FlightDump]) -> tuple[int, ...]:
+    """The ranks of the group of this name that a rank is in: groups of other ranks may have the same name."""
+    told = [one.ranks for dump in (dumps[rank], *dumps.values()) for one in dump.groups if one.name == group]
+    return next((ranks for ranks in told if rank in ranks), ())
+
+
+def _of_group(group: str, ranks: Sequence[int], dumps: Mapping[int, FlightDump]) -> Hang | None:
+    members = set(ranks)
+    seen = sorted(members & dumps.keys())
+    calls = {rank: _by_number(dumps[rank].calls, group) for rank in seen}
+    told = next((one.description for rank in seen for one in dumps[rank].groups if one.name == group), "")
     numbers = sorted({number for rank in seen for number in calls[rank]})
     for number in numbers:
         there = {rank: calls[rank][number] for rank in seen if number in calls[rank]}
@@ -70,7 +79,7 @@ def _of_group(group: str, dumps: Mapping[int, FlightDump]) -> Hang | None:
         return Hang(
             kind=kind or ("missing" if gone or members - dumps.keys() else "stuck"),
             group=group,
-            description=told[0].description if told else "",
+            description=told,
             sequence=number,
             calls=there,
             waiting=waiting,

@@ -18,7 +18,7 @@ from gpuwise.trace.types import printable
 
 __all__ = ["as_count", "as_dict", "as_list", "as_number", "as_text", "program_frame", "read_document"]
 
-_MOST_BYTES = 2 << 30
+_MOST_BYTES = 512 << 20  # as objects it is about twelve times as large
 _MOST = 2**62
 _LONGEST = 300
 _MOST_FRAMES = 200

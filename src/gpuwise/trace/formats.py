@@ -49,7 +49,8 @@ TIMELINES = frozenset(
 )
 
 _REPORT_ENDINGS = (".nsys-rep", ".qdrep")
-_EVENTS = re.compile(rb'"traceEvents"\s*:')
+# Kineto writes its process groups before its events, and they may be longer than what is looked at here.
+_EVENTS = re.compile(rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo)"\s*:')
 _JSON_KEYS = (
     (re.compile(rb'"rocprofiler-sdk-tool"\s*:'), Format.ROCPROF),
     (re.compile(rb'"(?:pg_config|pg_status|nccl_comm_state|collective_seq_id)"\s*:'), Format.FLIGHT),

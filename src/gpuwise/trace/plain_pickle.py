@@ -69,33 +69,38 @@ class _Machine:
 
     def run(self) -> Any:
         """Execute every opcode. The most frequent ones stand here, because a call for each would take three times as long."""
-        data, steps, stack, memo = self._data, self._steps, self._stack, self._memo
+        data, steps, stack, memo, marks = self._data, self._steps, self._stack, self._memo, self._marks
+        push = stack.append
         at, end = 0, len(data)
         while at < end:
             code = data[at]
             at += 1
-            if code == 0x94 and len(stack) > (self._marks[-1] if self._marks else 0):  # MEMOIZE
-                memo[len(memo)] = stack[-1]
-            elif code == 0x68:  # BINGET
-                stack.append(memo[data[at]])
+            if code == 0x68:  # BINGET
+                push(memo[data[at]])
                 at += 1
-            elif code == 0x6A:  # LONG_BINGET
-                stack.append(memo[int.from_bytes(data[at : at + 4], "little")])
-                at += 4
+            elif code == 0x8A and at < end and data[at] <= _LONGEST_NUMBER_BYTES and at + 1 + data[at] <= end:  # LONG1
+                stop = at + 1 + data[at]
+                push(int.from_bytes(data[at + 1 : stop], "little", signed=True))
+                at = stop
+            elif code == 0x94 and len(stack) > (marks[-1] if marks else 0):  # MEMOIZE
+                memo[len(memo)] = stack[-1]
+            elif code == 0x7D:  # EMPTY_DICT
+                push({})
             elif code == 0x4B:  # BININT1
-                stack.append(data[at])
+                push(data[at])
                 at += 1
             elif code == 0x4D and at + 2 <= end:  # BININT2
-                stack.append(data[at] | data[at + 1] << 8)
+                push(data[at] | data[at + 1] << 8)
                 at += 2
-            elif code == 0x8C and at + 1 + data[at] <= end:  # SHORT_BINUNICODE
+            elif code == 0x6A:  # LONG_BINGET
+                push(memo[int.from_bytes(data[at : at + 4], "little")])
+                at += 4
+            elif code == 0x8C and at < end and at + 1 + data[at] <= end:  # SHORT_BINUNICODE
                 stop = at + 1 + data[at]
-                stack.append(data[at + 1 : stop].decode("utf-8", "replace"))
+                push(data[at + 1 : stop].decode("utf-8", "replace"))
                 at = stop
-            elif code == 0x7D:  # EMPTY_DICT
-                stack.append({})
             elif code == 0x2E:  # STOP
-                if self._marks:
+                if marks:
                     raise _Damaged("it ends inside a container")
                 return self._pop()
             else:

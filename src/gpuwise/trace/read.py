@@ -16,6 +16,7 @@ from gpuwise.trace.types import Trace
 __all__ = ["find_files", "read_trace"]
 
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
+_TEXTS = (".txt", ".csv", ".log")
 _MOST_FILES = 4096
 # Imported when a file needs them: a reader may cost more to import than another file takes to read.
 _READERS = {
@@ -60,7 +61,7 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
 
 def _in_folder(folder: Path) -> list[Path]:
     """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and (file.name.endswith(_SUFFIXES) or _is_dump(file)))
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and _is_meant(file))
     planes = {
         file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
         for file in files
@@ -69,14 +70,17 @@ def _in_folder(folder: Path) -> list[Path]:
     return [file for file in files if file not in planes]
 
 
-def _is_dump(file: Path) -> bool:
-    """Whether a file is a pickle without any ending, as the NCCL flight recorder writes one for each rank."""
-    if file.suffix:
-        return False
+def _is_meant(file: Path) -> bool:
+    """Whether a file of a folder is one to read: by its ending; without one, if it is a pickle, as the NCCL flight recorder
+    writes one for each rank; and a text if it is a table that gpuwise knows."""
+    if file.name.endswith(_SUFFIXES):
+        return True
     try:
+        if file.suffix in _TEXTS:
+            return format_of(file) in (Format.TELEMETRY, Format.OP_TABLE)
         with file.open("rb") as opened:
-            return is_pickle(opened.read(2))
-    except OSError:
+            return not file.suffix and is_pickle(opened.read(2))
+    except (BadFile, OSError):
         return False
 
 

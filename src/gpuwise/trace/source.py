@@ -42,7 +42,7 @@ def read_whole(path: Path, most_bytes: int, progress: Callable[[float], None] = 
             pieces.append(piece)
             if source.given_bytes > most_bytes:
                 raise BadFile(
-                    f"'{path.name}' holds more than {most_bytes / 2**30:.0f} GB", hint="record less, or split the recording"
+                    f"'{path.name}' holds more than {most_bytes / 2**30:g} GiB", hint="record less, or split the recording"
                 )
         return b"".join(pieces), source.cut
 

@@ -46,6 +46,14 @@ def test_graphs_whose_kernels_are_recorded_too_do_not_count_twice(tmp_path: Path
     assert len(read_trace(path).events.of(Kind.KERNEL)) == 4
 
 
+def test_a_graph_that_begins_on_the_host_belongs_to_the_device_of_its_process(tmp_path: Path) -> None:
+    path = with_graphs(nsys(tmp_path / "f.sqlite", kernels=4), graphs=6)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 3")
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET deviceId = 2147483647")
+    assert set(read_trace(path).events.of(Kind.KERNEL).device) == {3}
+
+
 def test_graphs_without_times_are_counted_as_lost(tmp_path: Path) -> None:
     path = with_graphs(nsys(tmp_path / "f.sqlite", kernels=4), graphs=6)
     with sqlite3.connect(path) as database:

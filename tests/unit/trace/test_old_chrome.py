@@ -12,7 +12,7 @@ import pytest
 import gpuwise
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
-from making_traces import HGEMM, autograd_profile, training
+from making_traces import SGEMM, autograd_profile, training
 
 
 def write(path: Path, content: Any, encoding: str = "utf-8") -> Path:
@@ -40,7 +40,8 @@ def test_the_old_autograd_profiler_gives_a_busy_share(tmp_path: Path) -> None:
 
 def test_begins_and_ends_become_events_with_the_right_length(tmp_path: Path) -> None:
     inner, outer = pair("inner", 120, 130), pair("outer", 100, 200)
-    events = [outer[0], *inner, outer[1], *pair("other thread", 110, 190, tid=2)]
+    other = pair("other thread", 110, 190, tid=2)
+    events = [outer[0], other[0], *inner, outer[1], other[1]]
     trace = read_trace(write(tmp_path / "f.json", events))
     found = {trace.names[name]: length for name, length in zip(trace.events.name, trace.events.duration_ns, strict=True)}
     assert found == {"inner": 10_000, "outer": 100_000, "other thread": 80_000}
@@ -78,8 +79,16 @@ def test_a_byte_order_mark_changes_nothing(mark: bytes, encoding: str, bare: boo
     assert bare or second.devices == first.devices
 
 
+def test_long_process_groups_before_the_events_do_not_make_a_trace_a_dump(tmp_path: Path) -> None:
+    groups = [{"pg_name": str(number), "ranks": list(range(100))} for number in range(500)]
+    head = {"distributedInfo": {"rank": 0, "world_size": 100, "pg_config": groups}}
+    whole = {**head, **training(steps=4).document()}
+    assert len(json.dumps(head)) > 1 << 16
+    assert len(read_trace(write(tmp_path / "f.json", whole)).events.of(Kind.KERNEL)) == 80
+
+
 def test_shapes_that_are_no_utf8_are_survived(tmp_path: Path) -> None:
-    raw = training(steps=4, kernels=10, name=HGEMM).write(tmp_path / "f.json").read_bytes()
+    raw = training(steps=4, kernels=10, name=SGEMM).write(tmp_path / "f.json").read_bytes()
     (tmp_path / "f.json").write_bytes(raw.replace(b'"float"', b'"fl\xff\xfeat"', 40))
     answer = gpuwise.why([str(tmp_path / "f.json")])
     json.dumps(answer.to_dict(), allow_nan=False)

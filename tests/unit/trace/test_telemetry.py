@@ -89,6 +89,19 @@ def test_readings_beside_a_trace_are_checked_with_its_gpu_and_its_step(tmp_path:
     assert both["files"] == ["trace.json"]
 
 
+@pytest.mark.parametrize("size", ["1e-320", "1e300", "-5", "nan", "inf"])
+def test_sizes_that_cannot_be_are_no_readings(size: str, tmp_path: Path) -> None:
+    answer = why(write(tmp_path / "f.csv", query().replace("15360 MiB", f"{size} MiB")))
+    assert (answer["readings"]["gpus"][0]["memory_used_fraction"] or 0.0) < 1.0
+
+
+def test_readings_in_the_folder_of_a_trace_are_found_by_their_content(tmp_path: Path) -> None:
+    training(steps=6).write(tmp_path / "trace.json")
+    write(tmp_path / "gpu.log", dmon(thermal=1))
+    write(tmp_path / "notes.txt", "nothing to see here")
+    assert "throttled" in {one["code"] for one in why(tmp_path)["findings"]}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpuwise
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.workload.model import evaluate
 from gpuwise.workload.model.types import Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
@@ -135,7 +136,8 @@ def _op(row: int, **changes: Any) -> bytes:
         (_changed(seq=-3), "the sequence is -3"),
         (_changed(symbols=["batch", "seq"]), "symbolic in seq but has no sequence"),
         (_changed(symbols=["foo"]), "must be []"),
-        (_changed(parameters=-1), "-1 parameters"),
+        (_changed(parameters=-1), "the number of parameters is -1"),
+        (_changed(parameters=10**400), "the number of parameters is 1000000000"),
         (_changed(mode="dance"), "'dance' is not a valid mode"),
         (_changed(precision="\x1b[31mred"), "'\\x1b[31mred' is not a valid precision"),
     ],
@@ -145,6 +147,13 @@ def test_what_cannot_be_is_refused(data: bytes, says: str) -> None:
         files.decode(data)
     assert says in caught.value.message
     assert caught.value.message.isprintable()
+
+
+def test_a_size_that_shrinks_with_the_batch_takes_no_memory_where_it_is_negative(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(_changed(dims=[[0, 1, 0, 0], [10, -1, 0, 0], [4, 0, 0, 0]]))
+    answer = gpuwise.predict(model=str(path), gpu=["RTX 3090"], batch=64).to_dict()
+    assert answer["results"][0]["memory"]["total_bytes"] > 0
 
 
 def test_a_damaged_packed_stream_is_refused(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gpuwise.core.errors import BadValue
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request, parse_input
 from gpuwise.workload.model.evaluate import peak_memory, totals
-from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Settings, Workload
+from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Buffers, Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import unfolded
@@ -81,6 +83,17 @@ def test_a_rewritten_step_is_sound(name: str) -> None:
 def test_a_rewritten_image_model_in_mixed_precision_is_sound(name: str) -> None:
     settings = Settings(precision="amp", optimizer="adamw")
     assert_sound(REWRITES[name](find.workload(Request(model="resnet18", settings=settings))))
+
+
+def test_an_update_with_fewer_gradients_than_weights_is_refused_by_adafactor() -> None:
+    """A damaged file may say so."""
+    found = find.workload(Request(model="resnet18", settings=Settings(optimizer="adamw")))
+    gradient = CATEGORIES.index("gradient")
+    buffers = list(found.buffers)
+    place = next(row for row, buffer in enumerate(buffers) if buffer.category == gradient)
+    buffers[place] = replace(buffers[place], category=CATEGORIES.index("temporary"))
+    with pytest.raises(BadValue, match="cannot be replaced by adafactor"):
+        with_adafactor(replace(found, buffers=Buffers.of(buffers)))
 
 
 # ---------------------------------------------------------------- against real captures

@@ -33,11 +33,11 @@ def gpu_vitals(samples: tuple[GpuSample, ...], ours: frozenset[int] = frozenset(
     load = tuple(one for one in samples if (one.busy_fraction or 0.0) >= _AT_LOAD)
     looked = load or samples
     last = samples[-1]
-    found = catalogue_gpu(last.name, last.memory_bytes)
+    found = catalogue_gpu(last.name, last.memory_bytes) if last.name else None
     clock_max = _last(samples, lambda one: one.clock_max_hz)
     others = _others(samples, ours)
     return GpuVitals(
-        name=found.name if found else last.name,
+        name=found.name if found else last.name or f"GPU {last.index}",
         sample_count=len(samples),
         load_count=len(load),
         busy_fraction=_mean(one.busy_fraction for one in samples),

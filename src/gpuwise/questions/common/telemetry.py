@@ -36,7 +36,7 @@ def _sample(one: Reading, gpu: Gpu | None) -> GpuSample:
         used = one.memory_used_fraction * memory
     return GpuSample(
         index=one.index,
-        name=one.name or (gpu.name if gpu is not None else f"GPU {one.index}"),
+        name=one.name or (gpu.name if gpu is not None else ""),
         busy_fraction=one.busy_fraction,
         memory_busy_fraction=one.memory_busy_fraction,
         clock_hz=one.clock_hz,

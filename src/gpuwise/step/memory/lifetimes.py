@@ -231,7 +231,8 @@ def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, 
     rows = np.flatnonzero(passing & (lives.born < lives.died))
     call = np.concatenate([lives.died[rows], lives.born[rows]])
     who = np.concatenate([rows, rows])
-    size = np.concatenate([np.full(len(rows), -1.0), sizes[rows]])
+    # a size that shrinks with the batch may be negative at another batch than that of the capture: then nothing is there
+    size = np.concatenate([np.full(len(rows), -1.0), np.maximum(sizes[rows], 0.0)])
     order = np.argsort(call, kind="stable")
     return list(zip(call[order].tolist(), who[order].tolist(), size[order].tolist(), strict=True))
 

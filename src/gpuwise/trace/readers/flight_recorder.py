@@ -1,8 +1,9 @@
-"""Dumps of PyTorch's NCCL flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`), a pickle or JSON file for each rank: the last
-collectives that the rank called, and how far each has come.
+"""Dumps of PyTorch's flight recorder (`TORCH_FR_BUFFER_SIZE`), a pickle or JSON file for each rank: the last collectives that
+the rank called, and how far each has come.
 
 An entry has its process group, a sequence number that counts collectives of the group on this rank, a name such as
-`nccl:all_reduce`, sizes, types and a state (scheduled, started or completed). The rank stands in the name of the file.
+`nccl:all_reduce`, sizes, types and a state (scheduled, started or completed). An entry that is retired has ended, even where
+its backend (gloo) never updates the state. The rank stands in the name of the file.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def read_flight_dump(path: Path) -> FlightDump:
         raise BadFile(
             f"'{path.name}' is a flight recorder dump without any collective",
             looked_in="its entries and process groups",
-            hint="set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 before the run",
+            hint="set TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 before the run",
         )
     return FlightDump(file=printable(path.name), rank=_rank(content, path), groups=_groups(config), calls=calls)
 
@@ -120,7 +121,7 @@ def _call(entry: dict[Any, Any]) -> Call:
         group=group,
         sequence=sequence,
         name=as_text(entry.get("profiling_name"), 100) or "unnamed",
-        state=as_text(entry.get("state"), 20).lower(),
+        state="completed" if entry.get("retired") is True else as_text(entry.get("state"), 20).lower(),
         is_p2p=entry.get("is_p2p") is True,
         created_ns=as_count(entry.get("time_created_ns")),
         input_sizes=_sizes(entry.get("input_sizes")),

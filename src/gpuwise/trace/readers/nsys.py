@@ -21,6 +21,7 @@ _VERSION = re.compile(r"_v\d+$")
 _NVTX_RANGES = (59, 60)  # push-pop and start-end ranges in ENUM_NSYS_EVENT_TYPE
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 _MEMORIES = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}  # ENUM_CUDA_MEM_KIND
+_ON_HOST = 2**31 - 1  # the device of a graph that begins with work of the host
 _MOST_CORRELATIONS = 2**40  # above it, the process is added
 _MOST_BLOCKS = 1e30  # more than any grid has, less than a 32-bit float holds
 
@@ -41,6 +42,7 @@ class _Reader:
         self._threads = Interner()
         self._texts: dict[int, str] = tables.texts("StringIds", "id", "value")
         self._launched: set[tuple[int, int]] = set()
+        self._devices_of: dict[int, int] = {}
 
     def read(self, progress: Callable[[float], None]) -> None:
         """Every table there is."""
@@ -59,6 +61,7 @@ class _Reader:
         for rows in self._tables.spans("CUPTI_ACTIVITY_KIND_KERNEL", columns):
             if replayed:
                 self._launched.update((whole(row[5]), whole(row[4])) for row in rows)
+                self._devices_of.update({whole(row[5]): whole(row[2], _ON_HOST) for row in rows})
             self._add(
                 rows, Kind.KERNEL, [self._text(row[6], row[7]) for row in rows], blocks_per_sm=[_blocks(row) for row in rows]
             )
@@ -69,7 +72,11 @@ class _Reader:
         for rows in self._tables.spans("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns):
             timed = [row for row in rows if row[1] > row[0]]
             self._tables.malformed += len(rows) - len(timed)
-            kept = [row for row in timed if (whole(row[5]), whole(row[4])) not in self._launched]
+            kept = [
+                row if row[2] != _ON_HOST else (*row[:2], max(self._devices_of.get(whole(row[5]), 0), 0), *row[3:])
+                for row in timed
+                if (whole(row[5]), whole(row[4])) not in self._launched
+            ]
             if kept:
                 self._add(
                     kept, Kind.KERNEL, [f"CUDA graph {whole(row[6])}" if row[6] is not None else "CUDA graph" for row in kept]

@@ -23,6 +23,7 @@ __all__ = ["Reading", "Telemetry", "read_telemetry"]
 _MOST_BYTES = 1 << 28
 _MOST_READINGS = 2_000_000
 _MOST_GPUS = 4096
+_LEAST, _MOST = 1e-6, 1e15  # of any reading in the unit of its column: what is beyond is no reading
 _MIB = 2.0**20
 _NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
 _MEANS = {  # column in lower case, without its unit -> field and factor to SI
@@ -204,7 +205,9 @@ def _reading(index: int, cells: dict[str, str], name: str = "", **more: Any) -> 
 def _amount(cell: str) -> float | None:
     found = _NUMBER.search(cell)
     number = as_number(found[0].replace(",", "")) if found else None
-    return number if number is not None and number >= 0 else None
+    if number is None or not 0 <= number <= _MOST:
+        return None
+    return number if number >= _LEAST else 0.0
 
 
 def _with_violations(readings: list[Reading], *, counting: bool) -> list[Reading]:

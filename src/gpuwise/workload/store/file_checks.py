@@ -45,8 +45,8 @@ def _check_head(workload: Workload) -> None:
             raise ValueError("the workload is symbolic in seq but has no sequence")
     elif not 1 <= workload.seq < _LARGEST:
         raise ValueError(f"the sequence is {workload.seq:.6g}; it must be at least 1 and below 2^31")
-    if workload.parameters < 0:
-        raise ValueError(f"{workload.parameters} parameters")
+    if not 0 <= workload.parameters <= _LARGEST_DIM:
+        raise ValueError(f"the number of parameters is {str(workload.parameters)[:20]}; it must be from 0 to {_LARGEST_DIM:g}")
 
 
 def _check_sizes(workload: Workload) -> None:

@@ -6,6 +6,7 @@ The second moment of a matrix is kept as a row and a column. Kernels run one ten
 
 from __future__ import annotations
 
+from gpuwise.core.errors import BadValue
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Op, Workload
 
@@ -44,6 +45,12 @@ def with_adafactor(workload: Workload) -> Workload:
         gradients.update({row: None for row in call.reads if _category(workload, row) == _GRADIENT})
         draft.drop(number)
     draft.by_use(row for row, buffer in enumerate(workload.buffers) if buffer.category == _STATE)
+    if len(weights) != len(gradients):
+        raise BadValue(
+            f"the optimizer of {workload.model} updates {len(weights)} weights with {len(gradients)} gradients, so it cannot be "
+            "replaced by adafactor",
+            hint="capture the model again with `--optimizer adafactor`",
+        )
     for weight, gradient in zip(weights, gradients, strict=True):
         _update(draft, weight, gradient)
     return draft.done(optimizer="adafactor")

@@ -73,11 +73,28 @@ def test_a_folder_of_dumps_without_endings_is_read(tmp_path: Path) -> None:
     assert hang["missing_ranks"] == [1]
 
 
+def test_groups_of_other_ranks_with_the_same_name_are_not_mixed(tmp_path: Path) -> None:
+    """Ranks 0 and 1 reduce among themselves, ranks 2 and 3 gather: both groups are called 0."""
+    paths = []
+    for rank, (name, ranks) in enumerate((("all_reduce", "[0, 1]"),) * 2 + (("all_gather", "[2, 3]"),) * 2):
+        entries = [collective(1, name), *([collective(2, name, state="started")] if rank != 3 else [])]
+        paths.append(str(pickled(tmp_path / f"rank_{rank}", flight(entries, ranks=ranks))))
+    hangs = {tuple(hang["names"]): hang for hang in gpuwise.why(paths).to_dict()["collectives"]["hangs"]}
+    assert hangs[("nccl:all_gather",)]["missing_ranks"] == [3]
+    assert hangs[("nccl:all_reduce",)]["kind"] == "stuck"
+
+
 def test_a_rank_without_a_dump_is_said_to_be_unknown(tmp_path: Path) -> None:
     paths = written(tmp_path, [collective(1, state="started")], [], [])
     answer = gpuwise.why(paths[:1])
     assert "may never have arrived" in str(answer)
     assert answer.to_dict()["collectives"]["ranks_without_dump"] == [1, 2]
+
+
+def test_a_call_that_is_retired_has_ended_whatever_its_state(tmp_path: Path) -> None:
+    """gloo never updates the state."""
+    entries = [collective(number, state="scheduled", retired=True) for number in (1, 2)]
+    assert gpuwise.why(written(tmp_path, entries, entries)).to_dict()["collectives"]["hangs"] == []
 
 
 def test_a_send_that_waits_is_found(tmp_path: Path) -> None:
