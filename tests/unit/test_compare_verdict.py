@@ -317,3 +317,13 @@ def test_a_brief_answer_stays_short(names: list[str]) -> None:
     lines = render(gpuwise.compare(names)).splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
+
+
+def test_gpus_that_each_win_some_workloads_clearly_are_not_called_tied() -> None:
+    answer = gpuwise.compare(["GTX 1080 Ti", "RTX 2060"])
+    ratios = [pair.ratio for pair in answer.pairs if pair.comparable]
+    won, lost = [one for one in ratios if one > 1], [one for one in ratios if one <= 1]
+    assert "tied" not in answer.verdict
+    assert f"on {len(won)} of {len(ratios)} workloads, such as CNN training (resnet50)" in answer.verdict
+    assert f"{min(lost):.2f} to {max(lost):.2f} times as fast on {len(lost)}, such as CNN training in fp32" in answer.verdict
+    assert gpuwise.compare(["RTX 2060", "GTX 1080 Ti"]).verdict == answer.verdict

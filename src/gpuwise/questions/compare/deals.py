@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
 
 from gpuwise.core.text import are, both, either, share_of, the
-from gpuwise.money.prices import NUMBERS, PriceBook, kind_text, price_now
-from gpuwise.money.types import Price
+from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
@@ -15,7 +13,6 @@ from gpuwise.questions.compare.words import mean_speed
 
 __all__ = ["deals_of", "describe_prices"]
 
-_YEARS_FROM = 25  # months: the age of what is older is given in years
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
 
@@ -61,24 +58,9 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no published price", False
-    notes = dict.fromkeys(_describe_price(price, book.today) for price, _ in known)
+    notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
     current = all((book.today - price.dated).days <= _CURRENT_DAYS for price, _ in known)
     return sum(price.usd * count for price, count in known), "; ".join(notes), current
-
-
-def _describe_price(price: Price, today: date) -> str:
-    """What a price is, and its age in months: many prices are dated only by their month."""
-    if price.kind == "given":
-        return kind_text(price)
-    months = max(0, 12 * (today.year - price.dated.year) + today.month - price.dated.month)
-    if months >= _YEARS_FROM:
-        return f"{kind_text(price)}, {_in_words(months // 12)} years old"
-    age = "less than a month" if not months else "one month" if months == 1 else f"{_in_words(months)} months"
-    return f"{kind_text(price)}, {age} old"
-
-
-def _in_words(count: int) -> str:
-    return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
 # ---------------------------------------------------------------- sentences

@@ -25,7 +25,8 @@ from gpuwise.money.costs import (
 )
 from gpuwise.money.currency import amount, fraction
 from gpuwise.money.estimates import remaining
-from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers, sold_new
+from gpuwise.money.given import given_price
+from gpuwise.money.prices import PriceBook, age_text, price_now, price_text, rent_median, rent_offers, sold_new
 from gpuwise.money.types import Offer, Price, Region
 from gpuwise.questions.common.options import names
 from gpuwise.questions.cost.options import CostOptions
