@@ -13,7 +13,7 @@ from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
 from gpuwise.questions.compare.pairs import pairs_between, same_gpu
 from gpuwise.questions.compare.reasons import is_tie
-from gpuwise.questions.compare.text_jobs import offloaded
+from gpuwise.questions.compare.text_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["describe_verdict", "mean_ratio"]
@@ -264,7 +264,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
         wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
-        return "the engine was measured on few GPUs" if wide else ""
+        return describe_unmeasured(ran[0].found) or ("the engine was measured on few GPUs" if wide else "")
     return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 
 
