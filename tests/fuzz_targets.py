@@ -29,7 +29,7 @@ from gpuwise.hardware import machines, specs, tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.costs import electricity_usd, find_region, parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
-from gpuwise.money.prices import parse_price, read_price_file
+from gpuwise.money.given import parse_price, read_price_file
 from gpuwise.money.tables import _read_refreshed
 from gpuwise.questions.build.ask import BuildQuery
 from gpuwise.questions.build.ask import ask as ask_build

@@ -117,7 +117,9 @@ def test_owning_and_renting_cross_where_the_api_says(page: Page, server: Server)
     answer = server.ask("cost", gpu="RTX 4090", kwh_price=0.3, hours_per_week=100).json
     assert answer["verdict"] in page.verdict
     here = next(row for row in answer["break_even"] if row["utilization_fraction"] == answer["utilization_fraction"])
-    dot = page.run("return document.querySelector('.chart').data.find((trace) => trace.name === 'break-even')?.x[0]")
+    dot = page.run(
+        "return document.querySelector('.chart').data.find((trace) => trace.name === 'break-even without resale')?.x[0]"
+    )
     assert dot == pytest.approx(here["days"] / 365.25)
     assert page.complaints() == []
 

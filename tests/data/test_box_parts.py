@@ -12,7 +12,7 @@ from gpuwise.box.power import plugs_of
 from gpuwise.box.types import Board, Outlet, Platform
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.provenance import Basis
-from gpuwise.hardware.machines import find_link
+from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.tables import architectures, curated_gpus
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.tables import regions
@@ -115,6 +115,28 @@ def test_every_source_is_used_and_named() -> None:
     used |= {row.source.id for row in parts.psu_sizes()}
     for table in (parts.psu_standards(), parts.efficiencies(), parts.excursions(), parts.plugs()):
         used |= {row.source.id for row in table.values()}
+    used |= {family.source.id for family in parts.cpu_families()}
     named = set(parts.box_sources())
     assert used <= named
     assert named - used <= {"puget-quad-3090", "cpu-makers-tdp", "guide-2018"}, "the rest stands in notes and rules"
+
+
+def test_every_family_of_cpus_is_found_by_its_names_and_has_a_platform_and_a_class() -> None:
+    named = {
+        "i7-7700K": (4, 2, "LGA1151"),
+        "Intel(R) Core(TM) i5-6600K CPU @ 3.50GHz": (4, 1, "LGA1151"),
+        "Core i9-9900K": (8, 2, "LGA1151"),
+        "i5-4670K": (4, 1, "LGA1150"),
+        "AMD Ryzen 3 3100": (4, 2, "AM4"),
+        "Ryzen 7 5800X3D": (8, 2, "AM4"),
+        "Ryzen 9 7950X": (16, 2, "AM5"),
+    }
+    for name, expected in named.items():
+        family = parts.find_cpu_family(name)
+        assert family is not None, name
+        assert (family.core_count, family.threads_per_core, family.platform) == expected, name
+        assert find_host(name)
+    for family in parts.cpu_families():
+        assert parts.find_platform(family.platform)
+        assert 30 <= family.watts <= 200
+    assert parts.find_cpu_family("Xeon Gold 6248") is None

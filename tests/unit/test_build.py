@@ -346,3 +346,20 @@ def test_a_load_beyond_every_supply_exceeds_the_limit_that_is_shown() -> None:
     assert line.limit is not None
     assert line.value > line.limit
     assert "2,460 W is more than 80% of the largest power supply (2,800 W)" in line.text
+
+
+def test_a_named_cpu_has_its_own_cores_power_and_socket() -> None:
+    query = ask(BuildOptions(gpu=["RTX 4090"], cpu="i7-7700K"))
+    box = query.box
+    assert (box.core_count, box.threads_per_core, box.cpu_watts) == (4, 2, 91.0)
+    assert (box.platform.name, box.platform.generation) == ("LGA1151", 3)
+    given = ask(BuildOptions(gpu=["RTX 4090"], cpu="i7-7700K", lanes="AM5", cpu_watts=70.0)).box
+    assert (given.platform.name, given.cpu_watts, given.core_count) == ("AM5", 70.0, 4)
+
+
+def test_build_and_matters_load_images_at_the_same_rate() -> None:
+    loader = lines(gpu=["RTX 4090"], cpu="old quad-core")["loader"]
+    (said,) = gpuwise.matters("cpu", gpu="RTX 4090").topics
+    assert f"The 4 old cores decode {loader.value:,.0f} images/s" in said.answer
+    assert "times as long on JPEGs" in said.unit
+    assert "so training on them takes" in loader.text

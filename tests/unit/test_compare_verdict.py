@@ -317,3 +317,44 @@ def test_a_brief_answer_stays_short(names: list[str]) -> None:
     lines = render(gpuwise.compare(names)).splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
+
+
+def test_gpus_that_each_win_some_workloads_clearly_are_not_called_tied() -> None:
+    answer = gpuwise.compare(["GTX 1080 Ti", "RTX 2060"])
+    ratios = [pair.ratio for pair in answer.pairs if pair.comparable]
+    won, lost = [one for one in ratios if one > 1], [one for one in ratios if one <= 1]
+    assert "tied" not in answer.verdict
+    assert f"on {len(won)} of {len(ratios)} workloads, such as CNN training (resnet50)" in answer.verdict
+    assert f"{min(lost):.2f} to {max(lost):.2f} times as fast on {len(lost)}, such as CNN training in fp32" in answer.verdict
+    assert gpuwise.compare(["RTX 2060", "GTX 1080 Ti"]).verdict == answer.verdict
+
+
+def test_a_card_without_cuda_is_told_beside_one_with_it() -> None:
+    answer = gpuwise.compare(["RX 7900 XTX", "RTX 4080"])
+    said = "the RX 7900 XTX needs software for ROCm, and some libraries support only CUDA"
+    assert said in answer.notes
+    assert said in render(answer).replace("\n  ", " ")
+    assert "16 GiB fit only on the RX 7900 XTX" in render(answer)
+    for alike in (["RX 7900 XTX", "RX 6900 XT"], ["RTX 4090", "RTX 4080"]):
+        assert not any("CUDA" in note for note in gpuwise.compare(alike, model=["resnet50"]).notes)
+
+
+def test_a_server_module_is_told_beside_a_card_with_the_price_of_its_card() -> None:
+    (said,) = (note for note in gpuwise.compare(["A100 40GB", "RTX 4090"], model=["resnet50"]).notes if "module" in note)
+    assert said.startswith("the A100 SXM 40GB is a module for servers, not a card; the card is the A100 PCIe 40GB ($")
+    assert not any("module" in note for note in gpuwise.compare(["H100", "H200"], model=["resnet50"]).notes)
+
+
+def test_a_reason_tells_why_the_gain_is_less_than_the_bandwidth() -> None:
+    (pair,) = gpuwise.compare(["H100", "H200"], model=["llama-3-8b"], users=64).pairs
+    assert pair.ratio < 1.3
+    assert "1.43 times the bandwidth" in pair.why
+    assert ", but the host limits " in pair.why
+
+
+def test_a_reason_tells_why_the_gain_is_more_than_the_bandwidth() -> None:
+    answer = gpuwise.compare(["M4 Max", "RTX 4090"], model=["llama-3-8b"])
+    (pair,) = answer.pairs
+    assert pair.ratio > 2
+    assert "1.85 times the bandwidth of the M4 Max 40-core and uses 1." in pair.why
+    assert "only the M1 Max 32-core of Apple's GPUs was measured with llama.cpp" in answer.verdict

@@ -171,3 +171,19 @@ def test_a_brief_answer_names_the_topics_that_it_leaves_out() -> None:
 @pytest.mark.parametrize("topic", ["", "pcie-lanes"])
 def test_no_line_is_longer_than_the_terminal(topic: str) -> None:
     assert max(map(len, render(gpuwise.matters(topic), width=80).splitlines())) <= 80
+
+
+def test_activations_in_ram_cost_only_what_the_link_is_too_slow_for() -> None:
+    slow, fast = (
+        one("activation-offload", model="vgg16", gpu="GTX Titan", batch="32", precision="fp32", pcie=f"PCIe {link}.0 x16")
+        for link in (2, 3)
+    )
+    assert fast.value == pytest.approx(0.0, abs=1e-6)
+    assert 5 < slow.value < 30
+    assert one("activation-offload", mode="infer").value == 0.0
+    assert one("offload").topic == "activation-offload"
+
+
+def test_a_slot_is_refused_for_text() -> None:
+    with pytest.raises(GpuwiseError, match="--pcie does not apply"):
+        gpuwise.matters("cpu", model="llama-3-8b", pcie="PCIe 3.0 x8")

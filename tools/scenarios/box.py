@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from scenarios.asking import card, line, lines
-from scenarios.types import Asked, Choice, Reply, scenario, unanswered
+from scenarios.types import Asked, Choice, Reply, scenario
 
 __all__ = ["ENTRIES"]
 
@@ -63,10 +64,17 @@ def _watts(value: Mapping[str, Any]) -> Reply:
     return {key: card(name).tdp_watts or 0.0 for key, name in (("tdp2070", "RTX 2070"), ("tdp2080ti", "RTX 2080 Ti"))}
 
 
-_adjacent = unanswered(
+@scenario(
     "S198",
     question="the temperature of two open-air cards next to each other",
-    why="temperatures are not modelled; `gpuwise build` says which cards are at risk",
+    how="build --gpu '2x RTX 2060' --board slots=7,x16=2,spacing=2: no gap, and the temperature at which cards throttle",
+    why="temperatures are not modelled; a card that gets too little air stays at the temperature from which it throttles",
+    quoted=True,
 )
+def _adjacent(value: Mapping[str, Any]) -> Reply:
+    cooling = line("cooling", "2x RTX 2060", board="slots=7,x16=2,spacing=2")
+    found = re.search(r"throttle at (\d+) °C", cooling.text)
+    return {"temp": float(found[1])} if found and cooling.verdict != "pass" else {}
+
 
 ENTRIES: tuple[Asked, ...] = tuple(entry for entry in list(globals().values()) if isinstance(entry, Asked))

@@ -7,6 +7,7 @@ from typing import Any
 
 import gpuwise
 from gpuwise.core.units import GIB, MIB
+from gpuwise.hardware.machines import find_link
 from scenarios.asking import KINDS, card, held, matter
 from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswered
 
@@ -27,11 +28,15 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
     return {"alexnet_train_gb": found.total_bytes / 1e9, "alexnet_param_gb": found.weight_bytes / 1e9}
 
 
-_offload = unanswered(
+@scenario(
     "S015",
     question="the cost of keeping activations in host memory at 8 GB/s",
-    why="gpuwise can offload the optimizer (5% for vgg16 on a Titan) but not activations",
+    how="matters activation-offload --model vgg16 --gpu 'GTX Titan' --batch 32 --pcie 'PCIe 2.0 x16', fp32; links: PCIe 2.0 x16",
 )
+def _offload(value: Mapping[str, Any]) -> Reply:
+    link = "PCIe 2.0 x16"  # the one with the rate in question
+    lost = matter("activation-offload", "vgg16", "GTX Titan", batch="32", precision="fp32", pcie=link).value
+    return {"offload_penalty": lost / 100, "pcie_gbs": find_link(link).bytes_per_s_one_way / 1e9}
 
 
 @scenario("S034", question="memory of one GPU on a Titan Z", how="gpus 'Titan Z'")

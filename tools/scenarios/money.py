@@ -69,8 +69,8 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
 @scenario(
     "S108",
     question="a GTX 1080 for 120 EUR a month, four GTX 1070 for 660: is it a good price?",
-    how="cost --gpu … --cloud-price (month / 730 h) --utilization 1: good if owning takes over half a year to become cheaper",
-    why="a GTX 1070 costs 379 USD, so a few months of that rent would pay for four of them",
+    how="cost --gpu … --new --cloud-price (month / 730 h) --utilization 1: good if owning takes over half a year to become "
+    "cheaper; at their launch prices, because the question is from 2017",
 )
 def _server(value: Mapping[str, Any]) -> Reply:
     return {
@@ -82,7 +82,13 @@ def _server(value: Mapping[str, Any]) -> Reply:
 def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
     """Whether a rent is good: owning would take more than half a year of non-stop use to be cheaper."""
     answered = gpuwise.cost(
-        gpu=gpu, gpus=count, cloud_price=eur_a_month / _HOURS_PER_MONTH / count, currency=_EUR, utilization=1.0, region="DE"
+        gpu=gpu,
+        gpus=count,
+        new=True,
+        cloud_price=eur_a_month / _HOURS_PER_MONTH / count,
+        currency=_EUR,
+        utilization=1.0,
+        region="DE",
     )
     here = answered.here
     days = here.days if here and here.days else float("inf")

@@ -3,15 +3,14 @@
 With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
 One GPU is preferred to several unless those are much faster and have no less memory each, since several need code that uses them
 all; without a budget they must be clearly cheaper per run, and their software must use them unasked, as engines that generate
-text do. What the user has is
-kept unless something is clearly faster. Renting is recommended where nothing can be bought, or where `is_cheaper_rented` says so
-of a rented GPU that is as fast as what would be bought.
+text do. What the user has is kept unless something is clearly faster. Renting is recommended where nothing can be bought, or
+where `is_cheaper_rented` says so of a rented GPU that is as fast as what would be bought.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.candidates import Candidate, Terms
@@ -96,8 +95,8 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     kept = min(owned, key=lambda option: (not option.run.fits, option.run.seconds), default=None)
     own_s = kept.run.seconds if kept in able and kept is not None else math.inf
     rented = best_rented([one for one in able if one.run.seconds < own_s])  # nobody rents a GPU that is slower than their own
-    hired = best_rented(able, as_fast_as=bought)
     best = recommend(able, limits)
+    hired = best if best is not None and best.kind == "rent" else best_rented(able, as_fast_as=bought)
     bought = best if best is not None and best.kind.startswith("buy") else bought
     front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
     rents = [option for option in dict.fromkeys((hired, rented)) if option is not None and option.run.seconds < own_s]
@@ -119,6 +118,8 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     if kept and (bought is None or kept.run.seconds < WORTH_A_CHANGE * bought.run.seconds):
         return kept  # what is paid for costs less than any rent
     hired = best_rented(able, as_fast_as=bought)
+    if bought is None and limits.budget_usd is not None:
+        return _fastest_rented(able)
     if bought is None or hired is None or not is_cheaper_rented(_usd_per_run(bought), _usd_per_run(hired)):
         return bought or hired
     as_fast = [option for option in roomy(able) if option.run.seconds <= hired.run.seconds]
@@ -170,10 +171,17 @@ def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None
         return None
     if limits.budget_usd is None:
         return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds))
-    fastest = min(bought, key=lambda option: (option.run.seconds, _upfront(option)))
-    near = [option for option in bought if fastest.run.seconds >= NEARLY * option.run.seconds]
-    cheaper = [option for option in near if _upfront(option) <= CLEARLY_CHEAPER * _upfront(fastest)]
-    return min(cheaper, key=lambda option: (_upfront(option), option.run.seconds)) if cheaper else fastest
+    return _nearly_fastest(bought, _upfront)
+
+
+def _nearly_fastest(options: Sequence[Candidate], cost: Callable[[Candidate], float]) -> Candidate | None:
+    """The fastest, or one nearly as fast that costs clearly less."""
+    if not options:
+        return None
+    fastest = min(options, key=lambda option: (option.run.seconds, cost(option)))
+    near = [option for option in options if fastest.run.seconds >= NEARLY * option.run.seconds]
+    cheaper = [option for option in near if cost(option) <= CLEARLY_CHEAPER * cost(fastest)]
+    return min(cheaper, key=lambda option: (cost(option), option.run.seconds)) if cheaper else fastest
 
 
 def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) -> Candidate | None:
@@ -181,6 +189,19 @@ def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) 
     slowest = math.inf if as_fast_as is None else as_fast_as.run.seconds / NEARLY
     rents = [option for option in able if option.kind == "rent" and option.run.seconds <= slowest]
     return min(rents, key=_usd_per_run, default=None)
+
+
+def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
+    """With a budget and nothing to buy: the fastest to rent, or one nearly as fast and clearly cheaper. Several only where they
+    are much faster, as with purchases."""
+    rents = [option for option in able if option.kind == "rent"]
+    single, several = (
+        _nearly_fastest([option for option in rents if (option.gpu_count > 1) == more], _total) for more in (False, True)
+    )
+    if single is None or several is None:
+        return single or several
+    least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
+    return several if single.run.seconds >= least * several.run.seconds else single
 
 
 def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -334,7 +334,6 @@ def _lane_line(verdict: str, value: float, limit: float, unit: str, text: str, r
 
 _SIZES_GIB = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _THREADS_EACH = 2  # threads of the CPU for each GPU
-_THREADS_PER_CORE = 2
 
 
 def gpu_memory_bytes(cards: Sequence[Cards]) -> tuple[float, float]:
@@ -367,13 +366,13 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
 
 def _threads(cards: Sequence[Cards], box: Box) -> CheckLine:
     devices = sum(entry.count * entry.gpu.devices_per_board for entry in cards)
-    has, wanted = _THREADS_PER_CORE * box.core_count, _THREADS_EACH * devices
+    has, wanted = box.threads_per_core * box.core_count, _THREADS_EACH * devices
     verdict = "pass" if has >= wanted else "tight" if has >= devices else "fail"
     text = (
         f"the CPU has {has} threads for {devices} {'GPU' if devices == 1 else 'GPUs'}; at least {wanted} are "
         f"recommended ({_THREADS_EACH} per GPU)"
     )
-    remedy = "" if verdict == "pass" else f"use a CPU with {-(-wanted // _THREADS_PER_CORE)} cores or more"
+    remedy = "" if verdict == "pass" else f"use a CPU with {-(-wanted // box.threads_per_core)} cores or more"
     return CheckLine(check="cpu", verdict=verdict, value=has, limit=wanted, unit="threads", text=text, remedy=remedy)
 
 

@@ -12,18 +12,34 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from gpuwise.box.types import Board, Box, Cards, CheckLine, Efficiency, Excursion, Outlet, Platform, Plug, PsuSize, PsuStandard
+from gpuwise.box.types import (
+    Board,
+    Box,
+    Cards,
+    CheckLine,
+    CpuFamily,
+    Efficiency,
+    Excursion,
+    Outlet,
+    Platform,
+    Plug,
+    PsuSize,
+    PsuStandard,
+)
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.provenance import Basis, Source
+from gpuwise.hardware.machines import cpu_model
 from gpuwise.hardware.tables import curated_gpus, parse_toml
 from gpuwise.hardware.types import Gpu
 
 __all__ = [
     "boards",
     "box_sources",
+    "cpu_families",
     "efficiencies",
     "excursions",
     "find_board",
+    "find_cpu_family",
     "find_outlet",
     "find_platform",
     "form_lines",
@@ -63,6 +79,18 @@ def box_sources() -> Mapping[str, Source]:
 def platforms() -> Mapping[str, Platform]:
     """Every CPU socket by name."""
     return {name: Platform(name=name, **_with_source(row)) for name, row in _table("platforms.toml").items()}
+
+
+@cache
+def cpu_families() -> tuple[CpuFamily, ...]:
+    """Every family of desktop CPUs that is known by the names of its CPUs."""
+    return tuple(CpuFamily(**_with_source({**row, "models": tuple(row["models"])})) for row in _table("cpu_names.toml")["family"])
+
+
+def find_cpu_family(name: str) -> CpuFamily | None:
+    """The family of desktop CPUs that a name belongs to; None where the table has none."""
+    model = cpu_model(name)
+    return next((one for one in cpu_families() if any(re.fullmatch(pattern, model) for pattern in one.models)), None)
 
 
 @cache

@@ -14,6 +14,7 @@ __all__ = [
     "Box",
     "Cards",
     "CheckLine",
+    "CpuFamily",
     "Efficiency",
     "Excursion",
     "Outlet",
@@ -58,6 +59,19 @@ class Platform:
     example: str = ""
     cpu_watts: float
     core_count: int
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuFamily:
+    """CPUs whose names match one of these patterns, with what they have in common."""
+
+    models: tuple[str, ...]
+    core_count: int
+    threads_per_core: int
+    watts: float
+    platform: str
     source: Source
     note: str = ""
 
@@ -154,7 +168,8 @@ class Cards:
 class Box:
     """The machine around the cards. None stands for a part that is still to be chosen: the check says which one to take.
 
-    `cooler` of None is what each card is sold with. `riser` names the link that extenders carry, such as `PCIe 3.0 x16`.
+    `host` is the class of the CPU, where it was named. `cooler` of None is what each card is sold with. `riser` names the link
+    that extenders carry, such as `PCIe 3.0 x16`.
     """
 
     platform: Platform
@@ -163,6 +178,8 @@ class Box:
     case_slots: int
     cpu_watts: float
     core_count: int
+    threads_per_core: int = 2
+    host: str = ""
     rest_watts: float
     psu_watts: float | None = None
     psu_standard: int = 2

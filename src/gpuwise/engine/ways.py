@@ -83,6 +83,7 @@ class Ways:
         self._ask = ask
         self._asked: dict[Choices, Workload] = {}
         self._made: dict[Choices, Way] = {}
+        self._weighted: dict[Choices, Workload] = {}  # before checkpoints and the like, which several ways add to the same
 
     def way(self, choices: Choices) -> Way:
         """The way of these choices."""
@@ -124,9 +125,7 @@ class Ways:
         workload = self.plain(choices)
         if _is_rewritten(choices) and _alternates(workload):
             raise DoesNotApply("the step was captured with several micro-batches; capture a single one")
-        if choices.folded_attention:
-            workload = folded(workload) or workload
-        workload = _with_weights(workload, choices)
+        workload = self._with_weights(workload, choices)
         if not choices.fused_attention and has_attention(workload):
             workload = unfolded(workload)
         depth, count = choices.checkpoint
@@ -144,6 +143,26 @@ class Ways:
         if choices.compiled:
             workload = fused(workload)
         return Way(choices=choices, workload=as_computed(workload), link_bytes=link, host_bytes=host)
+
+    def _with_weights(self, workload: Workload, choices: Choices) -> Workload:
+        """With adapters or quantised weights, rewritten once for all that is added to them."""
+        if not (choices.adapters or choices.weights or choices.folded_attention):
+            return workload
+        key = replace(
+            _rewritten_as(choices),
+            checkpoint=(0, 0),
+            accumulate=1,
+            fused_attention=True,
+            compiled=False,
+            offload=False,
+            gpu_count=1,
+            zero_stage=0,
+            split="",
+        )
+        if key not in self._weighted:
+            whole = (folded(workload) or workload) if choices.folded_attention else workload
+            self._weighted[key] = _with_weights(whole, choices)
+        return self._weighted[key]
 
 
 def _stack_for(choices: Choices, stack: Stack) -> Stack:

@@ -14,7 +14,7 @@ from gpuwise.core.units import parse
 from gpuwise.hardware.tables import read_toml, sources
 from gpuwise.hardware.types import Host, Link, Loader, Node
 
-__all__ = ["find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
+__all__ = ["cpu_model", "find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 
 _LONGEST = 200  # letters of a name
 _MAKERS = re.compile(r"\(r\)|\(tm\)|\b(?:intel|amd|apple|core|cpu|processor|\d+-core)\b|\b\d+(?:st|nd|rd|th) gen\b")
@@ -59,7 +59,7 @@ def find_node(name: str) -> Node:
 def find_host(name: str) -> Host:
     """The host class of this name or alias, or the one that knows a CPU of this name."""
     if len(name) <= _LONGEST and _key(name) not in _spelled(hosts):
-        model = " ".join(_MAKERS.sub(" ", name.lower()).split("@")[0].split())
+        model = cpu_model(name)
         for host in hosts().values():
             if any(re.fullmatch(pattern, model) for pattern in host.models):
                 return host
@@ -67,6 +67,15 @@ def find_host(name: str) -> Host:
         hint = f"use a CPU name such as `i7-8700K`, `Ryzen 5 5600` or `Xeon Gold 6248`, or a CPU class: {classes}"
         raise UnknownName(f"unknown CPU '{name}'", looked_in=f"{len(hosts())} CPU classes", hint=hint)
     return _find(name, hosts, "host")
+
+
+def cpu_model(name: str) -> str:
+    """The model in the name of a CPU, without its maker and clock.
+
+    >>> cpu_model("Intel(R) Core(TM) i7-7700K CPU @ 4.20GHz")
+    'i7-7700k'
+    """
+    return " ".join(_MAKERS.sub(" ", name.lower()).split("@")[0].split())
 
 
 def _read(path: str, build: Callable[[str, Mapping[str, Any]], _Entry]) -> Mapping[str, _Entry]:

@@ -40,6 +40,7 @@ __all__ = [
     "flat",
     "in_server",
     "is_cheaper_rented",
+    "more_machine_usd",
     "of_bills",
     "of_region",
     "own",
@@ -221,8 +222,17 @@ def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
 # ---------------------------------------------------------------- owning
 
 MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 less an RTX 3090
+# What a machine for this many cards costs above it, assumed: a larger power supply, from three on a workstation, then a server.
+_MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 WEEK_HOURS = 168.0
 _MOST_YEARS = 20.0  # no GPU is of use for longer
+
+
+def more_machine_usd(cards: int) -> float:
+    """What a machine for several cards costs above a plain desktop; of more than eight, several machines."""
+    (most, for_most) = _MORE_MACHINE_USD[-1]
+    full = (cards - 1) // most
+    return full * (MACHINE_USD + for_most) + next(usd for count, usd in _MORE_MACHINE_USD if cards - full * most <= count)
 
 
 def utilization_of(hours_per_week: float) -> float:

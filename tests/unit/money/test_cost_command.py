@@ -132,7 +132,7 @@ def test_the_other_condition_is_told_with_its_own_break_even() -> None:
         (told,) = one["other_prices"]
         (row,) = (row for row in other["break_even"] if row["utilization_fraction"] == 0.15)
         assert told["usd"] == other["price"]["usd"]
-        assert told["break_even_days"] == pytest.approx(row["days"])
+        assert told["break_even_days"] == pytest.approx(row["days_with_resale"])
     assert asked("cost", "--gpu", "RTX 3090", "--price", "700")["other_prices"] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -18,16 +19,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
 from gpuwise.money.costs import parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
-from gpuwise.money.prices import (
-    PriceBook,
-    data_date,
-    parse_price,
-    price_now,
-    price_text,
-    rent_median,
-    rent_offers,
-    stale_sentence,
-)
+from gpuwise.money.given import given_price, parse_price
+from gpuwise.money.prices import PriceBook, data_date, price_now, price_text, rent_median, rent_offers, stale_sentence
 from gpuwise.money.tables import refreshed_folder, refreshed_path
 from gpuwise.money.types import Price
 
@@ -65,6 +58,13 @@ def test_of_a_card_too_old_to_estimate_the_launch_price_is_taken_and_its_age_tol
     assert price_text(found, NOW) == "launch price in 2015-06, eleven years old"
     assert '--price "GTX 980 Ti=…"' in stale_sentence(found, NOW)
     assert price_now(gpu("GTX 980 Ti"), PriceBook.of(today=NOW), "used") is None
+
+
+@pytest.mark.parametrize(("day", "age"), [(1, "two months old"), (30, "two months old")])
+def test_the_age_of_a_price_is_counted_from_the_month_it_shows(day: int, age: str) -> None:
+    price = given_price("RTX 3090", 700.0, date(2026, 9, day))
+    sold = replace(price, kind="used")
+    assert price_text(sold, date(2026, 11, 17)) == f"used price in 2026-09, {age}"
 
 
 # ---------------------------------------------------------------- which of the published prices

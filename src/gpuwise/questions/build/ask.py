@@ -13,9 +13,6 @@ from gpuwise.box.parts import (
     efficiencies,
     find_board,
     find_outlet,
-    find_platform,
-    is_desktop,
-    platform_with_lanes,
     psu_standards,
     usual_box,
 )
@@ -23,11 +20,9 @@ from gpuwise.box.power import continuous_watts, least_limit, smallest_psu
 from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import a
 from gpuwise.core.units import GIB, parse, parse_memory
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.money.costs import DEFAULT_REGION, find_region
+from gpuwise.questions.build.host import pcie_name, with_cpu, with_platform
 from gpuwise.questions.build.options import BuildOptions
 from gpuwise.questions.common.gpu_list import named_gpus
 from gpuwise.questions.common.options import names
@@ -57,8 +52,8 @@ def ask(options: BuildOptions) -> BuildQuery:
     place = find_region(options.region or DEFAULT_REGION).name
     box = usual_box(sum(each.count for each in cards), watts, place)
     box = _with_psu(box, label, options.psu_standard or standard, options.psu_standard, notes)
-    box = _with_platform(box, options.lanes, options.chipset_link, notes)
-    box = _with_cpu(box, options.cpu, options.cpu_watts, notes)
+    box = with_platform(box, options.lanes, pcie_name(options.chipset_link, "--chipset-link"), options.cpu, notes)
+    box = with_cpu(box, options.cpu, options.cpu_watts, notes)
     box = _with_board(box, options.board, options.case_slots, notes)
     box = replace(
         box,
@@ -185,67 +180,7 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
     return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
 
 
-# ---------------------------------------------------------------- platform, CPU and board
-
-
-def _with_platform(box: Box, lanes: str, chipset_link: str, notes: list[Assumption]) -> Box:
-    platform = _platform(lanes, box.platform, notes)
-    if chipset_link:
-        platform = replace(platform, chipset_link=_pcie(chipset_link, "--chipset-link"))
-    board = find_board("ATX") if is_desktop(platform) else box.board
-    return replace(box, platform=platform, board=board, cpu_watts=platform.cpu_watts, core_count=platform.core_count)
-
-
-def _platform(text: str, usual: Platform, notes: list[Assumption]) -> Platform:
-    if not text:
-        notes.append(
-            assumed(
-                "platform",
-                usual.name,
-                f"{usual.slot_lanes} PCIe {usual.generation}.0 lanes for slots; set yours with `--lanes X299`",
-            )
-        )
-        return usual
-    if not re.fullmatch(r"\s*[-+]?\d{1,9}\s*", text):
-        return find_platform(text)
-    count = int(text.strip())
-    if not 4 <= count <= 256:
-        raise BadValue(
-            f"--lanes {count} is out of range",
-            hint="give a number such as `--lanes 16`, `28`, `44`, `64` or `128`, or a platform such as `X299`",
-        )
-    found = platform_with_lanes(count)
-    effect = f"{found.slot_lanes} of the {count} lanes reach slots; all other values are those of {a(found.example)}"
-    notes.append(assumed("lanes", f"PCIe {found.generation}.0", f"{effect}; name yours with `--lanes X299`"))
-    return found
-
-
-def _with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
-    if watts is not None and not 0 < watts <= 1000:
-        raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="try `--cpu-watts 125`")
-    found, cores = (None, box.core_count) if not name else _cpu(name, notes)
-    drawn = watts or found or box.cpu_watts
-    if not watts and not found:
-        notes.append(
-            assumed("cpu", f"{drawn:.0f} W", f"the rated power of the {box.platform.example}; set yours with `--cpu-watts 150`")
-        )
-    notes.append(assumed("rest", f"{box.rest_watts:.0f} W", "drawn by the board, disks, fans and memory"))
-    return replace(box, cpu_watts=drawn, core_count=cores)
-
-
-def _cpu(name: str, notes: list[Assumption]) -> tuple[float | None, int]:
-    """Watts and cores of a CPU by name; of a class of CPUs only the cores are known."""
-    try:
-        gpu = load_catalog().find(name).gpu
-    except UnknownName:
-        gpu = None
-    if gpu is not None and gpu.is_cpu:
-        return gpu.tdp_watts, gpu.sm_count
-    host = find_host(name)
-    if host.name.lower() != name.strip().lower():
-        effect = f"the class of CPUs that {name} belongs to; the exact CPU is not in the catalogue"
-        notes.append(assumed("cpu cores", f"{host.core_count} ({host.name})", effect))
-    return None, host.core_count
+# ---------------------------------------------------------------- board
 
 
 def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumption]) -> Box:
@@ -295,17 +230,10 @@ def _board_number(given: dict[str, str], key: str, usual: int) -> int:
 # ---------------------------------------------------------------- the rest
 
 
-def _pcie(text: str, option: str) -> str:
-    link = find_link(text)
-    if link.kind != "pcie":
-        raise BadValue(f"{link.name} is not a PCIe link", hint=f"try `{option} 'PCIe 3.0 x4'`")
-    return link.name
-
-
 def _riser(text: str, platform: Platform) -> str | None:
     if not text or text.lower() in ("no", "none"):
         return None
-    return f"PCIe {platform.generation}.0 x16" if text.lower() == "yes" else _pcie(text, "--riser")
+    return f"PCIe {platform.generation}.0 x16" if text.lower() == "yes" else pcie_name(text, "--riser")
 
 
 def _cooler(text: str) -> str | None:

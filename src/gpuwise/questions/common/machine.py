@@ -219,10 +219,12 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     """Whether the cores decode images as fast as the GPUs train on them. Only tight: other data needs less."""
     processes = sum(each.count * each.gpu.devices_per_board for each in real)  # each GPU has one, and its share of cores
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
-    host = find_host("desktop" if box.core_count <= _FEW_CORES else "workstation")
+    host = find_host(box.host or ("desktop" if box.core_count <= _FEW_CORES else "workstation"))
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
     into = "one training process" if processes == 1 else f"{processes} training processes"
     text = f"{box.core_count} cores load {rate:,.0f} JPEG images/s into {into}; training resnet50 needs {wanted:,.0f} images/s"
+    if rate < wanted:
+        text += f", so training on them takes {wanted / rate:.1f} times as long"
     remedy = (
         "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text data needs far less CPU time"
     )

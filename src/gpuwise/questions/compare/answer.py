@@ -12,7 +12,7 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
-from gpuwise.questions.compare.deals import deals_of, describe_prices
+from gpuwise.questions.compare.deals import deals_of, describe_modules, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
@@ -36,6 +36,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     precision = describe_precision(rigs, pairs)
+    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs))
     return CompareAnswer(
         verdict=describe_verdict(ran, rigs),
         rigs=rigs,
@@ -44,12 +45,13 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
         flips=tuple(flips),
         notes=(
             *precision,  # first: without it, the table is misread
+            *kinds,
             *prices,
             *memory,
             *(words.describe_sets(rigs) if not is_split else ()),
             *_laptop_notes(rigs, progress),
         ),
-        key_notes=(*precision[:1], *prices, *(memory or words.describe_room(rigs, is_split=is_split))),
+        key_notes=(*precision[:1], *kinds, *prices, *(memory or words.describe_room(rigs, is_split=is_split))),
         assumptions=tuple(dict.fromkeys((*query.assumptions, *assumptions_of(ran)))),
         data_date=tables.data_date(),
     )

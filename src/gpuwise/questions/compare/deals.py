@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
 
 from gpuwise.core.text import are, both, either, share_of, the
-from gpuwise.money.prices import NUMBERS, PriceBook, kind_text, price_now
-from gpuwise.money.types import Price
+from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
 from gpuwise.questions.compare.words import mean_speed
 
-__all__ = ["deals_of", "describe_prices"]
+__all__ = ["deals_of", "describe_modules", "describe_prices"]
 
-_YEARS_FROM = 25  # months: the age of what is older is given in years
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
+
+_EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
+_SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
 def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple[Deal, ...]:
@@ -61,24 +63,9 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
         return None, "no published price", False
-    notes = dict.fromkeys(_describe_price(price, book.today) for price, _ in known)
+    notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
     current = all((book.today - price.dated).days <= _CURRENT_DAYS for price, _ in known)
     return sum(price.usd * count for price, count in known), "; ".join(notes), current
-
-
-def _describe_price(price: Price, today: date) -> str:
-    """What a price is, and its age in months: many prices are dated only by their month."""
-    if price.kind == "given":
-        return kind_text(price)
-    months = max(0, 12 * (today.year - price.dated.year) + today.month - price.dated.month)
-    if months >= _YEARS_FROM:
-        return f"{kind_text(price)}, {_in_words(months // 12)} years old"
-    age = "less than a month" if not months else "one month" if months == 1 else f"{_in_words(months)} months"
-    return f"{kind_text(price)}, {age} old"
-
-
-def _in_words(count: int) -> str:
-    return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
 # ---------------------------------------------------------------- sentences
@@ -98,6 +85,28 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
     elif known:
         found.append(_describe_several(base, known, show))
     return [*found, *_describe_unknown(rigs, deals)]
+
+
+def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
+    """Which of these GPUs is a module for servers, where others are cards, and what the same GPU costs as a card."""
+    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
+    if all(map(_is_module, gpus)):
+        return []
+    return [f"{the(gpu.name)} is a module for servers, not a card{_describe_card(gpu, book)}" for gpu in gpus if _is_module(gpu)]
+
+
+def _is_module(gpu: Gpu) -> bool:
+    return gpu.cooler == "module"
+
+
+def _describe_card(gpu: Gpu, book: PriceBook) -> str:
+    """The card with the same chip and as much memory, with its price."""
+    for one in load_catalog().gpus:
+        alike = one.chip == gpu.chip and abs(one.memory_bytes / gpu.memory_bytes - 1) < _SAME_MEMORY
+        price = price_now(one, book) if alike and not _is_module(one) and one.name.split()[0] == gpu.name.split()[0] else None
+        if price is not None:
+            return f"; the card is the {one.name} ({book.currency.show(price.usd)}, {price_text(price, book.today)})"
+    return ""
 
 
 def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
@@ -157,5 +166,5 @@ def _describe_unknown(rigs: Sequence[Rig], deals: Sequence[Deal]) -> list[str]:
         ]
         worth += [f"{the(one.gpu)} up to {share_of(one.speed, 'that price')}" for one in unsure[1:]]
         parts.append(f"by speed alone, {both(worth)}")
-    parts.append(f'set prices with `--price "{own.name}={5_000 if own.segment == "datacenter" else 700}"`')
+    parts.append(f'set prices with `--price "{own.name}={_EXAMPLES.get(own.segment, 700)}"`')
     return ["; ".join(parts)]

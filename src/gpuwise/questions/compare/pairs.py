@@ -30,7 +30,7 @@ def pairs_between(ran: Sequence[RunJob], rigs: Sequence[Rig], base: int, other: 
 def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throughput) -> Pair:
     ratio = other.together_per_s / first.together_per_s
     one, two = first.slowest, other.slowest
-    low, high, basis = _width(rig, base, two)
+    low, high, basis = _width(rig, base, one, two)
     low, high = _ordered(rig, base, ratio, ratio * low, ratio * high)
     return Pair(
         gpu=rig.name,
@@ -51,10 +51,10 @@ def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throu
     )
 
 
-def _width(rig: Rig, base: Rig, told: Prediction) -> tuple[float, float, str]:
+def _width(rig: Rig, base: Rig, first: Prediction, told: Prediction) -> tuple[float, float, str]:
     """The ends of the range of a ratio of speeds, and what they rest on."""
     if isinstance(told, TextPrediction):
-        width = text_ratio_width(told)
+        width = text_ratio_width(first, told)
         return 1.0 / width, width, "assumed"
     # Ranges are of times; the ratio of speeds is the inverse ratio of times. With the same GPU in both sets, its error cancels.
     found = ratio_range(known=True) if same_gpu((rig, base)) else pair_range(rig.gpu, base.gpu)

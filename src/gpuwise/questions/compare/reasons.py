@@ -9,6 +9,8 @@ __all__ = ["explain_ratio", "is_tie"]
 
 _RESOURCES = {"memory": "bandwidth", "compute": "arithmetic throughput"}
 _SHARE = 0.15  # of the step: a limit that takes less cannot explain a ratio
+_MOSTLY = 0.75  # of the step: what limits this much hides all else
+_MORE_USED = 1.25  # times the share of the bandwidth: less explains little
 _LIMITS = {
     "launch": "by the host",
     "communication": "by the link between GPUs",
@@ -26,13 +28,27 @@ def explain_ratio(base: Prediction, other: Prediction, ratio: float) -> str:
         short = other if not other.fits else base
         where = "either GPU" if not other.fits and not base.fits else the(short.gpu.name)
         return f"does not fit on {where} (needs {short.memory.total_bytes / 2**30:.1f} GiB)"
-    if other.bound == "launch":
+    if other.bound == "launch" and other.bound_fractions["launch"] >= _MOSTLY:
         return "limited by the host, so a faster GPU hardly helps"
     reason, ratios = _describe_limits(base, other)
+    reason += _describe_rest(base, other)
     if not ratios or is_tie(ratio) or any((each > 1) == (ratio > 1) for each in ratios):
         return reason
     rest = _describe_set(base, other, ratio)
     return f"{reason}, but {rest}" if rest else f"limited by {other.bound}"
+
+
+def _describe_rest(base: Prediction, other: Prediction) -> str:
+    """Why a step that memory limits gains less or more than the bandwidth says: the host limits a part of it, or this GPU's
+    software uses another share of its bandwidth."""
+    host = other.bound_fractions["launch"]
+    if other.bound == "memory" and host >= _SHARE:
+        return f", but the host limits {host:.0%} of the step"
+    if not other.bound == base.bound == "memory" or other.gpu_count != base.gpu_count or _cache_ratio(base, other) is not None:
+        return ""
+    taken = [told.bound_fractions["memory"] * told.step_s for told in (base, other)]
+    used = taken[0] / taken[1] / _resource_ratio("memory", base, other) if taken[1] else 1.0
+    return f" and uses {used:.1f} times the share of it" if used >= _MORE_USED else ""
 
 
 def is_tie(ratio: float) -> bool:
@@ -50,13 +66,17 @@ def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[flo
         return f"limited {_LIMITS[other.bound]}", []
     resource = _RESOURCES[other.bound]
     ratio = _resource_ratio(other.bound, base, other)
-    more, cache = "", _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
-    if other.bound == "memory" and (cache >= _MORE_CACHE or 0 < cache <= _LESS_CACHE):
+    more, cache = "", _cache_ratio(base, other)
+    if other.bound == "memory" and cache is not None:
         more = f" and {f'{cache:.2g} times' if cache >= 1 else f'{cache:.0%} of'} the cache"
     minor = "compute" if other.bound == "memory" else "memory"
     second = _describe_second(minor, base, other)
     reason = f"limited by {other.bound}: it has {share_of(ratio, f'the {resource}')}{more} of {the(base.gpu.name)}{second}"
-    return reason, [ratio, *([_resource_ratio(minor, base, other)] if second else []), *([cache] if more else [])]
+    return reason, [
+        ratio,
+        *([_resource_ratio(minor, base, other)] if second else []),
+        *([cache] if more and cache is not None else []),
+    ]
 
 
 def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
@@ -69,6 +89,12 @@ def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
     if (own < others) == faster and abs(own - others) > _MORE_TALK:
         found.append(f"communication takes {own:.0%} of the step instead of {others:.0%}")
     return " and ".join(found)
+
+
+def _cache_ratio(base: Prediction, other: Prediction) -> float | None:
+    """How many times the cache of the first GPU the other one has; None where they differ little, or where it is not known."""
+    ratio = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
+    return ratio if ratio >= _MORE_CACHE or 0 < ratio <= _LESS_CACHE else None
 
 
 def _cache_bytes(result: Prediction) -> float:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import peak_in
 from gpuwise.questions.common.prediction_types import Prediction
@@ -18,11 +19,12 @@ from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.common.text.bounds import check_text_bounds
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
-from gpuwise.step.time.engines import engine_range, find_engine
+from gpuwise.step.time.engines import engine_range, find_engine, measured_gpus
 
 __all__ = [
     "TEXT_OPTIONS",
     "check_text",
+    "describe_unmeasured",
     "explain_text_ratio",
     "in_one_engine",
     "offloaded",
@@ -31,6 +33,7 @@ __all__ = [
     "text_throughput",
 ]
 
+_WIDER = 1.5  # times as wide on a log scale: a ratio with a GPU of a maker that the engine was hardly measured on, assumed
 TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context")
 
 
@@ -115,13 +118,35 @@ def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     return " and ".join(found) if base.fits and other.fits else ""
 
 
+def describe_unmeasured(found: Iterable[Throughput]) -> str:
+    """Which of these GPUs its engine was hardly measured on; empty where there is none."""
+    for told in (each.slowest for each in found):
+        same = _hardly_measured(told)
+        if same is not None and isinstance(told, TextPrediction):
+            maker = told.gpu.vendor
+            seen = f"only the {same} of {maker}'s GPUs was measured" if same else f"no {maker} GPU was measured"
+            return f"{seen} with {find_engine(told.generation.engine).title}"
+    return ""
+
+
+def _hardly_measured(told: Prediction) -> str | None:
+    """The one GPU of this one's maker that its engine was measured on, or an empty text for none; None where there are more, or
+    where the GPU itself was measured."""
+    if not isinstance(told, TextPrediction) or told.gpu.vendor == "NVIDIA":
+        return None
+    measured = sorted(measured_gpus(find_engine(told.generation.engine)))
+    same = [name for name in measured if load_catalog().find(name).gpu.vendor == told.gpu.vendor]
+    return None if told.gpu.name in same or len(same) > 1 else "".join(same)
+
+
 def offloaded(told: Prediction) -> float:
     """The fraction of the layers that run on the CPU, because not all fit on the GPU."""
     return told.generation.offloaded_fraction if isinstance(told, TextPrediction) else 0.0
 
 
-def text_ratio_width(told: TextPrediction) -> float:
+def text_ratio_width(base: Prediction, told: TextPrediction) -> float:
     """How far a ratio of two GPUs may be off, assumed: as far as one GPU that the engine was not measured on. What both miss
     alike cancels, what each misses by itself adds up."""
     low, high, _ = engine_range(find_engine(told.generation.engine), "decode")
-    return math.sqrt(high / low)
+    unsure = base.gpu.name != told.gpu.name and any(_hardly_measured(one) is not None for one in (base, told))
+    return math.pow(high / low, 0.5 * (_WIDER if unsure else 1.0))

@@ -13,7 +13,7 @@ from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
 from gpuwise.questions.compare.pairs import pairs_between, same_gpu
 from gpuwise.questions.compare.reasons import is_tie
-from gpuwise.questions.compare.text_jobs import offloaded
+from gpuwise.questions.compare.text_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["describe_verdict", "mean_ratio"]
@@ -40,11 +40,15 @@ def describe_verdict(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lead:
-    """The set that is more likely to be faster: by how much on each workload, between which ends, and how likely."""
+    """The set that is more likely to be faster: by how much on each workload, between which ends, and how likely. `is_split`:
+    one set is clearly faster on some workload, and the other on another; `examples` are the first workloads on which this one is
+    faster, and not faster."""
 
     fast: str
     slow: str
     gains: tuple[float, ...]
+    examples: tuple[str, str]
+    is_split: bool
     low: float
     high: float
     probability: float
@@ -53,19 +57,30 @@ class _Lead:
 def _lead(pairs: Sequence[Pair], *, separate: bool = False, exact: bool = False) -> _Lead:
     """What pairs of the same two sets say together. Their errors are taken to be the same on all workloads; `exact` ratios have
     none, as those of separate jobs on more or fewer of the same GPU."""
-    found = [
-        (ratio, ratio, ratio) if exact else (ratio, ratio * pair.ratio_low / pair.ratio, ratio * pair.ratio_high / pair.ratio)
-        for pair, ratio in ((pair, pair.ratio_separate if separate else pair.ratio) for pair in pairs)
-        if ratio is not None
-    ]
-    ratios, lows, highs = zip(*found, strict=True)
-    chance = probability_above(mean_ratio(lows), mean_ratio(highs), middle=mean_ratio(ratios))
+    found: list[tuple[float, float, float, str]] = []
+    for pair in pairs:
+        ratio = pair.ratio_separate if separate else pair.ratio
+        if ratio is not None:
+            low, high = (1.0, 1.0) if exact else (pair.ratio_low / pair.ratio, pair.ratio_high / pair.ratio)
+            found.append((ratio, ratio * low, ratio * high, pair.workload))
+    ratios, lows, highs, _ = zip(*found, strict=True)
     rig, base = pairs[0].gpu, pairs[0].baseline
-    if chance >= 0.5:
-        gains = tuple(sorted(ratios))
-        return _Lead(fast=rig, slow=base, gains=gains, low=min(lows), high=max(highs), probability=chance)
-    gains = tuple(sorted(1 / ratio for ratio in ratios))
-    return _Lead(fast=base, slow=rig, gains=gains, low=1 / max(highs), high=1 / min(lows), probability=1 - chance)
+    chance = probability_above(mean_ratio(lows), mean_ratio(highs), middle=mean_ratio(ratios))
+    if chance < 0.5:
+        rig, base, chance = base, rig, 1 - chance
+        found = [(1 / ratio, 1 / high, 1 / low, workload) for ratio, low, high, workload in found]
+    won, lost = (next((name for gain, _, _, name in found if (gain > 1) == faster), "") for faster in (True, False))
+    gains, lows, highs, _ = zip(*sorted(found), strict=True)
+    return _Lead(
+        fast=rig,
+        slow=base,
+        gains=gains,
+        examples=(won, lost),
+        is_split=max(lows) > 1 > min(highs),
+        low=min(lows),
+        high=max(highs),
+        probability=chance,
+    )
 
 
 def _describe_order(ran: Sequence[RunJob], rigs: Sequence[Rig], place: int) -> str:
@@ -108,11 +123,12 @@ def _describe_no_room(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
 def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
     """`The X is 1.1 to 1.4 times as fast as the Y`, the likely faster one first; `first` where this begins its sentence."""
     gains, chance = lead.gains, f"{lead.probability:.0%} likely to be faster"
-    low, high = _times(gains[0]), _times(gains[-1])
-    span = low if low == high else f"{low} to {high}"
+    span = _span(gains)
     fast, slow = the(lead.fast, first=first), the(lead.slow)
     if doubt:
         doubt = f", but {doubt}, so the true ratio may be anywhere from {_times(lead.low)} to {_times(lead.high)}"
+    if lead.probability < TIED and lead.is_split:
+        return _describe_split(lead, first=first) + doubt
     if lead.probability < TIED:
         again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
         return f"{fast} and {slow} are tied: {again} and {chance}{doubt}"
@@ -127,6 +143,23 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
         wins = f"{won} of {len(gains)} workloads and slower on {lost}"
         return f"{subject} faster than {slow} on {wins}, at {span} times the speed{odds}{doubt}"
     return f"{subject} {span} times as fast as {slow}{odds}{doubt}"
+
+
+def _describe_split(lead: _Lead, *, first: bool) -> str:
+    """Where each set is clearly faster on some workloads: by how much, on how many, and on which for example. An average near 1
+    would hide what decides."""
+    sides = [[gain for gain in lead.gains if (gain > 1) == won] for won in (True, False)]
+    won, lost = (
+        f"{_span(side)} times as fast on {len(side)}{of}, such as {example.split(', batch')[0]}"
+        for side, of, example in zip(sides, (f" of {len(lead.gains)} workloads", ""), lead.examples, strict=True)
+    )
+    neither = f"{'N' if first else 'n'}either {the(lead.fast)} nor {the(lead.slow)} is faster on everything"
+    return f"{neither}: {the(lead.fast)} {are(lead.fast)} {won}, and {lost}"
+
+
+def _span(gains: Sequence[float]) -> str:
+    low, high = _times(gains[0]), _times(gains[-1])
+    return low if low == high else f"{low} to {high}"
 
 
 def _times(ratio: float) -> str:
@@ -231,7 +264,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
         wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
-        return "the engine was measured on few GPUs" if wide else ""
+        return describe_unmeasured(ran[0].found) or ("the engine was measured on few GPUs" if wide else "")
     return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 
 

@@ -20,10 +20,12 @@ __all__ = [
     "describe_memory",
     "describe_room",
     "describe_sets",
+    "describe_software",
     "mean_speed",
 ]
 
 ABOUT_REASONS = "each reason compares the slowest GPU of one set with the slowest GPU of the other"
+_BACKENDS = {"AMD": "ROCm", "Intel": "oneAPI", "Apple": "Metal"}  # what PyTorch needs there instead of CUDA
 _ROOMIER = 1.2  # times the memory: a smaller difference decides which models run only rarely
 
 
@@ -120,6 +122,19 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
             "comes close to the combined speed"
         )
     return [*found, ABOUT_REASONS]
+
+
+def describe_software(rigs: Sequence[Rig]) -> list[str]:
+    """Where GPUs of several makers are compared: that those without CUDA do not run all software."""
+    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
+    found: dict[str, list[str]] = {}
+    for gpu in gpus:
+        if gpu.vendor in _BACKENDS and not gpu.is_cpu:
+            found.setdefault(_BACKENDS[gpu.vendor], []).append(the(gpu.name))
+    if not found or all(gpu.vendor != "NVIDIA" for gpu in gpus):
+        return []
+    needs = both(f"{both(names)} {'needs' if len(names) == 1 else 'need'} software for {name}" for name, names in found.items())
+    return [f"{needs}, and some libraries support only CUDA"]
 
 
 def describe_laptop(name: str, low_watts: float, high_watts: float, speed_kept: float | None) -> str:

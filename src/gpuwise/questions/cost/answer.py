@@ -17,6 +17,7 @@ from gpuwise.money.types import HOURS_PER_YEAR, Price
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
+from gpuwise.questions.cost.owning import usual_resale_usd
 from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
 from gpuwise.questions.cost.words import verdict
@@ -128,14 +129,20 @@ def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | 
         return ()
     condition = "new" if query.price.kind == "used" else "used"
     found = price_now(query.gpu, query.book, condition)
-    owned = _own_at(replace(query, price=found), query.utilization) if found else None
+    owned = _own_at(_at_price(query, found), query.utilization) if found else None
     hourly = _hourly(query, query.rent) if query.rent else None
     return ((found, _days(query, owned, hourly, speed) if owned and hourly else None),) if found else ()
 
 
+def _at_price(query: CostQuery, price: Price) -> CostQuery:
+    """The same card at another price, and with the resale value that goes with it."""
+    usual = usual_resale_usd(price, query.gpu, query.gpu_count, query.years, query.book)
+    return replace(query, price=price, resale_usd=query.resale_usd if query.resale_is_given else usual)
+
+
 def _days(query: CostQuery, owned: Ownership, usd_per_gpu_hour: float, speed: float) -> float | None:
     hourly = query.gpu_count * usd_per_gpu_hour / speed
-    return break_even_days(owned.upfront_usd, hourly, owned.utilization, owned.electricity_usd_per_hour)
+    return break_even_days(_spent(owned), hourly, owned.utilization, owned.electricity_usd_per_hour)
 
 
 def _break_even(owned: Ownership, hourly: float) -> BreakEven:
@@ -145,7 +152,13 @@ def _break_even(owned: Ownership, hourly: float) -> BreakEven:
         rent_usd=hourly * owned.hours,
         days=break_even_days(owned.upfront_usd, hourly, owned.utilization, owned.electricity_usd_per_hour),
         days_without_electricity=break_even_days(owned.upfront_usd, hourly, owned.utilization),
+        days_with_resale=break_even_days(_spent(owned), hourly, owned.utilization, owned.electricity_usd_per_hour),
     )
+
+
+def _spent(owned: Ownership) -> float:
+    """What buying costs in the end, the resale value counted."""
+    return max(0.0, owned.upfront_usd - owned.resale_usd)
 
 
 def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float | None:
@@ -156,7 +169,7 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
     if owned is None or query.rent is None:
         return None
     hourly = query.gpu_count * _hourly(query, query.rent) / speed
-    spent = max(0.0, owned.upfront_usd - owned.resale_usd)
+    spent = _spent(owned)
     share = _LITTLE
     for _ in range(1 if query.tariff.is_flat else _ROUNDS):
         used = _own_at(query, max(share, _LITTLE))

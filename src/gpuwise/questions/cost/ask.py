@@ -13,31 +13,33 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
 from gpuwise.money.costs import (
-    COOLING,
     DEFAULT_REGION,
-    MACHINE_USD,
     Tariff,
     find_region,
-    in_server,
-    server_for,
     utilization_of,
     years_of,
 )
 from gpuwise.money.currency import amount, fraction
-from gpuwise.money.estimates import remaining
-from gpuwise.money.prices import PriceBook, age_text, given_price, price_now, price_text, rent_median, rent_offers, sold_new
+from gpuwise.money.prices import PriceBook, age_text, rent_median, rent_offers
 from gpuwise.money.types import Offer, Price, Region
+from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.cost.options import CostOptions
+from gpuwise.questions.cost.owning import (
+    YEARS,
+    condition_of,
+    gpu_watts_of,
+    machine_usd_of,
+    machine_watts_of,
+    price_of,
+    resale_usd_of,
+)
 from gpuwise.questions.cost.tokens import TokenJob, token_job
 
 __all__ = ["CostQuery", "JobQuery", "Rent", "ask"]
 
 _MOST_GPUS = 4096
 _UTILIZATION = 0.15  # a busy desktop, 25 hours a week
-_YEARS = 3.0  # how long a card is usually kept, assumed
-_MACHINE_WATTS = 100.0  # CPU, memory, disks and fans of a desktop at work, assumed
-_LAPTOP_WATTS = 40.0  # CPU and screen of a laptop at work, assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class CostQuery:
     tariff: Tariff
     region: Region
     resale_usd: float
+    resale_is_given: bool
     rent: Rent | None
     use_spot: bool
     commit_discount: float | None
@@ -91,30 +94,29 @@ class CostQuery:
 
 def ask(options: CostOptions) -> CostQuery:
     """The question as typed, checked and completed with stated defaults. Amounts are in the currency given."""
-    given = _one_name(names(options.gpu))
-    if not 1 <= options.gpus <= _MOST_GPUS:
-        raise BadValue(f"--gpus {options.gpus} is out of range", hint=f"give a number between 1 and {_MOST_GPUS}")
+    count, given = _counted(_one_name(names(options.gpu)), options.gpus)
     notes: list[Assumption] = []
     gpu = _gpu(given, "gpu", notes)
     text = options.price
     book = PriceBook.of(prices=[text] if "=" in text else (), file=options.prices, currency=options.currency)
-    price = _price(gpu, text, _condition(options.used, options.new), book, notes)
+    price = price_of(gpu, text, condition_of(options.used, options.new), book, notes)
     tokens = token_job(options)
     owning: list[Assumption] = []  # left out where nothing is owned
     region = _region(options.region, owning)
     query = CostQuery(
         gpu=gpu,
         asked_as=given,
-        gpu_count=options.gpus,
+        gpu_count=count,
         price=price,
-        machine_usd=_machine_usd(options.machine, gpu, options.gpus, book, owning),
-        gpu_watts=_gpu_watts(options.watts, gpu, owning),
-        machine_watts=_machine_watts(options.machine_watts, gpu, options.gpus, owning),
+        machine_usd=machine_usd_of(options.machine, gpu, count, book, owning),
+        gpu_watts=gpu_watts_of(options.watts, gpu, owning),
+        machine_watts=machine_watts_of(options.machine_watts, gpu, count, owning),
         utilization=_use(options.utilization, options.hours_per_week, notes),
         years=_years(options.years, notes),
         tariff=_tariff(options, region, book, owning),
         region=region,
-        resale_usd=_resale_usd(options, price, gpu, book, owning),
+        resale_usd=resale_usd_of(options, price, gpu, count, book, owning),
+        resale_is_given=options.resale is not None,
         rent=_rent(options, given, book, notes),
         use_spot=options.spot,
         commit_discount=None if options.commit is None else fraction(options.commit, "a discount", "--commit", "0.4"),
@@ -135,6 +137,16 @@ def _one_name(given: Sequence[str]) -> str:
     if not given or not given[0]:
         raise BadValue("no GPU was given", hint='try `gpuwise cost --gpu "RTX 3090"`')
     return given[0]
+
+
+def _counted(text: str, gpus: int) -> tuple[int, str]:
+    """How many of which GPU: `8x H100`, or `--gpus 8` beside the name."""
+    if not 1 <= gpus <= _MOST_GPUS:
+        raise BadValue(f"--gpus {gpus} is out of range", hint=f"give a number between 1 and {_MOST_GPUS}")
+    count, name = (1, text) if "=" in text else counted(text)
+    if count > 1 and gpus > 1:
+        raise BadValue(f"--gpus {gpus} and '{text}' both give a number of GPUs", hint=f'write `--gpu "{name}" --gpus {count}`')
+    return max(count, gpus), name
 
 
 def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
@@ -158,101 +170,6 @@ def _region(name: str, notes: list[Assumption]) -> Region:
     return found
 
 
-def _condition(used: bool, new: bool) -> str:
-    if used and new:
-        raise BadValue("--used and --new cannot be combined", hint="leave out both to use the latest price of either kind")
-    return "used" if used else "new" if new else "any"
-
-
-def _price(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
-    """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
-    if text and "=" not in text:
-        hint = "try `--price 700`"
-        paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
-        return given_price(gpu.name, book.currency.to_usd(paid), book.today)
-    if text and gpu.name not in book.given:
-        raise BadValue(
-            f"--price is for {the(next(iter(book.given)))}, not for {the(gpu.name)}", hint=f'write `--price "{gpu.name}=…"`'
-        )
-    found = price_now(gpu, book, condition)
-    if found is None and condition != "any":
-        raise BadValue(f"no dated price is known for a {condition} {gpu.name}", hint="set one with `--price 700`")
-    if found is not None and found.kind != "given":
-        effect = f"{price_text(found, book.today)}; set yours with `--price 700`"
-        notes.append(
-            assumed(f"price of {gpu.name}", book.currency.show(found.usd), effect, basis=found.basis.value, code="price")
-        )
-    return found
-
-
-def _machine_usd(given: float | None, gpu: Gpu, count: int, book: PriceBook, notes: list[Assumption]) -> float:
-    if given is not None:
-        return book.currency.to_usd(amount(given, "the machine price", "try `--machine 700`", zero=True))
-    if gpu.segment == "laptop" or gpu.is_cpu:
-        notes.append(
-            assumed("rest of the machine", book.currency.show(0.0), "included in the price; use `--machine 700` to add more")
-        )
-        return 0.0
-    if in_server(gpu):
-        server = server_for(gpu)
-        usd = server.usd * -(-count // server.most_gpus)
-        notes.append(assumed("rest of the machine", book.currency.show(usd), f"{server.title}; set yours with `--machine`"))
-        return usd
-    effect = "a plain desktop without a GPU; use `--machine 0` if you already have one"
-    notes.append(assumed("rest of the machine", book.currency.show(MACHINE_USD), effect))
-    return MACHINE_USD
-
-
-def _resale_usd(options: CostOptions, price: Price | None, gpu: Gpu, book: PriceBook, notes: list[Assumption]) -> float:
-    """What all GPUs bring at the end: as the user says, or by the usual loss of value."""
-    if options.resale is not None:
-        return book.currency.to_usd(amount(options.resale, "a resale value", "try `--resale 300`", zero=True))
-    if price is None:
-        return 0.0
-    years = _YEARS if options.years is None else years_of(options.years)
-    new = price.kind in ("new", "launch") or (price.kind == "given" and sold_new(gpu, book.today))
-    share = remaining(years, new=new)
-    usd = options.gpus * price.usd * share
-    effect = f"{share:.0%} of the price after {years:g} years, the usual loss of value; set yours with `--resale 300`"
-    notes.append(assumed("resale", book.currency.show(usd), effect, basis="fitted"))
-    return usd
-
-
-def _gpu_watts(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:
-    if given is not None:
-        return amount(given, "a power", "try `--watts 300`")
-    if gpu.tdp_watts is not None:
-        notes.append(
-            assumed(
-                "power while working",
-                f"{gpu.tdp_watts:g} W",
-                "the rated power, although many jobs draw less; set yours with `--watts 280`",
-            )
-        )
-    return gpu.tdp_watts
-
-
-def _machine_watts(given: float | None, gpu: Gpu, count: int, notes: list[Assumption]) -> float:
-    if given is not None:
-        return amount(given, "a power", "try `--machine-watts 100`", zero=True)
-    if in_server(gpu):
-        server = server_for(gpu)
-        own = server.watts * -(-count // server.most_gpus)
-        watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
-        effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
-        notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))
-        return watts
-    usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS
-    notes.append(
-        assumed(
-            "rest of the machine",
-            f"{usual:g} W",
-            "drawn only while in use, because the machine is otherwise off; set yours with `--machine-watts`",
-        )
-    )
-    return usual
-
-
 def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
     if utilization is not None and hours_per_week is not None:
         raise BadValue("--utilization and --hours-per-week cannot be combined", hint="leave out one of them")
@@ -271,8 +188,8 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
 def _years(given: float | None, notes: list[Assumption]) -> float:
     if given is not None:
         return years_of(given)
-    notes.append(assumed("horizon", f"{_YEARS:g} years", "set another with `--years 5`"))
-    return _YEARS
+    notes.append(assumed("horizon", f"{YEARS:g} years", "set another with `--years 5`"))
+    return YEARS
 
 
 def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[Assumption]) -> Tariff:

@@ -46,9 +46,10 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         what += _paid_hours(answer, rental) if rental.way == "on-demand" else ""
         rows.append((_WAYS[rental.way], show(rental.total_usd), what))
     if answer.here is not None:
-        sold = ", not counting resale" if query.resale_usd else ""
-        without = f" ({days(answer.here.days_without_electricity)} without electricity)"
-        rows.append(("break-even", days(answer.here.days), f"at {share(query.utilization)} use{sold}{without}"))
+        without = f"{days(answer.here.days_without_electricity)} without electricity"
+        if query.resale_usd:
+            without = f"with the resale value; {days(answer.here.days)} without it"
+        rows.append(("break-even", days(answer.here.days_with_resale), f"at {share(query.utilization)} use, {without}"))
     rows += _other_prices(answer)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
@@ -170,11 +171,19 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
         Column(title="hours per week", cells=[f"{row.utilization * WEEK_HOURS:.3g}" for row in rows], drop=2),
         Column(title=f"own, {horizon}", cells=[show(row.own_usd) for row in rows]),
         Column(title=f"rent, {horizon}", cells=[show(row.rent_usd) for row in rows]),
-        Column(title="break-even", cells=[days(row.days) for row in rows]),
-        Column(title="without electricity", cells=[days(row.days_without_electricity) for row in rows], drop=1),
+        Column(title="break-even", cells=[days(row.days_with_resale) for row in rows]),
+        _without(answer),
         Column(title="cheaper", cells=[cell(row) for row in rows], right=False),
     ]
     return table(columns, width=width, colour=colour)
+
+
+def _without(answer: CostAnswer) -> Column:
+    """When owning breaks even without what is least certain: the resale value, or if there is none, electricity."""
+    if answer.query.resale_usd:
+        return Column(title="without resale", cells=[days(row.days) for row in answer.break_evens], drop=1)
+    cells = [days(row.days_without_electricity) for row in answer.break_evens]
+    return Column(title="without electricity", cells=cells, drop=1)
 
 
 # ---------------------------------------------------------------- formulas
@@ -194,8 +203,9 @@ def _formulas(answer: CostAnswer) -> list[str]:
     if owned is not None and chosen is not None and answer.here is not None:
         hourly = query.gpu_count * chosen.usd_per_gpu_hour / answer.speed
         saved = f"{show(hourly)} - {show(owned.electricity_usd_per_hour, 3)}"
-        up = show(owned.upfront_usd)
-        lines.append(f"break-even   {up} / (24 h x {share(query.utilization)} x ({saved})) = {days(answer.here.days)}")
+        up = f"({show(owned.upfront_usd)} - {show(owned.resale_usd)})" if owned.resale_usd else show(owned.upfront_usd)
+        after = days(answer.here.days_with_resale)
+        lines.append(f"break-even   {up} / (24 h x {share(query.utilization)} x ({saved})) = {after}")
     if owned is not None and answer.co2e_kg is not None:
         kilos = f"{query.region.grid.kg_per_kwh:.3g} kg = {answer.co2e_kg:,.0f} kg CO2e"
         lines.append(f"carbon       {owned.energy_kwh:,.0f} kWh x {kilos}")

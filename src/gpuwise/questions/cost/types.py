@@ -18,13 +18,15 @@ __all__ = ["BreakEven", "CostAnswer", "JobCost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """The totals of owning and renting at one utilisation, and the days after which owning is cheaper (None: never)."""
+    """The totals of owning and renting at one utilisation, and the days after which owning is cheaper (None: never): without
+    resale, and with the resale value at the end of the horizon, as the totals count it."""
 
     utilization: float
     own_usd: float
     rent_usd: float
     days: float | None
     days_without_electricity: float | None
+    days_with_resale: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,4 +168,5 @@ def _break_even_dict(row: BreakEven) -> dict[str, Any]:
         "rent_usd": row.rent_usd,
         "days": row.days,
         "days_without_electricity": row.days_without_electricity,
+        "days_with_resale": row.days_with_resale,
     }

@@ -8,6 +8,7 @@ from gpuwise.questions.cost.types import CostAnswer
 __all__ = ["breaks_even", "days", "is_tie", "share", "verdict", "years"]
 
 
+_MANY_DAYS = 1460  # four years: longer than that is said in years
 _TIE = 0.03  # of the cost of owning: prices are not known better
 
 
@@ -23,9 +24,8 @@ def verdict(answer: CostAnswer) -> str:
         return f"{both}{_rents(answer)}."
     pays = answer.break_even_utilization
     if gap >= 0:
-        soon = here.days is not None and here.days <= 365 * answer.query.years
-        when = f" and {breaks_even(here.days)}" if soon else ", including the resale value"
-        return f"Owning is {show(gap)} cheaper than renting over {horizon}{when}."
+        resale = ", counting the resale value," if answer.query.resale_usd else ""
+        return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {breaks_even(here.days_with_resale)}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
         why = f"uploading data and waiting for machines is worth it only for {1 - RENT_BELOW:.0%}"
         return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}."
@@ -73,7 +73,9 @@ def days(value: float | None) -> str:
     """Days, or years where they are many."""
     if value is None:
         return "never"
-    return f"{value:,.0f} days" if value < 3650 else f"{value / 365:,.0f} years"
+    if value < _MANY_DAYS:
+        return f"{value:,.0f} days"
+    return f"{value / 365:.1f} years" if value < 3650 else f"{value / 365:,.0f} years"
 
 
 def breaks_even(value: float | None) -> str:

@@ -45,6 +45,7 @@ def ask(options: MattersOptions) -> MattersQuery:
         mode=options.mode,
         phase=options.phase,
         cpu=options.cpu,
+        pcie=options.pcie,
         weights=options.weights,
         engine=options.engine,
         users=options.users,
@@ -53,6 +54,8 @@ def ask(options: MattersOptions) -> MattersQuery:
     )
     check_text_bounds(options)
     text = asked_for_text(given) if given.asks_for_text or generates_unasked(given.model) else None
+    if text is not None and options.pcie:
+        raise BadValue("--pcie does not apply to text generation", hint="use the topic `pcie-lanes`, or add `--mode train`")
     asked = text or step_query(given)
     if asked.gpus[0].is_cpu:
         raise BadValue(f"{the(asked.gpus[0].name)} is a CPU, but these topics are about GPUs", hint='try `--gpu "RTX 3090"`')

@@ -36,12 +36,19 @@ def cpu(case: MattersCase) -> Matter:
         topic="cpu",
         question="Is my CPU fast enough?",
         value=slower,
-        unit="% slower with a 2013 quad-core" + (", with decoded data" if decodes else ""),
+        unit="% slower with a 2013 quad-core" + (_describe_headline(case) if decodes else ""),
         answer=f"With an old quad-core instead of a current desktop CPU, the step is {loss}{ready}.{jpegs}",
         how="the host launches every op of the step; this costs time only where it does not overlap with GPU work",
         source=f"computed; {_GUIDE} reports a loss of 1 to 10% for a CPU from 2007, and recommends two threads per GPU",
         unless="the model is small; the host then limits the speed",
     )
+
+
+def _describe_headline(case: MattersCase) -> str:
+    """What the loss is for, and that of JPEGs where the old cores decode too few of them."""
+    old = find_host(_OLD)
+    times = case.step().samples_per_s / images_per_s(loaders()["pillow"], old, old.core_count)
+    return " on decoded data" + (f", {times:.1f} times as long on JPEGs" if times > 1 else "")
 
 
 def _describe_decoding(case: MattersCase) -> str:
@@ -66,7 +73,7 @@ def ram_size(case: Case) -> Matter:
         topic="ram-size",
         question="How much RAM do I need?",
         value=largest * case.count,
-        unit="GiB is plenty",
+        unit=f"GiB is plenty for {case.count} GPUs, {largest:.0f} GiB is enough",
         answer=(
             f"RAM equal to the memory of one GPU ({largest:.0f} GiB) is enough, and RAM equal to the memory of all GPUs "
             f"({largest * case.count:.0f} GiB for {case.count}) is plenty. More RAM alone does not speed anything up."

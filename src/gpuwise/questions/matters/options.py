@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Option, Phase, Precision, Seq
+from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Option, Pcie, Phase, Precision, Seq
 from gpuwise.questions.common.text.options import Engine, Output, Prompt, Users, Weights
 
 __all__ = ["MOST_GPUS", "MattersOptions"]
@@ -30,6 +30,7 @@ class MattersOptions:
     mode: Mode = ""
     phase: Phase = ""
     cpu: Cpu = ""
+    pcie: Pcie = ""
     weights: Weights = ""
     engine: Engine = ""
     users: Users = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.text import either
-from gpuwise.questions.matters import card, generation, host, links, numbers, several, sheet
+from gpuwise.questions.matters import card, generation, host, links, numbers, offload, several, sheet
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.types import Matter
@@ -23,6 +23,7 @@ TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "ram-size": host.ram_size,
     "ram-speed": host.ram_speed,
     "ssd": host.ssd,
+    "activation-offload": offload.activation_offload,
     "overclock": card.overclock,
     "brand": card.brand,
     "display": card.display,
@@ -67,6 +68,7 @@ _ALIASES = {
     "flops": "spec-sheet",
     "bandwidth": "spec-sheet",
     "disk": "ssd",
+    "offload": "activation-offload",
     "thunderbolt": "egpu",
     "mixed": "mixed-cards",
     "memory": "memory-adds-up",

@@ -27,7 +27,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import RENT_BELOW
+from gpuwise.money.costs import LAB_USD, RENT_BELOW
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
@@ -109,6 +109,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     found = (
         [
+            _larger(survey, taken),
             *_prices(survey, chosen),
             "" if said else _hours(survey, chosen),
             _faster(survey, chosen),
@@ -177,6 +178,22 @@ def _faster(survey: Survey, chosen: Selection) -> str:
     return (
         f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) would be {kept.run.seconds / quick.run.seconds:.2f} times as fast"
     )
+
+
+def _larger(survey: Survey, best: Candidate | None) -> str:
+    """For the budget of a lab, what to buy for larger models: the fastest with clearly more memory on each GPU."""
+    budget = survey.query.limits.budget_usd
+    if budget is None or budget < LAB_USD or best is None or survey.query.text is not None:
+        return ""
+    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
+    able = [one for one in able if one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes]
+    if not able:
+        return ""
+    more = min(able, key=lambda one: one.run.seconds)
+    each = " each" if more.gpu_count > 1 else ""
+    held = f"{a(more.name)} ({survey.money(more.upfront_usd)}, {more.gpu.memory_bytes / GIB:.0f} GB{each})"
+    needs = f"models that need more than {best.run.paces[0].usable_bytes / GIB:.0f} GiB on one GPU"
+    return f"for {needs}, take {held}; a run then takes {more.run.seconds / best.run.seconds:.1f} times as long"
 
 
 def _roomier(survey: Survey, best: Candidate) -> str:
@@ -326,7 +343,7 @@ def _rule(query: WhichQuery) -> Assumption:
     budget, effect = query.limits.budget_usd, []
     work = "run" if query.text is None else "million tokens"
     if not query.kinds & {"buy new", "buy used"}:
-        value = f"the rented GPU with the lowest cost per {work}"
+        value = f"the rented GPU with the lowest cost per {work}" if budget is None else "the fastest GPU that the budget rents"
     elif budget is None:
         value = f"the card with the lowest cost per {work}"
     else:

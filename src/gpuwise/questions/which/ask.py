@@ -45,6 +45,7 @@ __all__ = ["WhichQuery", "ask"]
 _DEFAULT_TASK = "kaggle"
 _HOURS_PER_WEEK, _BUSY_DESKTOP = 25.0, "15% of the time, typical of a busy desktop"
 _LAB_HOURS, _LAB_CPU = 59.0, "server"  # of a shared cluster
+_LAPTOP_CPU = "laptop"
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
@@ -132,9 +133,10 @@ def _check_together(options: WhichOptions) -> None:
 
 def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Asked:
     """How all jobs are run, checked."""
-    cpu = options.cpu or (_LAB_CPU if lab else "")
-    if lab and not options.cpu:
-        notes.append(assumed("cpu", cpu, "the host of a machine at this budget; change it with `--cpu`"))
+    cpu = options.cpu or (_LAPTOP_CPU if options.laptop else _LAB_CPU if lab else "")
+    if cpu and not options.cpu:
+        why = "laptop GPUs are used with laptop CPUs" if options.laptop else "the host of a machine at this budget"
+        notes.append(assumed("cpu", cpu, f"{why}; change it with `--cpu`"))
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
         raise BadValue(f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="try `--precision auto`")

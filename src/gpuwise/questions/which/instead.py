@@ -44,7 +44,7 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     """Why renting is recommended although something can be bought."""
     bought = chosen.bought
     if bought is None or not bought.usd_per_run or not rented.usd_per_run:
-        return _why_not_bought(survey)
+        return _why_not_bought(survey, rented)
     less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
     limit = survey.query.limits.budget_usd
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
@@ -54,9 +54,17 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     return f"{less}, {which}, which is {pace}"
 
 
-def _why_not_bought(survey: Survey) -> str:
-    return (
-        "no card for sale meets your limits"
-        if survey.query.kinds & {"buy new", "buy used"}
-        else f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
-    )
+def _why_not_bought(survey: Survey, rented: Candidate) -> str:
+    budget, bought = survey.query.limits.budget_usd, survey.query.kinds & {"buy new", "buy used"}
+    if budget is None:
+        lowest = f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
+        return "no card for sale meets your limits" if bought else lowest
+    years = f"{survey.query.terms.years:g} year{'' if survey.query.terms.years == 1 else 's'}"
+    rents = [one for one in survey.options if one.kind == "rent" and not shortfall(one, survey.query.limits)]
+    fastest = min(rents, key=lambda one: one.run.seconds)
+    gain = rented.run.seconds / fastest.run.seconds - 1
+    spent = f"{survey.money(rented.total_usd)} over {years} is within the budget"
+    if gain < SAME:
+        return f"{spent}, which rents no faster GPU"
+    more = survey.money((fastest.total_usd or 0.0) - (rented.total_usd or 0.0))
+    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {more} more"

@@ -42,5 +42,10 @@ def nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
         return f'{known}. These are the fastest GPUs; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
     done = " and meets the deadline" if limits.deadline_s is not None else ""
     what = f"the cheapest option that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
-    what += f" (rent for {survey.query.terms.years:g} years)" if cheapest.kind == "rent" else ""
-    return f"No option costs {survey.money(limits.budget_usd)} or less; {what}."
+    if cheapest.kind != "rent":
+        return f"No option costs {survey.money(limits.budget_usd)} or less; {what}."
+    terms, budget = survey.query.terms, survey.money(limits.budget_usd)
+    years = f"{terms.years:g} year{'' if terms.years == 1 else 's'} of rent at {168 * terms.utilization:.0f} hours a week"
+    bought = min((one for one in timely if one.kind.startswith("buy")), key=spent, default=None)
+    also = "" if bought is None else f", and the cheapest to buy is {a(bought.name)} for {survey.money(spent(bought))}"
+    return f"Neither a purchase nor {years} costs {budget} or less; {what} (rented){also}."

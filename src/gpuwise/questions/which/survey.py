@@ -33,7 +33,7 @@ from gpuwise.core.units import format_si, format_span
 from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import COOLING, in_server, server_counts, server_for
+from gpuwise.money.costs import COOLING, in_server, more_machine_usd, server_counts, server_for
 from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
@@ -66,9 +66,6 @@ __all__ = [
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
-# What a machine for this many cards costs above a plain desktop, assumed: a larger power supply; from three on a workstation; for
-# eight a server.
-_MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 SAME = 0.005  # a smaller difference counts as none
 
 
@@ -285,7 +282,7 @@ def _terms_of(query: WhichQuery, gpu: Gpu, count: int) -> Terms:
 
 def _more_machine(query: WhichQuery, count: int) -> float:
     """What a machine for several cards costs above one for a single card, unless the user says what the machine costs."""
-    return 0.0 if query.machine_given else next(usd for most, usd in _MORE_MACHINE_USD if count <= most)
+    return 0.0 if query.machine_given else more_machine_usd(count)
 
 
 def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:

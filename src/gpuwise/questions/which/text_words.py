@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import Survey
+from gpuwise.questions.which.survey import Survey, buys, rate_text, spent
 from gpuwise.questions.which.text_paces import TextPace
 
-__all__ = ["engine_of", "more_for_text", "nothing_fits", "shares"]
+__all__ = ["cheapest_for_text", "engine_of", "more_for_text", "nothing_fits", "shares"]
+
+_FAR_LESS = 1.5  # times the money of the cheapest option: enough to name that one too
+
+
+def cheapest_for_text(survey: Survey, best: Candidate) -> str:
+    """Without a budget, what runs the model for the least money upfront, where that is far less than what is recommended."""
+    if survey.query.limits.budget_usd is not None or not best.kind.startswith("buy"):
+        return ""
+    able = [one for one in buys(survey) if not shortfall(one, survey.query.limits)]
+    least = min(able, key=spent, default=best)
+    if spent(least) * _FAR_LESS > spent(best):
+        return ""
+    whole = f"{a(least.name)} ({survey.money(least.upfront_usd)}), at {rate_text(least.run)}"
+    helped = f'`gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"` shows a smaller card with a part of the model in RAM'
+    return f" The cheapest option that holds the model is {whole}; {helped}."
 
 
 def shares(option: Candidate) -> str:

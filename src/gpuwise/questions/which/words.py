@@ -31,7 +31,7 @@ from gpuwise.questions.which.survey import (
     spent,
 )
 from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import engine_of, shares
+from gpuwise.questions.which.text_words import cheapest_for_text, engine_of, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
@@ -54,6 +54,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
+    taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
     return f"{taken}{_machines(survey, chosen.best)}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
@@ -151,7 +152,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
-        what = f"{'single card' if several else 'card or set of cards'}{_as_roomy(survey)}"
+        what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
+        what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
     return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
@@ -164,7 +166,7 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
         return ""
     rival = min(others, key=lambda one: one.run.seconds)
     span, ratio = pair_range(best.gpu, rival.gpu), rival.run.seconds / best.run.seconds
-    chance = probability_above(ratio * span.low, ratio * span.high)
+    chance = probability_above(ratio * span.low, ratio * span.high, middle=ratio)
     if chance >= SURE:
         return ""
     tied = "is tied with" if chance < TIED else f"is {chance:.0%} likely to be faster than"

@@ -28,6 +28,7 @@ __all__ = [
     "engines",
     "find_engine",
     "fitted_engines",
+    "measured_gpus",
     "prompt_gain",
     "refusal",
     "usual_split",
@@ -108,6 +109,12 @@ def fitted_engines() -> Mapping[str, Fitted]:
     """What was fitted, by the name of the engine."""
     data = (files("gpuwise.step") / "data" / "engines.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, Fitted])
+
+
+def measured_gpus(engine: Engine) -> frozenset[str]:
+    """The names of the GPUs on which an engine was measured, in any of its versions."""
+    own = engine.measured_as
+    return frozenset(gpu for name, one in fitted_engines().items() if name.split(" ")[0] == own for gpu in one.gpus)
 
 
 def find_engine(text: str) -> Engine:

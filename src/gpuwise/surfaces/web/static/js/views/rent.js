@@ -49,13 +49,14 @@ function said(answer) {
   return `${answer.verdict} This assumes use ${f.percent(answer.utilization_fraction)} of the time.`;
 }
 
-// Paid at first, over what owning saves a day at this use.
+// Paid at first less the resale value, over what owning saves a day at this use.
 function evenAt(answer, entry) {
   const [own, first] = [answer.own, answer.rent[0]];
   if (!own || !first || !entry) return "";
   const rented = 24 * entry.utilization_fraction * first.usd_per_gpu_hour * first.gpu_count;
   const drawn = ((own.electricity_usd_per_year / 365.25) * entry.utilization_fraction) / answer.utilization_fraction;
-  return `${f.usd(own.upfront_usd)} upfront ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity per day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days)}`;
+  const paid = own.resale_usd ? `(${f.usd(own.upfront_usd)} upfront − ${f.usd(own.resale_usd)} resale)` : `${f.usd(own.upfront_usd)} upfront`;
+  return `${paid} ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity per day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days_with_resale)}`;
 }
 
 // Without a price or a rent nobody knows when; `never` would say more than that.
@@ -67,7 +68,7 @@ function figures(answer) {
   return facts([
     own && [`owning, ${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} per hour of use`],
     first && [`renting, ${answer.years}-year total`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} per hour, ${first.way}`],
-    ["break-even after", num(pays(answer, here(answer)?.days), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
+    ["break-even after", num(pays(answer, here(answer)?.days_with_resale), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without resale", pays(answer, here(answer)?.days)], ["without resale and electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
     ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
   ]);
 }
@@ -83,7 +84,7 @@ function lines(answer) {
   rent.forEach((way, place) => traces.push({ type: "scatter", mode: "lines", name: `rent, ${way.way}`, x: years, y: years.map((year) => year * hours * way.usd_per_gpu_hour * way.gpu_count), line: { color: colour(`c${place + 1}`), width: 3 } }));
   if (own && paid != null && paid / 365.25 <= end) {
     const year = paid / 365.25;
-    traces.push({ type: "scatter", mode: "markers+text", name: "break-even", x: [year], y: [own.upfront_usd + year * own.electricity_usd_per_year], text: [`<b>${f.days(paid)}</b>`], textposition: "top left", marker: { size: 13, color: colour("ink") } });
+    traces.push({ type: "scatter", mode: "markers+text", name: "break-even without resale", x: [year], y: [own.upfront_usd + year * own.electricity_usd_per_year], text: [`<b>${f.days(paid)}</b>`], textposition: "top left", marker: { size: 13, color: colour("ink") } });
   }
   for (const trace of traces) trace.hovertemplate = "%{y:$,.0f} after %{x:.1f} years<extra>%{fullData.name}</extra>";
   return { traces, x: { title: "years", rangemode: "tozero" }, y: { title: "US dollars paid so far", tickprefix: "$", tickformat: ",.0f", rangemode: "tozero" }, shapes: [{ type: "line", x0: answer.years, x1: answer.years, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1 } }] };
@@ -95,6 +96,6 @@ function useTable(answer) {
       f.percent(entry.utilization_fraction),
       num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} upfront + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity over ${answer.years} years` : "", answer }),
       num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),
-      num(pays(answer, entry.days), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without electricity", pays(answer, entry.days_without_electricity)]], answer }),
+      num(pays(answer, entry.days_with_resale), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without resale", pays(answer, entry.days)], ["without resale and electricity", pays(answer, entry.days_without_electricity)]], answer }),
     ], entry === here(answer) ? { class: "best" } : {})), { caption: "Owning and renting by utilisation" });
 }

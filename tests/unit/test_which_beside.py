@@ -1,0 +1,69 @@
+"""What `which` says beside its recommendation: for labs, rent within a budget, laptops, and the cheapest way to run text."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import gpuwise
+from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, shortfall
+from gpuwise.money import prices as money_prices
+
+
+@pytest.fixture(autouse=True)
+def _a_given_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUWISE_DATA", str(tmp_path))
+    monkeypatch.setattr(money_prices, "today", lambda: date(2026, 11, 16))
+
+
+@pytest.mark.parametrize("budget", ["1100", "3000", "6000"])
+def test_rent_within_a_budget_is_the_fastest_or_nearly_so_and_clearly_cheaper(budget: str) -> None:
+    answer = gpuwise.which(budget=budget, rent=True)
+    best = answer.best
+    assert best is not None
+    assert best.kind == "rent"
+    able = [one for one in answer.every if one.kind == "rent" and not shortfall(one, answer.query.limits)]
+    fastest = min(able, key=lambda one: one.run.seconds)
+    nearly = fastest.run.seconds >= NEARLY * best.run.seconds
+    assert best is fastest or (nearly and (best.total_usd or 0) <= CLEARLY_CHEAPER * (fastest.total_usd or 0))
+    assert "within the budget" in answer.verdict
+
+
+def test_more_money_never_rents_a_slower_gpu() -> None:
+    found = [gpuwise.which(budget=budget, rent=True).best for budget in ("1100", "3000", "9000")]
+    seconds = [one.run.seconds for one in found if one is not None]
+    assert len(seconds) == 3
+    assert all(NEARLY * later <= earlier for earlier, later in itertools.pairwise(seconds))
+    assert seconds[-1] < seconds[0]
+
+
+def test_a_lab_is_told_what_to_take_for_larger_models() -> None:
+    answer = gpuwise.which(budget="50000")
+    assert answer.best is not None
+    (said,) = (text for text in answer.changes_if if text.startswith("for models that need more than"))
+    assert f"more than {answer.best.run.paces[0].usable_bytes / 2**30:.0f} GiB on one GPU" in said
+    assert "GB each)" in said
+    assert not any("on one GPU, take" in text for text in gpuwise.which(budget="800").changes_if)
+
+
+def test_a_laptop_gpu_has_a_laptop_cpu() -> None:
+    answer = gpuwise.which(laptop=True, budget="2000")
+    (note,) = (note for note in answer.assumptions if note.name == "cpu")
+    assert note.value.startswith("laptop")
+    assert "no faster laptop" in answer.verdict
+
+
+def test_the_cheapest_option_for_text_is_named_where_it_costs_far_less() -> None:
+    answer = gpuwise.which(model=["gpt-oss-120b"])
+    able = [one for one in answer.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]
+    least = min(able, key=lambda one: one.upfront_usd or 0.0)
+    assert f"The cheapest option that holds the model is {least.name} (${least.upfront_usd:,.0f})" in answer.verdict
+
+
+def test_a_budget_too_small_for_all_years_of_rent_says_so() -> None:
+    verdict = gpuwise.which(model=["gpt-oss-120b"], budget="4000").verdict
+    assert verdict.startswith("Neither a purchase nor 3 years of rent at 25 hours a week costs $4,000 or less")
+    assert "the cheapest to buy is" in verdict
