@@ -26,7 +26,8 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
         return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
     most = survey.money(budget)
     worth = f"the best card for {most}, {a(best.name)}, is only {gain:.2f} times as fast, which you would hardly notice"
-    return f"{worth if gain > 1 else f'no card with as much memory is faster for {most}'}{_smaller_but_faster(survey, kept)}"
+    nothing = f"no faster card with as much memory costs {most} or less"
+    return f"{worth if gain > 1 else nothing}{_smaller_but_faster(survey, kept)}"
 
 
 def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
