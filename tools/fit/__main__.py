@@ -73,12 +73,13 @@ def main(folder: Path, *, dry: bool = False) -> None:
     widths = step_widths(problem, theta, by_gpu, by_generation, by_pair)
     ranges = widths.ranges | operator_widths(scored)
     scored = [_ranged(row, ranges[operator_name(row)]) for row in scored]
+    _say(f"wider by generation: {widths.scales}")
     for name, own in ranges.items():
         _say(f"{name:40} {own.low:.2f} to {own.high:.2f}  {own.rows:,} rows")
     if dry:
         return
     write_fit(problem, problem.fit_of(theta), theta)
-    write_ranges(problem, ranges)
+    write_ranges(problem, ranges, widths.scales)
     write_left_out(problem, by_gpu, by_family)
     left = {"pair": by_pair, "gpu": by_gpu, "family": by_family, "generation": by_generation}
     write_accuracy(problem, theta, left, scored, widths)

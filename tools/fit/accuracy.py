@@ -81,13 +81,15 @@ def _kinds(problem: Problem) -> dict[str, Array]:
     classes = np.array([class_of(row.stack) for row in problem.steps], dtype=object)
     modern = np.array([row.stack.split("/")[1].startswith("2.") for row in problem.steps])
     others = np.array([row.question.gpu.vendor.lower() in MAKERS for row in problem.steps])
-    eager, compiled = classes == "torch eager", classes == "torch compile"
     images = np.array([name.startswith("pipeline") for name in classes])
+    slow, apart = classes == "torch batch-12", images | (classes == "torch7")
+    tf = np.array([row.stack.split("/")[2] in ("graph", "xla") for row in problem.steps])
+    torch = ~tf & ~slow & ~apart
     return {
-        "PyTorch 2 on NVIDIA": (eager | compiled) & modern & ~others,
-        "older PyTorch on NVIDIA": (eager | compiled) & ~modern & ~others,
-        "TensorFlow on NVIDIA": np.array([name.startswith("tf") for name in classes]) & ~others,
-        "batch 12, slow hosts": (classes == "torch batch-12") & ~others,
+        "PyTorch 2 on NVIDIA": torch & modern & ~others,
+        "older PyTorch on NVIDIA": torch & ~modern & ~others,
+        "TensorFlow on NVIDIA": tf & ~others,
+        "batch 12, slow hosts": slow & ~others,
         "image generation": images,
         "AMD, Intel and Apple": others & ~images,
         "all": np.ones(problem.step_count, bool),

@@ -7,6 +7,7 @@ remaining rows best, so that no row has a say in how it is itself predicted. All
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -87,18 +88,24 @@ def choose(problem: Problem, theta: Array, folds: Sequence[Fold]) -> Chosen:
 
 
 def _choose(sums: _Sums, folds: Sequence[Fold], hidden: Array) -> Chosen:
-    """The candidate that predicts best the folds that are not hidden, each fold counting once."""
+    """The candidate that predicts best the folds that are not hidden, each source counting once: the next user's program is one
+    more source, not one more row."""
     errors = {}
     inner = [fold for fold in folds if not (fold.asked & hidden).any()]
     inner = inner[:: max(1, len(inner) // _INNER)]
+    folds_of_source = Counter(_source(fold) for fold in inner)
     for candidate in CANDIDATES:
         spread, total, weight = spreads(sums.problem, candidate), 0.0, 0.0
         for fold in inner:
             off = sums.off_without(fold.gone | hidden, fold.asked, spread)
-            share = min(1.0, len(off) / _FEWEST)
+            share = min(1.0, len(off) / _FEWEST) / folds_of_source[_source(fold)]
             total, weight = total + share * float(np.minimum(np.abs(off), _WORST).mean()), weight + share
         errors[candidate] = total / weight
     return Chosen(candidate=min(errors, key=lambda one: errors[one]), errors=errors)
+
+
+def _source(fold: Fold) -> str:
+    return fold.name.split(", ")[0]
 
 
 def nested(problem: Problem, theta: Array, folds: Sequence[Fold]) -> tuple[LeftOut, dict[str, Candidate]]:

@@ -18,6 +18,7 @@ _MEMORY: Group = {
     "memory.hbm": (0.92, 0.015),
     "memory.slower_hbm": (0.76, 0.1),
     "memory.gddr": (0.90, 0.04),
+    "memory.ecc": (0.92, 0.06),
     "memory.bytes_per_clock": (24.0, 0.3),
     "memory.doubling_years": (5.0, 0.2),
     "memory.overlap": (1.6, 0.2),
@@ -49,6 +50,7 @@ _TILES: Group = {
     "engine.intel": (0.75, 0.3),
     "engine.apple": (0.75, 0.3),
     "engine.tf32": (0.95, 0.05),
+    "engine.halved": (1.1, 0.1),
     "vector.mixed": (0.85, 0.1),
     "matmul.unaligned": (1.3, 0.2),
 }
@@ -63,6 +65,7 @@ _CONVOLUTIONS: Group = {
     "conv.odd_window": (1.3, 0.2),
     "conv.grouped_nhwc_weight": (1.5, 0.5),
     "conv.growth": (0.4, 0.5),
+    "conv.nhwc": (1.1, 0.1),
     "conv.tf32": (0.8, 0.2),
     "conv.grouped": (0.5, 0.3),
     "conv.winograd": (1.6, 0.15),

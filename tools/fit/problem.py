@@ -29,6 +29,8 @@ from .rows import BATCH_12, HOST_NAMES, OperatorRows, StepRow
 
 __all__ = ["BATCH_12", "PIPELINES", "Problem", "class_of"]
 
+LOADING = ("lambda_pytorch", "mac_ml_speed_test")  # real images or text, loaded while the step runs
+OTHER_BUILDS = ("tf_metal_experiments", "itex_max1550", "pytorch_dlprim", "u39kun")  # of other makers, or years older
 PIPELINES = ("sd_data_webui", "fal_sd")  # whole programs around a model: text, sampler and decoder are in their figures
 _SMOOTH = 6.0
 _CALL_S = 0.3  # text to tokens, pixels to an image, and what a program does around them, assumed
@@ -70,6 +72,10 @@ def class_of(stack: str) -> str:
         return "torch batch-12"
     if source in PIPELINES:
         return f"pipeline {how}"
+    if source in LOADING:
+        return f"loading {how}"
+    if source in OTHER_BUILDS:
+        return f"other {how}"
     if how in ("graph", "xla"):
         return f"tf {how}"
     return "torch7" if source == "cnn_benchmarks" else f"torch {how}"

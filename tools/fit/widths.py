@@ -1,7 +1,9 @@
 """Ranges from what predictions of left-out rows missed by: quantiles that hold 80 % of the rows of a kind of question.
 
 A range has to hold on GPUs and sources that nobody has measured yet. So each range is drawn from the rows of other GPUs (and
-other sources) than those it is tested on, and stretched until that test holds 80 %, every source on every GPU counting alike.
+other sources) than those it is tested on, and stretched until that test holds 80 %. Of known sources every GPU counts alike; of
+unknown ones every source does, because the next program is one more source, and how far sources lie apart is most of the range.
+Generations that are missed by more than others have wider ranges, as far as they have rows to say so.
 """
 
 from __future__ import annotations
@@ -26,18 +28,48 @@ _LOW, _HIGH, _HELD = 0.1, 0.9, 0.8
 _FEWEST_OF_A_PROCEDURE = 10
 _FEWEST_OF_A_GROUP = 5.0  # rows; a source on a GPU with fewer counts for less
 _MARGIN = 0.02  # at least this far from 1 on either side
-_STRETCHES = np.arange(1.0, 1.6, 0.02)  # at most: few groups, each unlike the others, would ask for any width
+_HELD_OF_ROWS = 0.76  # at least, also where many rows come from one source
+_STRETCHES = np.arange(0.7, 2.2, 0.02)  # at most: few groups, each unlike the others, would ask for any width
+_STRETCHES_KNOWN = np.arange(0.7, 1.6, 0.02)  # a source has fewer groups than there are sources
+_WIDEST_SCALE = 2.0
+_PRIOR_GROUPS = 2.0  # sources on GPUs that a generation's own width counts for half with
 _SETUP = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths:
-    """The ranges by kind of question, and for each row whether ranges that were drawn without its GPU (`known`), or without its
-    GPU and its source (`unknown`), hold it."""
+    """The ranges by kind of question, how many times as wide they are for a generation, and for each row whether ranges that were
+    drawn without its GPU (`known`), or without its GPU and its source (`unknown`), hold it."""
 
     ranges: dict[str, Range]
+    scales: dict[str, dict[str, float]]
     known: Array
     unknown: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tested:
+    """What each row was missed by, and the bounds of a range that was drawn without its group, in ln."""
+
+    off: Array
+    low: Array
+    high: Array
+
+    def put(self, rows: Array, other: _Tested) -> None:
+        """Take the values of these rows from another test."""
+        for name in ("off", "low", "high"):
+            getattr(self, name)[rows] = getattr(other, name)[rows]
+
+    def around(self, other: _Tested) -> _Tested:
+        """The same rows in ranges that hold both ranges."""
+        return _Tested(off=self.off, low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high))
+
+    def missed(self) -> Array:
+        """Where each row lies: 1 is the end of its range."""
+        result: Array = np.where(
+            self.off > 0, self.off / np.maximum(self.high, _MARGIN), self.off / np.minimum(self.low, -_MARGIN)
+        )
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,82 +82,150 @@ class _Rows:
     sources: Array
     apart_from_source: bool
 
-    def drawn(self, rows: Array) -> tuple[Range, Array]:
-        """The range for these rows, stretched so that it holds on groups it was not drawn from; and which rows are held so."""
+    def near(self, source: str, gpu: str) -> Array:
+        """Rows that must not draw the range of this group."""
+        result: Array = (self.gpus == gpu) | (self.apart_from_source & (self.sources == source))
+        return result
+
+    def groups(self, rows: Array) -> list[tuple[str, str]]:
+        """Each source on each GPU among these rows."""
+        return sorted({(self.sources[place], self.gpus[place]) for place in np.flatnonzero(rows)})
+
+    def drawn(self, rows: Array) -> tuple[Range, _Tested]:
+        """The range for these rows, stretched so that it holds on groups it was not drawn from; and that test."""
         low, high = np.zeros(len(self.off)), np.zeros(len(self.off))
-        for group in {(self.sources[place], self.gpus[place]) for place in np.flatnonzero(rows)}:
-            source, gpu = group
-            near = (self.gpus == gpu) | (self.apart_from_source & (self.sources == source))
-            others = rows & ~near if (rows & ~near).sum() >= _FEWEST_OF_A_PROCEDURE else rows
+        for source, gpu in self.groups(rows):
+            others = rows & ~self.near(source, gpu)
+            others = others if others.sum() >= _FEWEST_OF_A_PROCEDURE else rows
             mine = rows & (self.gpus == gpu) & (self.sources == source)
             low[mine], high[mine] = self._quantiles(others)
         weights = self.weights[rows]
-        for stretch in _STRETCHES:
-            held = (self.off >= stretch * low) & (self.off <= stretch * high)
-            if np.average(held[rows], weights=weights) >= _HELD:
+        for stretch in _STRETCHES if self.apart_from_source else _STRETCHES_KNOWN:
+            held = ((self.off >= stretch * low) & (self.off <= stretch * high))[rows]
+            if np.average(held, weights=weights) >= _HELD and np.mean(held) >= _HELD_OF_ROWS:
                 break
         bounds = [float(np.exp(stretch * bound)) for bound in self._quantiles(rows)]
-        return Range(low=round(bounds[0], 4), high=round(bounds[1], 4), rows=int(rows.sum())), held & rows
+        found = Range(low=round(bounds[0], 4), high=round(bounds[1], 4), rows=int(rows.sum()))
+        return found, _Tested(off=self.off, low=stretch * low, high=stretch * high)
 
     def _quantiles(self, rows: Array) -> tuple[float, float]:
         low, high = (_quantile(self.off[rows], self.weights[rows], share) for share in (_LOW, _HIGH))
         return min(low, -_MARGIN), max(high, _MARGIN)
 
+    def scaled(self, tested: _Tested, generations: Array) -> tuple[Array, dict[str, float]]:
+        """Which rows their ranges hold, widened by what other GPUs of their generation say, and how wide for each generation."""
+        missed, held = tested.missed(), np.zeros(len(self.off), bool)
+        for source, gpu in self.groups(np.ones(len(self.off), bool)):
+            mine = (self.sources == source) & (self.gpus == gpu)
+            for name in set(generations[mine]):
+                others = (generations == name) & ~self.near(source, gpu)
+                held[mine] = missed[mine] <= self._scale(missed, others)
+        names = sorted(set(generations))
+        found = {name: round(self._scale(missed, generations == name), 3) for name in names}
+        return held, {name: scale for name, scale in found.items() if scale > 1.0}
+
+    def _scale(self, missed: Array, rows: Array) -> float:
+        """How many times as wide a range must be for these rows, drawn to 1 where few groups say so."""
+        if not rows.any():
+            return 1.0
+        own = np.log(max(_quantile(missed[rows], self.weights[rows], _HELD), _MARGIN))
+        count = len(self.groups(rows))
+        return float(np.clip(np.exp(own * count / (count + _PRIOR_GROUPS)), 1.0, _WIDEST_SCALE))
+
 
 def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: LeftOut, by_pair: LeftOut) -> Widths:
     """The range of each kind of question about steps."""
-    count, launch = problem.step_count, host_bound(problem, theta)
-    measured = problem.measured[:count]
-    gpus = np.array([row.question.gpu.name for row in problem.steps], dtype=object)
-    sources = np.array([row.source for row in problem.steps], dtype=object)
-    groups = Counter(zip(sources, gpus, strict=True))
-    weights = np.array([1.0 / max(_FEWEST_OF_A_GROUP, groups[key]) for key in zip(sources, gpus, strict=True)])
-
-    def rows_of(predicted: Array, apart: bool) -> _Rows:
-        off = measured - predicted[:count]
-        return _Rows(off=off, weights=weights, gpus=gpus, sources=sources, apart_from_source=apart)
-
-    own, strange = rows_of(by_gpu.predicted, False), rows_of(by_pair.predicted, True)
-    new, shared = rows_of(by_generation.predicted, False), rows_of(by_gpu.shared, False)
-    makers = np.array([row.question.gpu.vendor.lower() for row in problem.steps], dtype=object)
-    programs = np.isin(sources, PIPELINES)  # what people report of their own machines says little of anyone else's
-    nvidia = ~np.isin(makers, MAKERS) & ~programs
-    plain = nvidia & ~launch & ~np.isin(sources, BATCH_12)
-    found: dict[str, Range] = {}
-    known, unknown = np.zeros(count, bool), np.zeros(count, bool)
-    found["known"], held = own.drawn(plain & by_gpu.seen)
-    known |= held
-    found["known_unknown_stack"], held = strange.drawn(plain)
-    unknown |= held
-    found["new_generation"], _ = new.drawn(plain & by_generation.seen)
+    views = {"own": by_gpu.predicted, "strange": by_pair.predicted, "new": by_generation.predicted, "shared": by_gpu.shared}
+    drawing = _Drawing(problem, theta, views, by_gpu.seen)
+    drawing.usual()
+    drawing.makers()
+    drawing.known_sources()
+    found, new = drawing.found, drawing.rows["new"]
+    found["new_generation"], _ = new.drawn(drawing.plain & by_generation.seen)
     found["new_generation_unknown_stack"] = _wider(found["known_unknown_stack"], found["new_generation"])
-    found["launch"], held = own.drawn(nvidia & ~plain & by_gpu.seen)
-    known |= held
-    found["launch_unknown_stack"], held = strange.drawn(nvidia & ~plain)
-    unknown |= held
-    for maker in MAKERS:
-        rows = (makers == maker) & ~programs
-        if rows.any():
-            found[maker], held = strange.drawn(rows)
-            unknown |= held
-            known |= held | own.drawn(rows)[1]  # asked about a known source, the wider of both ranges is given
-    found["ratio"], found["ratio_new_generation"] = (
-        _ratios(problem, own.off, across=False),
-        _ratios(problem, new.off, across=True),
-    )
-    known |= unknown & ~by_gpu.seen
-    found = _ordered(found)
-    procedures = np.array([_procedure(problem, place) for place in range(count)], dtype=object)
-    for procedure in sorted(set(procedures)):
-        rows = (nvidia | programs) & (procedures == procedure)
-        if (rows & by_gpu.seen).sum() >= _FEWEST_OF_A_PROCEDURE:
-            found[procedure], held = own.drawn(rows & by_gpu.seen)
-            known = np.where(rows & by_gpu.seen, held, known)
-            unknown = np.where(rows & programs, strange.drawn(rows)[1], unknown)
-            wide, held = shared.drawn(rows)
-            found[f"{procedure}_unknown_stack"] = _wider(found[procedure], wide)
-            known = np.where(rows & ~by_gpu.seen, held, known)
-    return Widths(ranges=_ordered(found), known=known, unknown=unknown)
+    found["ratio"] = _ratios(problem, drawing.rows["own"].off, across=False)
+    found["ratio_new_generation"] = _ratios(problem, new.off, across=True)
+    found |= _ordered(found)
+    drawing.procedures()
+    generations = np.array([row.question.gpu.architecture.generation for row in problem.steps], dtype=object)
+    known, known_scales = drawing.rows["own"].scaled(drawing.known, generations)
+    unknown, unknown_scales = drawing.rows["strange"].scaled(drawing.unknown, generations)
+    scales = {"known": known_scales, "unknown": unknown_scales}
+    return Widths(ranges=_ordered(found), scales=scales, known=known, unknown=unknown)
+
+
+class _Drawing:
+    """Draws the ranges of one kind of rows after the other, and keeps the strictest test of each row."""
+
+    def __init__(self, problem: Problem, theta: Array, views: Mapping[str, Array], seen: Array) -> None:
+        count = problem.step_count
+        self.sources = np.array([row.source for row in problem.steps], dtype=object)
+        gpus = np.array([row.question.gpu.name for row in problem.steps], dtype=object)
+        by_group, by_source = _weights(self.sources, gpus)
+        self.rows = {
+            name: _Rows(
+                off=problem.measured[:count] - predicted[:count],
+                weights=by_source if name == "strange" else by_group,
+                gpus=gpus,
+                sources=self.sources,
+                apart_from_source=name == "strange",
+            )
+            for name, predicted in views.items()
+        }
+        self.seen = seen
+        self.maker = np.array([row.question.gpu.vendor.lower() for row in problem.steps], dtype=object)
+        self.programs = np.isin(self.sources, PIPELINES)  # what people report of their own machines says little of anyone else's
+        self.nvidia = ~np.isin(self.maker, MAKERS) & ~self.programs
+        self.plain = self.nvidia & ~host_bound(problem, theta) & ~np.isin(self.sources, BATCH_12)
+        self.procedure = np.array([_procedure(problem, place) for place in range(count)], dtype=object)
+        self.found: dict[str, Range] = {}
+        self.known, self.unknown = (
+            _Tested(off=np.zeros(count), low=np.zeros(count), high=np.zeros(count)) for _ in ("known", "unknown")
+        )
+
+    def usual(self) -> None:
+        """Sources that nobody has measured, on NVIDIA's GPUs."""
+        for name, rows in (("known", self.plain), ("launch", self.nvidia & ~self.plain)):
+            self.found[f"{name}_unknown_stack"], tested = self.rows["strange"].drawn(rows)
+            self.unknown.put(rows, tested)
+
+    def makers(self) -> None:
+        """GPUs of other makers; about a known source, the wider of both ranges is given."""
+        for maker in MAKERS:
+            rows = (self.maker == maker) & ~self.programs
+            if rows.any():
+                self.found[maker], tested = self.rows["strange"].drawn(rows)
+                self.unknown.put(rows, tested)
+                self.known.put(rows, self.rows["own"].drawn(rows)[1].around(tested))
+
+    def known_sources(self) -> None:
+        """Sources that were measured on other GPUs; software that was on none is as unknown as any."""
+        self.known.put(~self.seen, self.unknown)
+        for name, rows in (("known", self.plain), ("launch", self.nvidia & ~self.plain)):
+            self.found[name], tested = self.rows["own"].drawn(rows & self.seen)
+            self.known.put(rows & self.seen, tested)
+
+    def procedures(self) -> None:
+        """Sources and ways of running with rows enough for a range of their own."""
+        for procedure in sorted(set(self.procedure)):
+            rows = (self.nvidia | self.programs) & (self.procedure == procedure)
+            if (rows & self.seen).sum() < _FEWEST_OF_A_PROCEDURE:
+                continue
+            self.found[procedure], tested = self.rows["own"].drawn(rows & self.seen)
+            self.known.put(rows & self.seen, tested)
+            if (rows & self.programs).any():
+                self.unknown.put(rows & self.programs, self.rows["strange"].drawn(rows)[1])
+            wide, tested = self.rows["shared"].drawn(rows)
+            self.found[f"{procedure}_unknown_stack"] = _wider(self.found[procedure], wide)
+            self.known.put(rows & ~self.seen, tested)
+
+
+def _weights(sources: Array, gpus: Array) -> tuple[Array, Array]:
+    """What each row counts for where every source on every GPU counts alike, and where every source does."""
+    groups = Counter(zip(sources, gpus, strict=True))
+    of_source = Counter(source for source, _ in groups)
+    by_group = np.array([1.0 / max(_FEWEST_OF_A_GROUP, groups[key]) for key in zip(sources, gpus, strict=True)])
+    return by_group, by_group / np.array([of_source[source] for source in sources])
 
 
 def operator_widths(residuals: Sequence[Residual]) -> dict[str, Range]:

@@ -17,7 +17,7 @@ from gpuwise.evidence.fits import Fit
 from gpuwise.evidence.ranges import Range
 from gpuwise.kernels.types import Array
 
-from .problem import BATCH_12, PIPELINES, Problem, class_of
+from .problem import BATCH_12, OTHER_BUILDS, PIPELINES, Problem
 from .solve import LeftOut
 
 __all__ = ["write_fit", "write_left_out", "write_ranges"]
@@ -36,11 +36,8 @@ _OTHER_PROCEDURES = (
     *BATCH_12,
     *PIPELINES,
     "neusight",
+    *OTHER_BUILDS,
     "mac_ml_speed_test",
-    "u39kun",
-    "itex_max1550",
-    "tf_metal_experiments",
-    "pytorch_dlprim",
 )
 _FEWEST_ROWS = 5  # of a version that has a factor of its own
 _PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s", "call_s")
@@ -68,7 +65,7 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
     """One factor for each framework, version and way of running: the mean over sources.
 
     What a source adds to all its rows (a real input pipeline, logging) or saves (tuned kernels) is not the software's: PyTorch's
-    are brought to the mean of all sources, which is what a source that nobody has measured is most like.
+    are brought to the mean of all sources whose data is ready, which is what a program that nobody has measured is most like.
     """
     classes = dict(zip(problem.classes, np.exp(theta[problem.at["class"]]), strict=True))
     rows = Counter(row.stack for row in problem.steps)
@@ -81,7 +78,7 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
         value = float(number[0])
         value = value // 1000 if value > 1000 else value  # cuDNN 5105 is 5
         framework = _FRAMEWORKS.get(source, "torch")
-        level = classes[class_of(stack)] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
+        level = classes[f"torch {how}"] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
         found[(framework, value, how)].append((fit.factors[stack] * level, rows[stack]))
     return [
         {
@@ -96,11 +93,11 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
     ]
 
 
-def write_ranges(problem: Problem, ranges: Mapping[str, Range]) -> None:
-    """The ranges, and the generations that were measured."""
+def write_ranges(problem: Problem, ranges: Mapping[str, Range], scales: Mapping[str, Mapping[str, float]]) -> None:
+    """The ranges, how much wider they are for some generations, and the generations that were measured."""
     generations = sorted({row.question.gpu.architecture.generation for row in problem.steps})
     plain = {name: {"low": own.low, "high": own.high, "rows": own.rows} for name, own in ranges.items()}
-    _write("evidence/data/ranges.json", {"generations": generations, "ranges": plain})
+    _write("evidence/data/ranges.json", {"generations": generations, "scales": scales, "ranges": plain})
 
 
 def write_left_out(problem: Problem, by_gpu: LeftOut, by_family: LeftOut) -> None:

@@ -61,6 +61,7 @@ class Range(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct):
     generations: list[str]
+    scales: dict[str, dict[str, float]]  # of source known and unknown, by generation: 1 where nothing is said
     ranges: dict[str, Range]
 
 
@@ -90,13 +91,15 @@ def step_range(gpu: Gpu, bound: str = "") -> Range:
     if gpu.is_cpu:
         return _assumed(gpu)
     usual = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)
-    return as_known(usual, gpu)
+    return as_known(usual, gpu, known_stack=False)
 
 
-def as_known(usual: Range, gpu: Gpu) -> Range:
-    """The range, made wider for a maker whose GPUs are predicted less well, or of which no step was measured."""
+def as_known(usual: Range, gpu: Gpu, *, known_stack: bool) -> Range:
+    """The range, made wider for a maker or a generation whose GPUs are predicted less well, or of which no step was measured."""
     own = _of_maker(gpu)
-    return usual if own is None else usual.around(own)
+    found = usual if own is None else usual.around(own)
+    scales = _file().scales["known" if known_stack else "unknown"]
+    return found.widened(1.0 if gpu.is_cpu else scales.get(gpu.architecture.generation, 1.0))
 
 
 def _of_maker(gpu: Gpu) -> Range | None:

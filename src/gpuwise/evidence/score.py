@@ -132,7 +132,7 @@ def _one(question: Question, steps: StepTimes, point: int, place: int, known: bo
     seconds += _sharing_s(question, steps, point, place, fit)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
     width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
-    width = as_known(width, question.gpu)
+    width = as_known(width, question.gpu, known_stack=known)
     return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 
 

@@ -58,7 +58,8 @@ def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: s
     if "square matmul" not in cells["model"]:
         raise BadValue(f"unknown product: {cells['model']}", hint="try `square matmul 1024..10240, best`")
     seconds, flops = _best(gpu, precision)
-    width = as_known(range_of(known_generation=knows(gpu), known_stack=True, bound="compute", procedure=""), gpu)
+    usual = range_of(known_generation=knows(gpu), known_stack=True, bound="compute", procedure="")
+    width = as_known(usual, gpu, known_stack=True)
     return Residual(
         row=row,
         gpu=gpu.name,

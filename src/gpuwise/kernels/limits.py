@@ -106,6 +106,7 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
     makers = np.array([1.0, *(k[f"engine.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
     reached = makers[gpu.maker.astype(np.intp)]  # what libraries of other makers keep busy of a chip
     engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands twice as large to feed and to switch
+    engine = engine * np.where(gpu.sums16 > 1.0, k["engine.halved"], 1.0)  # at half its rate it seldom waits for operands
     own = either(matrix, _of_generation(gpu, k, "matrix"), _of_generation(gpu, k, "vector"))
     return peak * reached * own * either(matrix, engine, lanes), matrix
 
@@ -144,7 +145,8 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
 def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
     """What a long copy reaches of the bandwidth on the data sheet."""
     hbm = np.where(gpu.slower_hbm > 0, k["memory.slower_hbm"], k["memory.hbm"])
-    return np.where(gpu.hbm > 0, hbm, k["memory.gddr"]) * _of_generation(gpu, k, "bandwidth")
+    gddr = k["memory.gddr"] * either(gpu.ecc, k["memory.ecc"], 1.0)
+    return np.where(gpu.hbm > 0, hbm, gddr) * _of_generation(gpu, k, "bandwidth")
 
 
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:

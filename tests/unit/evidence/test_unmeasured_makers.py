@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpuwise
-from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows_vendor, pair_range, step_range
+from gpuwise.evidence.ranges import UNMEASURED_RANGE, _file, as_known, knows_vendor, pair_range, range_of, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
@@ -130,3 +130,16 @@ def test_a_gain_on_an_unmeasured_maker_is_assumed_too() -> None:
     (told,) = unknown.notes(("batch",))
     assert told.basis == "assumed"
     assert "no Google GPU was measured" in told.effect
+
+
+def test_ranges_are_wider_for_generations_that_are_predicted_less_well() -> None:
+    usual = range_of(known_generation=True, known_stack=True)
+    scales = _file().scales
+    assert scales["known"]
+    for known_stack, name in ((True, "known"), (False, "unknown")):
+        for generation, scale in scales[name].items():
+            some = next(one for one in load_catalog().gpus if one.architecture.generation == generation)
+            plain, wide = as_known(usual, some, known_stack=known_stack), usual.widened(scale)
+            assert 1.0 < scale <= 2.0
+            assert plain.low <= wide.low
+            assert plain.high >= wide.high

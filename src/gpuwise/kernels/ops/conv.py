@@ -89,7 +89,8 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     # A strided gradient of the input has as many products as the forward pass, spread over more positions.
     depth = _by_pass(which, ins * window, outs * window * outputs / np.maximum(inputs, 1.0), outputs)
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # the wider the engine, the less of it is fed
-    engine = either(matrix, _constants(which, k, "matrix") * wider ** -k["conv.growth"], _constants(which, k, "vector"))
+    fed = wider ** -k["conv.growth"] * np.where(op["nhwc"] > 0, k["conv.nhwc"], 1.0)
+    engine = either(matrix, _constants(which, k, "matrix") * fed, _constants(which, k, "vector"))
     reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
     seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)

@@ -61,11 +61,10 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
     streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
     multiplied = matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / (k["linear.rate"] * _narrow(op, gpu, k))
+    corrected = either(gpu.ecc, k["linear.ecc"] / k["memory.ecc"], 1.0)  # what an engine loses by error correction, once
     return Cost(
         compute_s=longer(multiplied, capped, 2.0) / np.where(op["experts"] > 1, k["linear.experts"], 1.0),
-        memory_s=longer(
-            moved_s(each, gpu, k) / (k["linear.bandwidth"] * either(gpu.ecc, k["linear.ecc"], 1.0)), streamed, k["linear.overlap"]
-        ),
+        memory_s=longer(moved_s(each, gpu, k) / (k["linear.bandwidth"] * corrected), streamed, k["linear.overlap"]),
     )
 
 
