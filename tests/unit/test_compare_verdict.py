@@ -260,7 +260,7 @@ def test_an_order_that_is_only_likely_says_how_likely() -> None:
     assert verdict.startswith("The RTX 3090 is probably faster than the RTX 4070 Ti on ")
     assert "% likely to be faster on average)" in verdict
     verdict = gpuwise.compare(["RTX 3090", "RTX 4090", "RTX 5090"]).verdict
-    assert "The RTX 5090 is 88% likely to be faster than the RTX 4090." in verdict
+    assert "The RTX 5090 is 89% likely to be faster than the RTX 4090." in verdict
 
 
 # ---------------------------------------------------------------- precision

@@ -111,7 +111,7 @@ def test_a_lower_power_limit_is_slower_and_never_faster() -> None:
     limits = ("350W", "280W", "200W", "150")
     taken = [results("RTX 3090", precision="amp", batch="128", power_limit=limit)[0].step_s for limit in limits]
     assert taken == sorted(taken)
-    assert taken[2] > 1.03 * taken[0]
+    assert taken[2] > 1.02 * taken[0]
     assert taken[3] > 1.10 * taken[0]
 
 
@@ -216,8 +216,8 @@ def test_more_workers_and_a_faster_cpu_never_load_slower() -> None:
 
 
 def test_a_loader_that_may_be_too_slow_widens_the_range_only_upwards() -> None:
-    (plain,) = results("RTX 3090", batch="128", precision="amp", cpu="fast desktop")
-    (loaded,) = results("RTX 3090", batch="128", precision="amp", image_decode=True, workers=3, cpu="fast desktop")
+    (plain,) = results("RTX A6000", batch="128", precision="amp", cpu="fast desktop")
+    (loaded,) = results("RTX A6000", batch="128", precision="amp", image_decode=True, workers=3, cpu="fast desktop")
     assert loaded.bound != "input"
     assert loaded.step_high_s > 1.02 * plain.step_high_s
     assert loaded.step_low_s == pytest.approx(plain.step_low_s, rel=0.01)
@@ -247,7 +247,7 @@ def test_what_limits_a_step_is_its_largest_share(gpu: str, gpus: int) -> None:
 
 def test_a_loader_that_hides_behind_the_gpu_is_held_against_all_of_its_work() -> None:
     answer = gpuwise.predict(
-        "resnet50", gpu="RTX 3090", batch="128", precision="amp", image_decode=True, workers=3, cpu="fast desktop"
+        "resnet50", gpu="RTX A6000", batch="128", precision="amp", image_decode=True, workers=3, cpu="fast desktop"
     )
     shares = answer.results[0].bound_fractions
     assert max(shares, key=lambda name: shares[name]) == "input"

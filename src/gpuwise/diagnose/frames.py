@@ -13,7 +13,7 @@ __all__ = ["LIBRARY", "OWN", "PACKAGE", "Frame", "parse_frame"]
 OWN, PACKAGE, LIBRARY = range(3)  # whose code it is: the user's, an installed package's, or that of PyTorch and Python
 
 _FRAME = re.compile(r"^(?P<path>.+?)\((?P<line>\d+)\): (?P<function>.+)$")
-_BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<function>\S+)")
+_BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<function>[^\s>]+)")
 _INSTALLED = re.compile(r"(?:site|dist)-packages/")
 _PACKAGES = frozenset(
     "accelerate albumentations apex bitsandbytes cv2 datasets deepspeed diffusers einops evaluate flash_attn flax fsspec h5py "
@@ -55,7 +55,11 @@ def parse_frame(name: str) -> Frame:
 
 
 def _level(path: str) -> int:
-    if (path.startswith("<") and "ipython" not in path and "stdin" not in path) or _STANDARD.search(path):
+    if (
+        (path.startswith("<") and "ipython" not in path and "stdin" not in path)
+        or _STANDARD.search(path)
+        or "torchinductor_" in path
+    ):
         return LIBRARY
     installed = _INSTALLED.split(path)
     inside = installed[-1].lstrip("/")

@@ -6,6 +6,7 @@ computes, compiles, waits for somebody else, or does something that was not reco
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,31 +20,24 @@ from gpuwise.trace.types import Events, Kind, Mask, printable
 __all__ = ["Cause", "after_waits", "causes", "compiling", "stall_ns", "stalls"]
 
 _LONG = 10  # times the usual pause
+_USUAL_NS = 50_000  # more than a launch takes, even under a profiler; assumed
 _LEAST_NS, _MOST_NS = 200_000, 1_000_000  # a stall is never shorter, and a longer pause is always one; assumed
 _LEAST_ON_CPU_NS = 1_000_000  # other programs interrupt ops on a CPU for shorter times
 _AFTER_WAIT_NS = 1_000_000  # a host that launches later than this after a wait does something else; assumed
 _WAITS = 2  # times as long as the wait, at most, for a gap that it causes
 _WHOLE = 0.98  # of a step: a mark of the step itself, which explains nothing
 _FEWEST_STEPS = 3
+_LOOP = 0.9  # of a step: a function that takes as long is the training loop
 _COVERS = 0.5  # of a stall, to count as what happened in it
 _MOST_STALLS = 64  # the longest ones are enough to name what takes most of the time
 _COMPILES_NS = 1_000_000
-_MODULES = ("cumoduleload", "culibraryload", "hipmoduleload", "nvrtc")
-_COMPILERS = (
-    *_MODULES,
-    "dynamo_timed",
-    "compile_inner",
-    "async_compile",
-    "benchmark_all_configs",
-    "backend_compile",
-    "xlacompile",
-    "torch/_dynamo/convert_frame.py",
-    "torch/_inductor/compile_fx.py",
-    "torch/_inductor/codecache.py",
-    "torch/_inductor/async_compile.py",
-    "triton/compiler/",
-    "triton/runtime/jit.py",
-    "torch/utils/cpp_extension.py",
+# Functions that compile, not those that run what was compiled and lie in the same files.
+_COMPILES = re.compile(
+    r"^cuModuleLoad|^cuLibraryLoad|^hipModuleLoad|nvrtc|dynamo_timed|compile_inner|async_compile|benchmark_all_configs"
+    r"|backend_compile|XlaCompile|torch/_dynamo/convert_frame\.py|triton/compiler/"
+    r"|torch/_inductor/(?:compile_fx|codecache|async_compile)\.py\(\d+\): "
+    r"(?!run$|__call__$|wrapper$|forward$|new_fn$|current_callable$)"
+    r"|torch/utils/cpp_extension\.py\(\d+\): (?:load|_jit_compile|_write_ninja|_run_ninja)"
 )
 
 Times = npt.NDArray[np.int64]
@@ -63,7 +57,7 @@ def stall_ns(scene: Scene) -> int:
     """From how long on a pause of the host is a stall."""
     pauses = _pauses(scene)
     usual = float(np.median(pauses.end - pauses.start)) if len(pauses) else 0.0
-    return int(np.clip(_LONG * usual, _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
+    return int(np.clip(_LONG * min(usual, _USUAL_NS), _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
 
 
 def stalls(scene: Scene) -> Spans:
@@ -118,7 +112,8 @@ def after_waits(scene: Scene) -> Spans:
     Without the wait, the host would have been that much earlier. So a short wait does not explain a much longer gap, and no wait
     explains a gap in which the host had something long to do.
     """
-    sync = scene.sync.where(scene.sync.duration_ns > 0)
+    waits = scene.waits
+    sync = waits.where(waits.duration_ns > 0)
     if not len(sync) or not len(scene.work):
         return _none()
     starts = scene.work.start_ns
@@ -133,8 +128,9 @@ def compiling(scene: Scene) -> Spans:
     """When a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
     kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
-    chosen = scene.trace.named(*_COMPILERS)[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8))
-    rows = events.where(chosen & (events.duration_ns >= _COMPILES_NS))
+    names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
+    chosen = names[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8)) & (events.duration_ns >= _COMPILES_NS)
+    rows = events.where(chosen & np.isin(events.thread, scene.threads) if len(scene.threads) else chosen)
     return union(rows.start_ns, rows.end_ns)
 
 
@@ -161,7 +157,7 @@ def _pauses(scene: Scene) -> Spans:
     begin, end = scene.steps.steady_window
     if scene.on_cpu:
         return union(scene.work.start_ns, scene.work.end_ns).gaps(begin, end)
-    calls = (scene.launches, scene.sync, scene.churn)
+    calls = (scene.driving, scene.sync, scene.churn)
     start = np.concatenate([*(rows.start_ns for rows in calls), scene.loader.start])
     stop = np.concatenate([*(rows.end_ns for rows in calls), scene.loader.end])
     return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
@@ -171,7 +167,7 @@ def _host_events(scene: Scene) -> Events:
     """What was recorded on the threads that launch the work, without the marks of the steps themselves."""
     events = scene.trace.events
     begin, end = scene.steps.steady_window
-    threads = np.unique((scene.work if scene.on_cpu else scene.launches).thread)
+    threads = np.unique((scene.work if scene.on_cpu else scene.driving).thread)
     marks = scene.trace.named("profilerstep")[events.name]
     kinds = np.isin(events.kind, np.array((Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME), dtype=np.uint8))
     if len(threads):
@@ -188,9 +184,13 @@ def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind |
         return None
     rows = rows[np.argsort(held.duration_ns[rows], kind="stable")]
     kinds, names = held.kind[rows], [scene.trace.names[number] for number in held.name[rows].tolist()]
-    frames = [parse_frame(name) for name, kind in zip(names, kinds, strict=True) if kind == Kind.PYTHON]
+    python = [place for place, kind in enumerate(kinds.tolist()) if kind == Kind.PYTHON]
+    frames = [parse_frame(names[place]) for place in python]
     level = min((frame.level for frame in frames), default=LIBRARY)
-    function = next((str(frame) for frame in frames if frame.level == level), "")
+    place = next((place for place, frame in enumerate(frames) if frame.level == level), 0)
+    function = str(frames[place]) if frames else ""
+    if place and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9:  # the loop around all steps
+        function = f"{frames[place - 1]} in {function}"
     innermost = Kind(int(kinds[0]))
     if innermost in (Kind.OP, Kind.RUNTIME):
         around = f" in {function}" if function and level == OWN else ""

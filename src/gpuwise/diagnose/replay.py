@@ -56,6 +56,7 @@ class Recording:
     cost_ns: list[int]
     target: list[int]
     blocks: list[bool]
+    reads: list[bool]
     duration_ns: npt.NDArray[np.int64]
     stream: list[int]
     lag_ns: list[int]
@@ -100,7 +101,7 @@ class Recording:
                 starts[target] = start
                 ends[target] = free[stream] = start + durations[target]
                 clock += int(cost * (host if cost < stall else change.stalling))
-                if blocks and change.blocking_copies:
+                if blocks and change.blocking_copies and (change.waiting or not self.reads[target]):
                     clock = max(clock, ends[target])
             elif kind == _SYNC:
                 clock += cost
@@ -130,6 +131,7 @@ def record(scene: Scene) -> Recording | None:
         rows=rows,
         duration_ns=work.duration_ns,
         stream=work.stream.tolist(),
+        reads=scene.named("dtoh", "device -> pageable", "device -> host", "d2h")[rows].tolist(),
         lag_ns=lag.tolist(),
         depends=depends.tolist(),
         latency_ns=latency,

@@ -22,6 +22,8 @@ _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
 )
 _LAUNCH = re.compile(r"launch|memcpy|memset", re.IGNORECASE)
+_DRIVES = 0.1  # of the launches
+_ROUNDING_NS = 2_000
 _LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something up
 
 Times = npt.NDArray[np.int64]
@@ -45,6 +47,7 @@ class Scene:
     sync: Events
     allocations: Events
     launches: Events
+    threads: npt.NDArray[np.int32]
 
     @property
     def busy(self) -> Spans:
@@ -67,6 +70,19 @@ class Scene:
     def named(self, *parts: str) -> Mask:
         """The work whose name contains one of these."""
         return self.trace.named(*parts)[self.work.name]
+
+    @property
+    def driving(self) -> Events:
+        """The launches of the threads that drive the device."""
+        return _of_threads(self.launches, self.threads)
+
+    @property
+    def waits(self) -> Events:
+        """Calls that return when the device is done: those that synchronise, and copies to the host that block."""
+        copies = (self.work.kind == Kind.MEMCPY) & self.named("dtoh", "device -> pageable", "device -> host", "d2h")
+        copies &= (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
+        blocked = self.driving.where(np.isin(self.driving.correlation, self.work.correlation[copies]))
+        return _merged(self.sync, blocked) if len(blocked) else self.sync
 
     @property
     def churn(self) -> Events:
@@ -110,6 +126,8 @@ def make_scene(trace: Trace, index: int | None = None) -> Scene:
     launches = _matching(trace, _LAUNCH, runtime)
     launch, launch_end = _launch_times(work, launches, on_cpu)
     marks, loading = trace.marked(*OPTIMIZER), trace.marked(*LOADER)
+    threads = _driving(trace, work, launches)
+    loading = _of_threads(loading, threads)
     called = np.where(launch >= 0, launch, work.start_ns if on_cpu else -1)
     return Scene(
         trace=trace,
@@ -123,9 +141,10 @@ def make_scene(trace: Trace, index: int | None = None) -> Scene:
         unit_id=classes.unit_ids(trace.names, work.name),
         in_optimizer=_inside(called, union(marks.start_ns, marks.end_ns)),
         loader=union(loading.start_ns, loading.end_ns),
-        sync=_matching(trace, _SYNC, runtime),
-        allocations=_matching(trace, _ALLOCATE, runtime),
+        sync=_of_threads(_matching(trace, _SYNC, runtime), threads),
+        allocations=_of_threads(_matching(trace, _ALLOCATE, runtime), threads),
         launches=launches,
+        threads=threads,
     )
 
 
@@ -136,6 +155,26 @@ def with_whole_steps(scene: Scene) -> Scene | None:
     called = scene.launch_ns[scene.launch_ns >= 0]
     steps = only_whole(scene.steps, called if len(called) else scene.work.start_ns)
     return None if steps is None else replace(scene, steps=steps)
+
+
+def _driving(trace: Trace, work: Events, launches: Events) -> npt.NDArray[np.int32]:
+    """The threads that launch the work of the device, or mark its steps; none where the trace does not tell. What others do, such
+    as those that pin memory or fetch batches ahead, does not hold it up."""
+    own = launches.where(np.isin(launches.correlation, work.correlation[work.correlation >= 0])) if len(work) else launches
+    if not len(own):
+        return np.empty(0, dtype=np.int32)
+    threads, counts = np.unique(own.thread, return_counts=True)
+    marks = trace.marked("profilerstep", *OPTIMIZER)
+    return np.union1d(threads[counts >= _DRIVES * counts.sum()], np.unique(marks.thread)).astype(np.int32)
+
+
+def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
+    return rows.where(np.isin(rows.thread, threads)) if len(threads) and len(rows) else rows
+
+
+def _merged(one: Events, two: Events) -> Events:
+    joined = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
+    return joined.where(np.argsort(joined.start_ns, kind="stable"))
 
 
 def _busiest(work: Events) -> int:

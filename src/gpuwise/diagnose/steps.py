@@ -23,7 +23,7 @@ _STEP_WORDS = re.compile(
     r"|^execute_(?:model|context)|(?:run|forward)_batch(?![a-z])",
     re.IGNORECASE,
 )
-_NOT_STEPS = re.compile(r"optim|sched|zero_grad|backward|forward(?!_batch)|loss", re.IGNORECASE)
+_NOT_STEPS = re.compile(r"micro|optim|sched|zero_grad|backward|forward(?!_batch)|loss", re.IGNORECASE)
 _PARTS = re.compile(
     r"layer|block|module|attention|attn|mlp|conv|linear|norm|embed|expert|nccl|reduce|gather|profiler|cuda|::", re.IGNORECASE
 )

@@ -18,7 +18,7 @@ def told(model: str = "sdxl", gpu: str = "RTX 4090", **more: object) -> ImagePre
 def test_an_image_takes_its_parts() -> None:
     drawn = told().image_generation
     parts = drawn.text_s + drawn.denoising_s + drawn.decoding_s
-    assert drawn.seconds_per_image == pytest.approx(parts, rel=0.2, abs=0.3)  # and what the program does beside them
+    assert drawn.seconds_per_image == pytest.approx(parts, rel=0.25, abs=0.3)  # and what the program does beside them
     assert drawn.seconds_per_image >= parts
     assert drawn.denoising_s == pytest.approx(drawn.steps / drawn.it_per_s)
     assert drawn.images_per_minute == pytest.approx(60 / drawn.seconds_per_image)

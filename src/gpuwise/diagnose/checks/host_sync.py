@@ -49,7 +49,8 @@ def check(view: View) -> Finding | None:
     lost_s = view.parts.parts_s["synchronisation"]
     scene = view.scene
     begin, end = scene.steps.steady_window
-    calls = scene.sync.where((scene.sync.start_ns >= begin) & (scene.sync.start_ns < end))
+    waits = scene.waits
+    calls = waits.where((waits.start_ns >= begin) & (waits.start_ns < end))
     if lost_s < _THRESHOLD * view.step_s or not len(calls):
         return None
     steps = max(scene.steps.steady_count, 1)

@@ -22,6 +22,8 @@ recorded. The lower end of the gain assumes that half of the work remains in the
 
 from __future__ import annotations
 
+import re
+
 from gpuwise.diagnose.checks import host_sync
 from gpuwise.diagnose.host import Cause, causes
 from gpuwise.diagnose.replay import Change
@@ -35,14 +37,35 @@ CODE = "host_work"
 _THRESHOLD = 0.05
 _LIKELY = 0.5
 _LISTED = 3
-_ADVICE = (
-    (("save", "serialization", "checkpoint", "pickle"), "save checkpoints less often, or in another thread or process"),
-    (("collect",), "call gc.collect() less often, or use gc.freeze() after the first step"),
-    (("log", "print", "write", "tensorboard", "wandb", "tqdm"), "log every hundred steps instead of every step"),
-    (("sleep", "wait", "poll", "select", "recv", "acquire", "get"), "find out what the host waits for at this place"),
-    (("eval", "valid", "metric"), "evaluate less often, or on the GPU"),
+_WORDS = re.compile(r"[a-z]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_ADVICE = (  # by words of the function's name
     (
-        ("image", "resize", "transform", "augment", "preproc", "decode", "crop", "tokenize", "collate", "load", "read", "open"),
+        ("save", "saving", "serialization", "checkpoint", "ckpt", "pickle", "dump"),
+        "save less often, or in another thread or process",
+    ),
+    (("gc", "collect"), "call gc.collect() less often, or use gc.freeze() after the first step"),
+    (
+        ("log", "logger", "logging", "print", "summary", "tensorboard", "wandb", "tqdm"),
+        "log every hundred steps instead of every step",
+    ),
+    (("sleep", "wait", "poll", "select", "recv", "acquire"), "find out what the host waits for at this place"),
+    (("eval", "evaluate", "validate", "validation", "metric", "metrics"), "evaluate less often, or on the GPU"),
+    (
+        (
+            "image",
+            "images",
+            "resize",
+            "transform",
+            "transforms",
+            "augment",
+            "preprocess",
+            "decode",
+            "crop",
+            "collate",
+            "load",
+            "open",
+        ),
         "move this into the Dataset, so that loader workers do it, or do it on the GPU",
     ),
 )
@@ -115,6 +138,6 @@ def _remedy(cause: Cause) -> str:
     if cause.kind is None:
         return _UNRECORDED
     if cause.kind == Kind.PYTHON:
-        name = f"{cause.where} {cause.inside}".lower()
-        return next((advice for words, advice in _ADVICE if any(word in name for word in words)), _BY_KIND[Kind.PYTHON])
+        said = set(_WORDS.findall(_CAMEL.sub("_", f"{cause.where} {cause.inside}").lower()))
+        return next((advice for words, advice in _ADVICE if said & set(words)), _BY_KIND[Kind.PYTHON])
     return _BY_KIND[cause.kind]

@@ -15,6 +15,7 @@ from gpuwise.trace.readers.memory_snapshot import DeviceMemory, Holder, read_mem
 __all__ = ["explain_memory"]
 
 _FRAGMENTED = 0.15  # of the reserved memory free in pieces, from which on it is a finding; assumed
+_WHOLE = 0.8  # of the free bytes, in one block
 _LARGE = 0.25  # of the memory in use by one line of the program, from which on it is a finding; assumed
 _NO_HISTORY = "no history was recorded, so the peak is what was in use when the snapshot was taken"
 
@@ -86,7 +87,7 @@ def _verdict(device: DeviceMemory, holders: Sequence[Holder], when: str) -> str:
 
 def _head(device: DeviceMemory) -> tuple[str, ...]:
     now = f"when the snapshot was taken: {_size(device.allocated_bytes)} allocated"
-    kept = f"{_size(device.reserved_bytes)} reserved ({device.block_count:,} blocks in {device.segment_count:,} segments)"
+    kept = f"{_size(device.reserved_bytes)} reserved ({device.block_count:,} blocks, {device.segment_count:,} segments)"
     free = f"free inside: {_size(device.split_bytes)} in pieces, {_size(device.cached_bytes)} in whole segments"
     return (f"{now}, {kept}", f"{free}; the largest free block is {_size(device.largest_free_bytes)}")
 
@@ -118,7 +119,7 @@ def _failed(device: DeviceMemory) -> Discovery | None:
 
 def _fragmented(device: DeviceMemory) -> Discovery | None:
     share = _fragmentation(device)
-    if share < _FRAGMENTED:
+    if share < _FRAGMENTED or device.largest_free_bytes > _WHOLE * device.split_bytes:  # one large block serves any request
         return None
     return Discovery(
         code="memory_fragmented",

@@ -38,8 +38,8 @@ def explain_readings(paths: Sequence[Path], gpu: str) -> FileAnswer:
     return FileAnswer(
         files=tuple(file.file for file in files),
         format=Format.TELEMETRY.value,
-        verdict=_verdict(findings, busy),
-        head=(f"{sum(len(file.readings) for file in files):,} readings of {len(vitals.gpus)} GPUs ({files[0].source})",),
+        verdict=_verdict(findings, vitals.gpus),
+        head=(f"{sum(len(file.readings) for file in files):,} readings, {_gpus(len(vitals.gpus))} ({files[0].source})",),
         key="readings",
         content={"gpus": [asdict(one) for one in vitals.gpus], "source": files[0].source, "lost_lines": lost},
         listings=(Listing(title="GPUs", columns=_COLUMNS, rows=tuple(_row(one) for one in vitals.gpus)),),
@@ -51,16 +51,26 @@ def explain_readings(paths: Sequence[Path], gpu: str) -> FileAnswer:
     )
 
 
-def _verdict(findings: Sequence[Finding], busy: float | None) -> str:
-    serious = [finding for finding in findings if finding.severity != "minor"]
-    how = "" if busy is None else f"busy {busy:.0%} of the time"
-    if serious:
-        top = serious[0]
-        gain = f"a fix would make the run {top.gain.low:.2f} to {top.gain.high:.2f} times as fast"
-        return f"{top.title}; {gain}" + (f" (GPU {how})" if how else "")
-    if busy is not None and busy < _IDLE:
-        return f"the GPU is {how} and waits for the rest; a trace would show for what"
-    return f"the readings show no throttling, power limit or full memory{f' (GPU {how})' if how else ''}"
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' if count > 1 else ''}"
+
+
+def _verdict(findings: Sequence[Finding], gpus: Sequence[GpuVitals]) -> str:
+    shares = {one.name: one.busy_fraction for one in gpus if one.busy_fraction is not None}
+    least = min(shares, key=lambda name: shares[name], default="")
+    if findings:
+        top = findings[0]
+        gain = (
+            f"; a fix would make the run {top.gain.low:.2f} to {top.gain.high:.2f} times as fast" if top.gain.high > 1.0 else ""
+        )
+        return f"{top.title}{gain}"
+    if least and shares[least] < _IDLE:
+        which = "the GPU" if len(gpus) == 1 else least
+        return f"{which} is busy {shares[least]:.0%} of the time and waits for the rest; a trace would show for what"
+    unknown = any(one.reasons is None for one in gpus)
+    told = "the readings do not tell whether the GPUs are slowed down" if unknown else "the readings show no throttling"
+    how = f" (busy {shares[least]:.0%} of the time)" if least else ""
+    return f"{told}; no power limit and no full memory were found{how}"
 
 
 def _row(gpu: GpuVitals) -> tuple[str, ...]:
