@@ -36,9 +36,10 @@ def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     peak, matrix = peak_of(op, gpu, k)
     reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     reached = reached * either((op["dtype"] == _FP16).astype(peak.dtype), gpu.products16, 1.0)
-    reached = np.minimum(reached, gpu.peak[op["dtype"][:, 0].astype(np.intp)])  # the rated figure, whatever clock it holds
     seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
-    seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
+    flops = _least_flops(op)
+    seconds = longer(seconds, flops / powered(gpu, k, reached, matrix))
+    seconds = np.maximum(seconds, flops / gpu.peak[op["dtype"][:, 0].astype(np.intp)])  # never above the rated figure
     odd = np.where(op["aligned"] == 0, k["matmul.unaligned"], 1.0)
     return Cost(compute_s=seconds * either(matrix, odd, 1.0), memory_s=moved_s(op, gpu, k))
 
