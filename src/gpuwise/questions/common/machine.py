@@ -198,7 +198,7 @@ def _speed_cost(limits: Sequence[PowerLimit], watts: float, measured: str) -> st
     if not speeds:
         return "no speed, because the cards draw less power"
     if 1 - min(speeds) < _NOTICED:
-        return f"hardly any speed, according to the power model{measured}"
+        return f"hardly any speed{measured}"
     least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
     return f"at least {most} of the speed" if least == most else f"{least.removesuffix('%')} to {most} of the speed{measured}"
 
