@@ -203,13 +203,16 @@ def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) 
 
 def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
     """With a budget and nothing to buy: the fastest to rent, or one nearly as fast and clearly cheaper. Several only where they
-    are much faster, as with purchases."""
+    are much faster, or better in everything, as with purchases."""
     rents = [option for option in able if option.kind == "rent"]
     single, several = (
         _nearly_fastest([option for option in rents if (option.gpu_count > 1) == more], _total) for more in (False, True)
     )
     if single is None or several is None:
         return single or several
+    winners = [option for option in rents if option.gpu_count > 1 and _beats(option, single)]
+    if winners:
+        return _nearly_fastest(winners, _total)
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     return several if single.run.seconds >= least * several.run.seconds else single
 

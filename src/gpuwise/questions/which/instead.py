@@ -85,8 +85,9 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
     spent = f"{survey.money(rented.total_usd)} over {years} is within the budget"
     if gain < SAME:
         return f"{spent}, which rents no faster GPU"
-    more = survey.money((fastest.total_usd or 0.0) - (rented.total_usd or 0.0))
-    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {more} more"
+    more = (fastest.total_usd or 0.0) - (rented.total_usd or 0.0)
+    price = f"{survey.money(abs(more))} {'more' if more >= 0 else 'less'}"
+    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {price}"
 
 
 def faster(survey: Survey, chosen: Selection) -> str:
