@@ -32,7 +32,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     pairs = [pair for one in ran for place in range(1, len(rigs)) for pair in pairs_between([one], rigs, 0, place)]
     deals = deals_of(rigs, pairs, query.book)
     is_split = all(job.text is not None for job in query.jobs)
-    prices = describe_prices(rigs, deals, query.book.currency.show)
+    prices = describe_prices(rigs, deals, pairs, query.book.currency.show)
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     precision = describe_precision(rigs, pairs)

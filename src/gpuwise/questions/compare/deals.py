@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwise.core.text import are, both, either, share_of, the
+from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
+from gpuwise.questions.compare.verdict import WIDE, mean_ratio
 from gpuwise.questions.compare.words import mean_speed
 
 __all__ = ["deals_of", "describe_modules", "describe_prices"]
@@ -71,7 +73,7 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
 # ---------------------------------------------------------------- sentences
 
 
-def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[float], str]) -> list[str]:
+def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], show: Callable[[float], str]) -> list[str]:
     """Below which price each set is the better buy; without current prices, how many times the first one's price it is worth."""
     if len({_is_laptop(rig) for rig in rigs}) > 1:  # the price of a laptop is that of a whole machine
         return []
@@ -80,11 +82,38 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
     if any(not _weighs(rigs[0], rig) for rig in rigs) and len(sold) > 1:
         return [_describe_sold(sold, show)]
     found = []
-    if len(known) == 1:
+    if len(known) == 1 and _is_open(base, known[0], pairs):
+        rig = next(rig for rig in rigs if rig.name == known[0].gpu)
+        found.append(_describe_open((rigs[0], rig), (base, known[0]), show))
+    elif len(known) == 1:
         found.append(_describe_one(base, known[0], show))
     elif known:
         found.append(_describe_several(base, known, show))
     return [*found, *_describe_unknown(rigs, deals)]
+
+
+def _is_open(base: Deal, deal: Deal, pairs: Sequence[Pair]) -> bool:
+    """Whether the speed is so uncertain that either set may be the better buy: its range is wide and includes the ratio of the
+    prices."""
+    shared = [pair for pair in pairs if pair.gpu == deal.gpu and pair.comparable]
+    low, high = (mean_ratio(ends) for ends in ([pair.ratio_low for pair in shared], [pair.ratio_high for pair in shared]))
+    return high > WIDE * low and low < (deal.price_usd or 0.0) / (base.price_usd or 1.0) < high
+
+
+def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callable[[float], str]) -> str:
+    """What two sets cost and how they differ in price and memory, without a word on which is the better buy."""
+    costs, once = _costs(deals, show)
+    (usd, cheap, least), (more_usd, dear, most) = sorted(
+        (deal.price_usd or 0.0, place, rig.gpu.memory_bytes) for place, (deal, rig) in enumerate(zip(deals, rigs, strict=True))
+    )
+    less = "less" if most < least else "more"
+    differs = abs(most / least - 1) > _SAME_MEMORY
+    memory = f"{abs(most - least) / GIB:.0f} GiB {less} memory" if differs else "the same memory"
+    each = " on each GPU" if rigs[0].count > 1 and differs else ""
+    return (
+        f"the speed is too uncertain to say which is the better buy; {the(deals[cheap].gpu)} {costs[cheap]} and "
+        f"{the(deals[dear].gpu)} {costs[dear]}{once}, which is {show(more_usd - usd)} more for {memory}{each}"
+    )
 
 
 def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:

@@ -16,10 +16,10 @@ from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.text_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.types import Pair
 
-__all__ = ["describe_verdict", "mean_ratio"]
+__all__ = ["WIDE", "describe_verdict", "mean_ratio"]
 
 _ROUNDING = 1e-9  # of a probability: a range that ends at a tie is sure
-_WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
+WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
 
 
 def mean_ratio(ratios: Sequence[float]) -> float:
@@ -263,7 +263,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
     if same_gpu(rigs):
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
-        wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
+        wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > WIDE
         return describe_unmeasured(ran[0].found) or ("the engine was measured on few GPUs" if wide else "")
     return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 
