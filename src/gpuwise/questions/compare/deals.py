@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gpuwise.box.parts import is_card
 from gpuwise.core.text import are, both, either, share_of, the
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.costs import in_server, more_machine_usd
 from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.reasons import is_tie
@@ -15,11 +17,12 @@ from gpuwise.questions.compare.types import Deal, Pair
 from gpuwise.questions.compare.verdict import WIDE, mean_ratio
 from gpuwise.questions.compare.words import mean_speed
 
-__all__ = ["deals_of", "describe_modules", "describe_prices"]
+__all__ = ["deals_of", "describe_machines", "describe_modules", "describe_prices"]
 
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
 _EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
+_LARGE_SET = 3  # cards that no plain desktop holds
 _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
@@ -122,6 +125,18 @@ def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
     if all(map(_is_module, gpus)):
         return []
     return [f"{the(gpu.name)} is a module for servers, not a card{_describe_card(gpu, book)}" for gpu in gpus if _is_module(gpu)]
+
+
+def describe_machines(rigs: Sequence[Rig], show: Callable[[float], str]) -> list[str]:
+    """What the machine for three or more desktop cards costs beyond a plain desktop, and what checks it: their price alone would
+    make many small cards look cheap."""
+    large = [rig for rig in rigs if rig.count >= _LARGE_SET and all(is_card(gpu) and not in_server(gpu) for gpu, _ in rig.parts)]
+    if not large:
+        return []
+    needs = both(f"{the(rig.name)} need a machine that costs about {show(more_machine_usd(rig.count))}" for rig in large)
+    plain = next((rig.name for rig in large if len(rig.parts) == 1), "")
+    checked = f'; `gpuwise build --gpu "{plain}"` checks it' if plain else ""
+    return [f"{needs} more than a plain desktop, which is not in these prices{checked}"]
 
 
 def _is_module(gpu: Gpu) -> bool:
