@@ -338,14 +338,27 @@ def test_a_brief_answer_stays_short(names: list[str]) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_gpus_that_each_win_some_workloads_clearly_are_not_called_tied() -> None:
+def test_where_precision_decides_the_order_the_first_sentence_says_so() -> None:
     answer = gpuwise.compare(["GTX 1080 Ti", "RTX 2060"])
-    ratios = [pair.ratio for pair in answer.pairs if pair.comparable]
-    won, lost = [one for one in ratios if one > 1], [one for one in ratios if one <= 1]
-    assert "tied" not in answer.verdict
-    assert f"on {len(won)} of {len(ratios)} workloads, such as CNN training (resnet50)" in answer.verdict
-    assert f"{min(lost):.2f} to {max(lost):.2f} times as fast on {len(lost)}, such as CNN training in fp32" in answer.verdict
+    mixed = [pair.ratio for pair in answer.pairs if pair.comparable and pair.precision.startswith(("amp", "fp16"))]
+    won, lost = [one for one in mixed if one > 1], [one for one in mixed if one <= 1]
+    plain = [pair.ratio for pair in answer.pairs if pair.precision == "fp32"]
+    assert (len(won), len(lost), max(plain) < 1) == (4, 1, True)
+    assert answer.verdict.startswith("With mixed precision (amp, a few lines in PyTorch), the RTX 2060 is ")
+    assert f"{min(won):.2f} to {max(won):.2f} times as fast as the GTX 1080 Ti (small CNN: " in answer.verdict
+    assert f": {lost[0]:.2f} times); in fp32, it is {min(plain):.2f} to {max(plain):.2f} times" in answer.verdict
     assert gpuwise.compare(["RTX 2060", "GTX 1080 Ti"]).verdict == answer.verdict
+    assert "mixed precision" not in gpuwise.compare(["GTX 1080 Ti", "RTX 4090"]).verdict  # faster in both
+
+
+def test_ended_support_is_a_note() -> None:
+    answer = gpuwise.compare(["GTX 1080 Ti", "RTX 2060"])
+    said = "releases after CUDA 12.9 and PyTorch 2.14 do not support the GTX 1080 Ti"
+    assert said in answer.notes
+    assert f"note: {said}" in render(answer).replace("\n  ", " ")
+    assert not any("do not support" in note for note in gpuwise.compare(["RTX 2060", "RTX 3090"], model=["resnet18"]).notes)
+    both = gpuwise.compare(["GTX 1080 Ti", "GTX 1060 6GB"], model=["resnet18"]).notes
+    assert any("do not support the GTX 1080 Ti and the GTX 1060 6GB" in note for note in both)
 
 
 def test_a_card_without_cuda_is_told_beside_one_with_it() -> None:

@@ -37,7 +37,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     precision = describe_precision(rigs, pairs)
-    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs))
+    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
         verdict=describe_verdict(ran, rigs),
         rigs=rigs,
