@@ -88,3 +88,18 @@ def test_a_budget_too_small_for_all_years_of_rent_says_so() -> None:
     verdict = gpuwise.which(model=["gpt-oss-120b"], budget="4000").verdict
     assert verdict.startswith("Neither a purchase nor 3 years of rent at 25 hours a week costs $4,000 or less")
     assert "the cheapest to buy is" in verdict
+
+
+def test_a_lab_is_told_what_a_run_is_and_what_is_sold_new() -> None:
+    answer = gpuwise.which(budget="50000")
+    jobs = [job.model for job in answer.query.jobs]
+    assert f" A run trains {jobs[0]}, {jobs[1]} and {jobs[2]}; " in answer.verdict
+    assert not any(one.kind == "buy new" for one in answer.options)
+    new = gpuwise.which(budget="50000", buy=True).best
+    assert new is not None
+    assert f"the best that is sold new is {new.name} (${new.upfront_usd:,.0f}), which takes" in answer.verdict
+    assert "What would change this:" in str(answer)
+    small = gpuwise.which(budget="800").verdict
+    assert "A run trains" not in small
+    assert "sold new" not in small
+    assert "sold new" not in gpuwise.which(budget="50000", used=True).verdict
