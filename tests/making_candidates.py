@@ -75,7 +75,7 @@ def buy(
     return owned(made, terms, price_of(usd, made.gpu.name, low=low, high=high), kind=kind)
 
 
-def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str = "rented") -> Candidate:
+def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, count: int = 1, name: str = "rented") -> Candidate:
     """The same from a cloud."""
     offer = RentRange(
         gpu=name,
@@ -86,4 +86,4 @@ def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, name: str
         clouds=("here", "there"),
         dated=DAY,
     )
-    return rented(run(seconds, name=name), terms, offer)
+    return rented(run(seconds, count=count, name=name), terms, offer)

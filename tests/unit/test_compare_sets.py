@@ -9,6 +9,7 @@ import pytest
 
 import gpuwise
 from gpuwise.money import prices as money_prices
+from gpuwise.money.costs import more_machine_usd
 from gpuwise.questions.common.rigs import find_rigs, in_one_machine
 from gpuwise.questions.compare.text import render
 from gpuwise.questions.compare.types import CompareAnswer, Pair
@@ -228,3 +229,16 @@ def test_shared_memory_has_no_second_memory_for_layers_on_the_cpu() -> None:
     assert not told.fits
     found = str(gpuwise.fit("llama-3-70b", gpu="M4 Max 40-core", weights="fp16").to_dict())
     assert "layers on the CPU" not in found
+
+
+def test_three_or_more_desktop_cards_need_a_machine_that_is_told_with_its_price() -> None:
+    def told(*gpus: str) -> list[str]:
+        return [note for note in gpuwise.compare(list(gpus), model=["resnet18"]).notes if "more than a plain desktop" in note]
+
+    (said,) = told("4x RTX 4070", "2x RTX 4090")
+    assert said.startswith(f"4x RTX 4070 need a machine that costs about ${more_machine_usd(4):,.0f} more than a plain desktop")
+    assert '`gpuwise build --gpu "4x RTX 4070"` checks it' in said
+    (said,) = told("3x RTX 3090", "8x RTX 3090")
+    assert f"and 8x RTX 3090 need a machine that costs about ${more_machine_usd(8):,.0f} more" in said
+    assert not told("2x RTX 4070", "RTX 4090")
+    assert not told("8x A100 SXM 80GB", "4x H100 SXM")

@@ -60,10 +60,46 @@ def test_the_cheapest_option_for_text_is_named_where_it_costs_far_less() -> None
     answer = gpuwise.which(model=["gpt-oss-120b"])
     able = [one for one in answer.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]
     least = min(able, key=lambda one: one.upfront_usd or 0.0)
-    assert f"The cheapest option that holds the model is {least.name} (${least.upfront_usd:,.0f})" in answer.verdict
+    held = "The cheapest NVIDIA option that holds the model and fits a typical machine is"
+    assert f"{held} {least.name} (${least.upfront_usd:,.0f})" in answer.verdict
+    every = gpuwise.which(model=["gpt-oss-120b"], vendor="any")
+    able = [one for one in every.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]
+    other = min(able, key=lambda one: one.upfront_usd or 0.0)
+    assert other.gpu.vendor != "NVIDIA"
+    assert f"of any vendor (`--vendor any`), a {other.name} (${other.upfront_usd:,.0f})" in answer.verdict
+    assert "NVIDIA option" not in every.verdict
+
+
+def test_the_command_beside_it_uses_the_same_engine_and_gives_the_same_speed() -> None:
+    answer = gpuwise.which(model=["gpt-oss-120b"])
+    assert answer.best is not None
+    assert " tokens/s (" in answer.verdict
+    assert ") in llama.cpp" in answer.verdict
+    assert '`gpuwise fit gpt-oss-120b --gpu "RTX 3090" --engine llama.cpp`' in answer.verdict
+    (row, *_) = (
+        line
+        for line in str(gpuwise.fit("gpt-oss-120b", gpu="RTX 3090", engine="llama.cpp")).splitlines()
+        if line.strip().startswith(f"{answer.best.gpu.name} instead")
+    )
+    assert f" {answer.best.run.samples_per_s:.0f} " in row
 
 
 def test_a_budget_too_small_for_all_years_of_rent_says_so() -> None:
     verdict = gpuwise.which(model=["gpt-oss-120b"], budget="4000").verdict
     assert verdict.startswith("Neither a purchase nor 3 years of rent at 25 hours a week costs $4,000 or less")
     assert "the cheapest to buy is" in verdict
+
+
+def test_a_lab_is_told_what_a_run_is_and_what_is_sold_new() -> None:
+    answer = gpuwise.which(budget="50000")
+    jobs = [job.model for job in answer.query.jobs]
+    assert f" A run trains {jobs[0]}, {jobs[1]} and {jobs[2]}; " in answer.verdict
+    assert not any(one.kind == "buy new" for one in answer.options)
+    new = gpuwise.which(budget="50000", buy=True).best
+    assert new is not None
+    assert f"the best that is sold new is {new.name} (${new.upfront_usd:,.0f}), which takes" in answer.verdict
+    assert "What would change this:" in str(answer)
+    small = gpuwise.which(budget="800").verdict
+    assert "A run trains" not in small
+    assert "sold new" not in small
+    assert "sold new" not in gpuwise.which(budget="50000", used=True).verdict

@@ -177,6 +177,21 @@ def test_less_memory_than_at_hand_is_never_recommended() -> None:
     assert any(one["run_s"] < mine["run_s"] / 1.3 and one["memory_bytes"] < 24 * 2**30 for one in seen)
 
 
+def test_a_card_at_hand_that_costs_less_per_run_is_kept_until_it_is_used_enough() -> None:
+    def keeps(hours: float) -> Any:
+        return choose(ask(WhichOptions(have=["GTX 1080 Ti"], hours_per_week=hours), today=date(2026, 11, 16)))
+
+    seldom = keeps(5.0)
+    assert seldom.best is not None
+    assert seldom.best.kind == "keep"
+    sold = [one for one in seldom.options if one.kind.startswith("buy") and one.gpu.memory_bytes >= seldom.best.gpu.memory_bytes]
+    assert all((one.usd_per_run or 0.0) > (seldom.best.usd_per_run or 0.0) for one in sold)
+    assert "a rented RTX 5090" in seldom.verdict
+    (change,) = (text for text in seldom.changes_if if "lower cost per run" in text)
+    hours = float(re.findall(r"above (\d+) hours of use a week", change)[0])
+    assert [keeps(hours + off).best.kind for off in (-1, 1)] == ["keep", "buy used"]
+
+
 def test_large_budgets_consider_servers_and_busy_ones() -> None:
     small, large = (asked("--budget", budget) for budget in ("9999", "300000"))
     assert not any(one["segment"] == "datacenter" and one["source"] != "rent" for one in small["looked_at"])

@@ -55,7 +55,7 @@ def draw(dice: random.Random) -> dict[str, Any]:
     drawn = {
         "budget": maybe(0.6, round(10 ** dice.uniform(2.2, 4.7), -1)),
         "have": maybe(0.3, [dice.choice(OWNED)]),
-        "hours_per_week": maybe(0.4, round(dice.uniform(0.5, 168), 1)),
+        "hours_per_week": maybe(0.4, round(dice.choice([dice.uniform(0.5, 10), dice.uniform(0.5, 168)]), 1)),
         "years": maybe(0.3, dice.choice([0.5, 1.0, 2.0, 4.0, 6.0])),
         "kwh_price": maybe(0.2, round(dice.uniform(0.02, 0.6), 2)),
         "machine": maybe(0.2, dice.choice([0.0, 900.0, 2500.0])),
@@ -109,6 +109,9 @@ def faults(answer: WhichAnswer) -> list[str]:
         found += [f"renting {one.name} saves a quarter" for one in quick if (one.usd_per_run or 0.0) < (1 - RENT_SAVES) * mine]
         if quick and "Renting" not in verdict:
             found.append(f"renting {quick[0].name} is as fast and cheaper, and is not mentioned")
+        own = min((one.usd_per_run or 0.0 for one in able if one.kind == "keep"), default=mine)
+        if answer.query.limits.budget_usd is None and own < mine:
+            found.append("a run costs less on the user's own GPU")
     if best.kind == "rent":
         found += [f"{one.key} is better to rent" for one in rents if is_better(one, best)]
         least = max((min(one.gpu.memory_bytes, 24 * 2**30) for one in able if one.kind == "keep"), default=0)
@@ -118,6 +121,17 @@ def faults(answer: WhichAnswer) -> list[str]:
             if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine and one.gpu.memory_bytes >= least
         ]
     if best.kind == "keep":
+        if "less than on any" in verdict:
+            found += [
+                f"{one.key} costs less per run"
+                for one in bought
+                if one.gpu_count == 1 and (one.usd_per_run or 0.0) < mine and one.gpu.memory_bytes >= best.gpu.memory_bytes
+            ]
+            found += [
+                f"renting {one.name} saves a quarter"
+                for one in rents
+                if one.run.seconds < best.run.seconds and (one.usd_per_run or 0.0) < (1 - RENT_SAVES) * mine
+            ]
         clearly = [one for one in bought if best.run.seconds >= 1.3 * one.run.seconds and one.gpu_count == 1]
         clearly = clearly if answer.query.limits.budget_usd is not None else []
         roomy = [one for one in clearly if one.gpu.memory_bytes >= min(best.gpu.memory_bytes, 24 * 2**30)]

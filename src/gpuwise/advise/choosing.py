@@ -3,8 +3,9 @@
 With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
 One GPU is preferred to several unless those are much faster and have no less memory each, since several need code that uses them
 all; without a budget they must be clearly cheaper per run, and their software must use them unasked, as engines that generate
-text do. What the user has is kept unless something is clearly faster. Renting is recommended where nothing can be bought, or
-where `is_cheaper_rented` says so of a rented GPU that is as fast as what would be bought.
+text do. What the user has is kept unless something is clearly faster and, without a budget, costs less per run too. Renting is
+recommended where nothing can be bought, or where `is_cheaper_rented` says so of a rented GPU that is as fast as what would be
+bought or kept.
 """
 
 from __future__ import annotations
@@ -117,6 +118,9 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     kept = min((option for option in able if option.kind == "keep"), key=lambda option: option.run.seconds, default=None)
     if kept and (bought is None or kept.run.seconds < WORTH_A_CHANGE * bought.run.seconds):
         return kept  # what is paid for costs less than any rent
+    if kept and bought and limits.budget_usd is None and _costs_less(kept, bought):
+        sooner = best_rented([option for option in able if option.run.seconds < kept.run.seconds])
+        return sooner if sooner and is_cheaper_rented(_usd_per_run(kept), _usd_per_run(sooner)) else kept
     hired = best_rented(able, as_fast_as=bought)
     if bought is None and limits.budget_usd is not None:
         return _fastest_rented(able)
@@ -125,6 +129,12 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     as_fast = [option for option in roomy(able) if option.run.seconds <= hired.run.seconds]
     cheapest = min(as_fast, key=_usd_per_run, default=hired)
     return cheapest if _usd_per_run(cheapest) < _usd_per_run(hired) else hired
+
+
+def _costs_less(kept: Candidate, bought: Candidate) -> bool:
+    """Whether a run costs less on the user's own GPU than on one that would be bought, of which the price is known. Nobody
+    trains on a CPU to save electricity."""
+    return bought.usd_per_run is not None and not kept.gpu.is_cpu and _usd_per_run(kept) < bought.usd_per_run
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
@@ -193,13 +203,16 @@ def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) 
 
 def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
     """With a budget and nothing to buy: the fastest to rent, or one nearly as fast and clearly cheaper. Several only where they
-    are much faster, as with purchases."""
+    are much faster, or better in everything, as with purchases."""
     rents = [option for option in able if option.kind == "rent"]
     single, several = (
         _nearly_fastest([option for option in rents if (option.gpu_count > 1) == more], _total) for more in (False, True)
     )
     if single is None or several is None:
         return single or several
+    winners = [option for option in rents if option.gpu_count > 1 and _beats(option, single)]
+    if winners:
+        return _nearly_fastest(winners, _total)
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     return several if single.run.seconds >= least * several.run.seconds else single
 

@@ -224,6 +224,13 @@ def test_where_nothing_is_bought_all_rents_that_nothing_beats_are_shown() -> Non
     assert {option.name for option in chosen.shown} == {"fast", "slow"}
 
 
+def test_a_rented_set_that_is_better_in_everything_is_taken() -> None:
+    one, better, dearer = hire(100.0, 0.6), hire(95.0, 0.25, count=2), hire(95.0, 0.35, count=2)
+    limits = UserLimits(budget_usd=1e5)
+    assert select([one, better], limits).best is better
+    assert select([one, dearer], limits).best is one
+
+
 # ---------------------------------------------------------------- limits
 
 

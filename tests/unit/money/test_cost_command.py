@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -237,6 +238,35 @@ def test_cost_recommends_renting_exactly_where_which_does(name: str, hours: floa
     assert told.here.rent_usd == pytest.approx(hired.total_usd)
     best = select([bought, hired], UserLimits()).best
     assert (best is hired) == cost_words.verdict(told).startswith("Renting is")
+
+
+def test_a_verdict_that_clouds_turn_says_the_rent_at_which_it_turns() -> None:
+    asked_for = {"gpu": "RTX 4090", "cloud_gpu": "A100", "years": 0.5}
+    found = gpuwise.cost(**asked_for)
+    assert found.verdict.startswith("About equal at 25 hours a week")
+    turns = float(re.search(r"cheaper below about \$([\d.]+) an hour", found.verdict)[1])
+    low, high = map(float, re.search(r"clouds ask \$([\d.]+) to \$([\d.]+)\.", found.verdict).groups())
+    assert low < turns < high
+    below, above = (gpuwise.cost(**asked_for, cloud_price=turns * factor).here for factor in (0.99, 1.01))
+    assert below.rent_usd < below.own_usd
+    assert above.rent_usd > above.own_usd
+
+
+@pytest.mark.parametrize("hours", [2.0, 15.0, 19.0, 22.0, 25.0, 30.0, 35.0, 100.0])
+def test_the_clouds_that_a_verdict_names_are_on_both_sides_of_its_rent(hours: float) -> None:
+    found = gpuwise.cost(gpu="RTX 4090", hours_per_week=hours)
+    low, high = found.market.low_usd_per_gpu_hour, found.market.high_usd_per_gpu_hour
+    even = found.query.rent.usd_per_gpu_hour * found.here.own_usd / found.here.rent_usd
+    turns = 0.75 * even if found.verdict.startswith("Owning is recommended") else even
+    assert ("clouds ask" in found.verdict) == (low < turns < high)
+
+
+@pytest.mark.parametrize("options", [{}, {"cloud": "vast"}, {"cloud_price": 2.0}])
+def test_the_range_that_clouds_ask_is_always_shown(options: dict[str, Any]) -> None:
+    found = gpuwise.cost(gpu="RTX 3090", **options)
+    row = next(line for line in str(found).splitlines() if line.startswith("  clouds "))
+    assert f"${found.market.low_usd_per_gpu_hour:.2f} (" in row
+    assert ("your price" in str(found)) == ("cloud_price" in options)
 
 
 def test_both_answers_of_that_rule_occur() -> None:

@@ -12,7 +12,7 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
-from gpuwise.questions.compare.deals import deals_of, describe_modules, describe_prices
+from gpuwise.questions.compare.deals import deals_of, describe_machines, describe_modules, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
@@ -32,11 +32,12 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     pairs = [pair for one in ran for place in range(1, len(rigs)) for pair in pairs_between([one], rigs, 0, place)]
     deals = deals_of(rigs, pairs, query.book)
     is_split = all(job.text is not None for job in query.jobs)
-    prices = describe_prices(rigs, deals, query.book.currency.show)
+    show = query.book.currency.show
+    prices = [*describe_prices(rigs, deals, pairs, show), *describe_machines(rigs, show)]
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     precision = describe_precision(rigs, pairs)
-    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs))
+    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
         verdict=describe_verdict(ran, rigs),
         rigs=rigs,

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gpuwise.box.parts import is_card
 from gpuwise.core.text import are, both, either, share_of, the
+from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.money.costs import in_server, more_machine_usd
 from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
+from gpuwise.questions.compare.verdict import WIDE, mean_ratio
 from gpuwise.questions.compare.words import mean_speed
 
-__all__ = ["deals_of", "describe_modules", "describe_prices"]
+__all__ = ["deals_of", "describe_machines", "describe_modules", "describe_prices"]
 
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
 _EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
+_LARGE_SET = 3  # cards that no plain desktop holds
 _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
@@ -71,7 +76,7 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
 # ---------------------------------------------------------------- sentences
 
 
-def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[float], str]) -> list[str]:
+def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], show: Callable[[float], str]) -> list[str]:
     """Below which price each set is the better buy; without current prices, how many times the first one's price it is worth."""
     if len({_is_laptop(rig) for rig in rigs}) > 1:  # the price of a laptop is that of a whole machine
         return []
@@ -80,11 +85,38 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], show: Callable[[
     if any(not _weighs(rigs[0], rig) for rig in rigs) and len(sold) > 1:
         return [_describe_sold(sold, show)]
     found = []
-    if len(known) == 1:
+    if len(known) == 1 and _is_open(base, known[0], pairs):
+        rig = next(rig for rig in rigs if rig.name == known[0].gpu)
+        found.append(_describe_open((rigs[0], rig), (base, known[0]), show))
+    elif len(known) == 1:
         found.append(_describe_one(base, known[0], show))
     elif known:
         found.append(_describe_several(base, known, show))
     return [*found, *_describe_unknown(rigs, deals)]
+
+
+def _is_open(base: Deal, deal: Deal, pairs: Sequence[Pair]) -> bool:
+    """Whether the speed is so uncertain that either set may be the better buy: its range is wide and includes the ratio of the
+    prices."""
+    shared = [pair for pair in pairs if pair.gpu == deal.gpu and pair.comparable]
+    low, high = (mean_ratio(ends) for ends in ([pair.ratio_low for pair in shared], [pair.ratio_high for pair in shared]))
+    return high > WIDE * low and low < (deal.price_usd or 0.0) / (base.price_usd or 1.0) < high
+
+
+def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callable[[float], str]) -> str:
+    """What two sets cost and how they differ in price and memory, without a word on which is the better buy."""
+    costs, once = _costs(deals, show)
+    (usd, cheap, least), (more_usd, dear, most) = sorted(
+        (deal.price_usd or 0.0, place, rig.gpu.memory_bytes) for place, (deal, rig) in enumerate(zip(deals, rigs, strict=True))
+    )
+    less = "less" if most < least else "more"
+    differs = abs(most / least - 1) > _SAME_MEMORY
+    memory = f"{abs(most - least) / GIB:.0f} GiB {less} memory" if differs else "the same memory"
+    each = " on each GPU" if rigs[0].count > 1 and differs else ""
+    return (
+        f"the speed is too uncertain to say which is the better buy; {the(deals[cheap].gpu)} {costs[cheap]} and "
+        f"{the(deals[dear].gpu)} {costs[dear]}{once}, which is {show(more_usd - usd)} more for {memory}{each}"
+    )
 
 
 def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
@@ -93,6 +125,18 @@ def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
     if all(map(_is_module, gpus)):
         return []
     return [f"{the(gpu.name)} is a module for servers, not a card{_describe_card(gpu, book)}" for gpu in gpus if _is_module(gpu)]
+
+
+def describe_machines(rigs: Sequence[Rig], show: Callable[[float], str]) -> list[str]:
+    """What the machine for three or more desktop cards costs beyond a plain desktop, and what checks it: their price alone would
+    make many small cards look cheap."""
+    large = [rig for rig in rigs if rig.count >= _LARGE_SET and all(is_card(gpu) and not in_server(gpu) for gpu, _ in rig.parts)]
+    if not large:
+        return []
+    needs = both(f"{the(rig.name)} need a machine that costs about {show(more_machine_usd(rig.count))}" for rig in large)
+    plain = next((rig.name for rig in large if len(rig.parts) == 1), "")
+    checked = f'; `gpuwise build --gpu "{plain}"` checks it' if plain else ""
+    return [f"{needs} more than a plain desktop, which is not in these prices{checked}"]
 
 
 def _is_module(gpu: Gpu) -> bool:

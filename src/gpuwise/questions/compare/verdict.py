@@ -16,10 +16,10 @@ from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.text_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.types import Pair
 
-__all__ = ["describe_verdict", "mean_ratio"]
+__all__ = ["WIDE", "describe_verdict", "mean_ratio"]
 
 _ROUNDING = 1e-9  # of a probability: a range that ends at a tie is sure
-_WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
+WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
 
 
 def mean_ratio(ratios: Sequence[float]) -> float:
@@ -95,10 +95,32 @@ def _describe_order(ran: Sequence[RunJob], rigs: Sequence[Rig], place: int) -> s
         return f"{text[0].upper() if text.startswith('the ') else text[0]}{text[1:]}."
     doubt = _doubt((base, rig), shared, ran)
     several = rig.count > 1 or base.count > 1
-    order = [_describe_lead(_lead(shared), doubt, first=not several)]
+    by_precision = "" if several or doubt else _describe_by_precision(shared)
+    order = [by_precision or _describe_lead(_lead(shared), doubt, first=not several)]
     if several:
         order = [f"With one job, {order[0]}", _describe_separate(ran, (base, rig), shared)]
     return f"{'; '.join([*order, *alone])}."
+
+
+def _describe_by_precision(pairs: Sequence[Pair]) -> str:
+    """Where 16 bits on one GPU against fp32 on the other decide the order: how the two compare with mixed precision, and without
+    it. Empty where the newer GPU is faster in both, or in neither."""
+    uneven = [pair for pair in pairs if " against " in pair.precision]
+    plain = [pair for pair in pairs if pair.precision == "fp32"]
+    if not uneven or not plain:
+        return ""
+    turned = uneven[0].precision.startswith("fp32")
+    newer, older = (uneven[0].baseline, uneven[0].gpu) if turned else (uneven[0].gpu, uneven[0].baseline)
+    mixed, single = ([(1 / pair.ratio if turned else pair.ratio, pair.workload) for pair in group] for group in (uneven, plain))
+    won = sorted(gain for gain, _ in mixed if gain > 1)
+    if mean_ratio([gain for gain, _ in mixed]) <= 1 or mean_ratio([gain for gain, _ in single]) >= 1:
+        return ""
+    lost = [f"{name.split(',')[0].split(' (')[0]}: {_times(gain)} times" for gain, name in mixed if gain <= 1]
+    unless = f" ({', '.join(lost)})" if lost else ""
+    likely = "" if _lead(uneven).probability >= SURE - _ROUNDING else "probably "
+    faster = f"{the(newer)} is {likely}{_span(won)} times as fast as {the(older)}{unless}"
+    slower = f"in fp32, it is {_span(sorted(gain for gain, _ in single))} times as fast"
+    return f"With mixed precision (amp, a few lines in PyTorch), {faster}; {slower}"
 
 
 def _describe_separate(ran: Sequence[RunJob], rigs: Sequence[Rig], shared: Sequence[Pair]) -> str:
@@ -263,7 +285,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
     if same_gpu(rigs):
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
-        wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > _WIDE
+        wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > WIDE
         return describe_unmeasured(ran[0].found) or ("the engine was measured on few GPUs" if wide else "")
     return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 

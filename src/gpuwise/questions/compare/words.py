@@ -15,6 +15,7 @@ from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = [
     "ABOUT_REASONS",
+    "describe_ended",
     "describe_flips",
     "describe_laptop",
     "describe_memory",
@@ -135,6 +136,18 @@ def describe_software(rigs: Sequence[Rig]) -> list[str]:
         return []
     needs = both(f"{both(names)} {'needs' if len(names) == 1 else 'need'} software for {name}" for name, names in found.items())
     return [f"{needs}, and some libraries support only CUDA"]
+
+
+def describe_ended(rigs: Sequence[Rig]) -> list[str]:
+    """Which GPUs current software no longer supports, and the last releases that do."""
+    found: dict[str, list[str]] = {}
+    for gpu in {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values():
+        if gpu.is_cpu or not gpu.architecture.last_software:
+            continue
+        torch = gpu.architecture.last_torch
+        releases = [gpu.architecture.last_software, *([f"PyTorch {torch[0]}.{torch[1]}"] if torch else [])]
+        found.setdefault(both(releases), []).append(the(gpu.name))
+    return [f"releases after {last} do not support {both(names)}" for last, names in found.items()]
 
 
 def describe_laptop(name: str, low_watts: float, high_watts: float, speed_kept: float | None) -> str:

@@ -44,7 +44,7 @@ _UTILIZATION = 0.15  # a busy desktop, 25 hours a week
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rent:
-    """What an hour of one rented GPU costs. `offer` is the cloud it is from, if one was named."""
+    """What an hour of one rented GPU costs. `offer` is the cloud it is from, if one was named; `is_median` is over clouds."""
 
     gpu: Gpu
     asked_as: str
@@ -52,6 +52,7 @@ class Rent:
     spot_usd_per_gpu_hour: float | None
     label: str
     offer: Offer | None = None
+    is_median: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +259,7 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
         usd_per_gpu_hour=middle.usd_per_gpu_hour,
         spot_usd_per_gpu_hour=middle.spot_usd_per_gpu_hour,
         label=what,
+        is_median=count > 1,
     )
 
 

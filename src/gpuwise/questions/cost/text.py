@@ -45,6 +45,8 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         what = f"{show(rental.usd_per_gpu_hour)} per hour, {label}" if rental.way == "on-demand" else _other_way(answer, rental)
         what += _paid_hours(answer, rental) if rental.way == "on-demand" else ""
         rows.append((_WAYS[rental.way], show(rental.total_usd), what))
+    if answer.market is not None and len(answer.market.clouds) > 1:
+        rows.append(("clouds", show(answer.market.usd_per_gpu_hour), _market(answer)))
     if answer.here is not None:
         without = f"{days(answer.here.days_without_electricity)} without electricity"
         if query.resale_usd:
@@ -55,8 +57,6 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         grid = query.region.grid
         of = f"{answer.co2e_kg / query.years:,.0f} kg per year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
         rows.append(("carbon", f"{answer.co2e_kg:,.0f} kg", f"CO2e, {of}"))
-    if answer.market is not None and query.rent is not None and query.rent.label == "your price":
-        rows.append(("clouds", show(answer.market.usd_per_gpu_hour), _market(answer)))
     if answer.job is not None:
         rows += _job(answer, answer.job)
     if answer.tokens is not None:
@@ -114,15 +114,17 @@ def _other_way(answer: CostAnswer, rental: Rental) -> str:
 
 
 def _market(answer: CostAnswer) -> str:
+    """What clouds ask for the rented GPU, and when owning pays at their median, where that is not said elsewhere."""
     found, show = answer.market, answer.query.book.currency.show
     if found is None:
         return ""
-    what = "one cloud" if len(found.clouds) == 1 else f"median of {len(found.clouds)} clouds"
     between = (
         f"{show(found.low_usd_per_gpu_hour)} ({found.clouds[0]}) to {show(found.high_usd_per_gpu_hour)} ({found.clouds[-1]})"
     )
-    there = f"; {breaks_even(answer.market_break_even_days)}" if answer.ownership is not None else ""
-    return f"per hour, {what}, {between}, {found.dated}{there}"
+    asked, there = answer.query.rent, ""
+    if answer.ownership is not None and asked is not None and not asked.is_median:
+        there = f"; {breaks_even(answer.market_break_even_days)}"
+    return f"per hour, median of {len(found.clouds)} clouds, {between}, {found.dated}{there}"
 
 
 def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ __all__ = ["breaks_even", "days", "is_tie", "share", "verdict", "years"]
 
 _MANY_DAYS = 1460  # four years: longer than that is said in years
 _TIE = 0.03  # of the cost of owning: prices are not known better
+_NEAR = 0.1  # of the cost of owning: less than that does not decide where clouds differ by more
 
 
 def verdict(answer: CostAnswer) -> str:
@@ -18,37 +19,66 @@ def verdict(answer: CostAnswer) -> str:
     horizon = years(answer.query.years)
     if here is None:
         return _one_way(answer, horizon)
-    gap = here.rent_usd - here.own_usd
+    gap, even = here.rent_usd - here.own_usd, _turns_at(answer)
+    if even is not None and abs(gap) <= _NEAR * here.own_usd:
+        hours = f"{answer.query.utilization * WEEK_HOURS:.0f} hours a week"
+        sums = f"owning costs {show(here.own_usd)} over {horizon}, renting {show(here.rent_usd)}"
+        return (
+            f"About equal at {hours} ({sums}): renting is cheaper below about {_hour(answer, even)}, and clouds ask "
+            f"{_clouds_ask(answer)}."
+        )
     if is_tie(here.own_usd, here.rent_usd):
-        both = f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})"
-        return f"{both}{_rents(answer)}."
+        return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."
     pays = answer.break_even_utilization
     if gap >= 0:
         resale = ", counting the resale value," if answer.query.resale_usd else ""
-        return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {breaks_even(here.days_with_resale)}."
+        rents = f", but renting is cheaper below {_asked(answer, even)}" if even is not None else ""
+        when = breaks_even(here.days_with_resale)
+        return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
         why = f"uploading data and waiting for machines is worth it only for {1 - RENT_BELOW:.0%}"
-        return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}."
+        much = _turns_at(answer, RENT_BELOW)
+        rents = f", which it saves below {_asked(answer, much)}" if much is not None else ""
+        return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}{rents}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
         else "; owning is never cheaper"
     )
-    return f"Renting is {show(-gap)} cheaper over {horizon}{more}."
+    rents = (
+        f"{' or' if pays is not None else ', except'} if rent costs more than {_asked(answer, even)}" if even is not None else ""
+    )
+    return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
+
+
+def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
+    """The rent of one GPU for an hour at which renting costs this share of owning, where the rent is the median of several
+    clouds and some of them ask less than that and others more."""
+    here, market, asked = answer.here, answer.market, answer.query.rent
+    if here is None or market is None or asked is None or not asked.is_median or answer.query.use_spot:
+        return None
+    usd = asked.usd_per_gpu_hour * share_of_owning * here.own_usd / here.rent_usd
+    return usd if market.low_usd_per_gpu_hour < usd < market.high_usd_per_gpu_hour else None
+
+
+def _clouds_ask(answer: CostAnswer) -> str:
+    """From what to what clouds rent the GPU out."""
+    market, show = answer.market, answer.query.book.currency.show
+    return f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}" if market is not None else ""
+
+
+def _hour(answer: CostAnswer, usd: float) -> str:
+    each = " for each GPU" if answer.query.gpu_count > 1 else ""
+    return f"{answer.query.book.currency.show(usd)} an hour{each}"
+
+
+def _asked(answer: CostAnswer, usd: float) -> str:
+    return f"{_hour(answer, usd)} (clouds ask {_clouds_ask(answer)})"
 
 
 def is_tie(own_usd: float, rent_usd: float) -> bool:
     """Whether both cost about the same."""
     return abs(rent_usd - own_usd) <= _TIE * own_usd
-
-
-def _rents(answer: CostAnswer) -> str:
-    """How far rents differ, where the price is their median."""
-    market, show = answer.market, answer.query.book.currency.show
-    if market is None or len(market.clouds) < 2 or answer.query.rent is None or answer.query.rent.offer is not None:
-        return ""
-    span = f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}"
-    return f", but rents range from {span} an hour"
 
 
 def _one_way(answer: CostAnswer, horizon: str) -> str:

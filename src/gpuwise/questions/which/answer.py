@@ -33,6 +33,7 @@ from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
+from gpuwise.questions.which.instead import faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
 from gpuwise.questions.which.survey import (
@@ -112,7 +113,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
             _larger(survey, taken),
             *_prices(survey, chosen),
             "" if said else _hours(survey, chosen),
-            _faster(survey, chosen),
+            faster(survey, chosen),
             _budget(survey, taken or best),
         ]
         if best
@@ -164,20 +165,6 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     if hours <= now:
         return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
     return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
-
-
-def _faster(survey: Survey, chosen: Selection) -> str:
-    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
-    kept = chosen.kept
-    if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
-        return ""
-    faster = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]
-    quick = best_bought([one for one in faster if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], UserLimits())
-    if quick is None or quick.upfront_usd is None:
-        return ""
-    return (
-        f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) would be {kept.run.seconds / quick.run.seconds:.2f} times as fast"
-    )
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
@@ -355,7 +342,8 @@ def _rule(query: WhichQuery) -> Assumption:
         effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
     if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
         effect.append(f"renting is recommended only if a GPU that is as fast does the same work for less than {RENT_BELOW:.0%}")
-    effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast"] if query.have else []
+    cheaper = f" and costs less per {work}" if budget is None else ""
+    effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.survey import SAME, Survey, buys
 
-__all__ = ["cheaper_rented", "nothing_better"]
+__all__ = ["cheaper_rented", "faster", "nothing_better"]
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -23,11 +24,27 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
     gain, budget = kept.run.seconds / best.run.seconds, survey.query.limits.budget_usd
     if budget is None:
         among = sold(survey, best) if best is chosen.bought else "GPUs for rent"
+        if gain >= WORTH_A_CHANGE and best is chosen.bought:
+            return _cheaper_kept(survey, chosen, kept, best, among)
         return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
     most = survey.money(budget)
     worth = f"the best card for {most}, {a(best.name)}, is only {gain:.2f} times as fast, which you would hardly notice"
     nothing = f"no faster card with as much memory costs {most} or less"
     return f"{worth if gain > 1 else nothing}{_smaller_but_faster(survey, kept)}"
+
+
+def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Candidate, among: str) -> str:
+    """Why the user's own GPU is kept beside a faster card: that would not be used enough to pay for itself. Then what a run
+    costs on that card, and on a rented GPU where that is cheaper and faster."""
+    hours = f"{168 * survey.query.terms.utilization:.3g} hours a week"
+    gain, rented = kept.run.seconds / bought.run.seconds, chosen.rented
+    own = f"at {hours}, a {survey.work} costs {survey.money(kept.usd_per_run)}, less than on any of the {among}"
+    dearer = f"{a(bought.name)} ({survey.money(bought.upfront_usd)}) is {gain:.1f} times as fast"
+    dearer = f"{dearer[0].upper()}{dearer[1:]} at {survey.money(bought.usd_per_run)} per {survey.work}"
+    if rented is None or (rented.usd_per_run or inf) >= (bought.usd_per_run or inf):
+        return f"{own}. {dearer}"
+    hired = f"a rented {rented.name} {kept.run.seconds / rented.run.seconds:.1f} times"
+    return f"{own}. {dearer}, and {hired} at {survey.money(rented.usd_per_run)}"
 
 
 def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
@@ -50,7 +67,8 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     limit = survey.query.limits.budget_usd
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
     faster = rented.run.seconds / bought.run.seconds - 1
-    pace = f"only {faster:.0%} faster" if faster >= SAME else "slower" if faster <= -SAME else "just as fast"
+    only = "only " if faster < WORTH_A_CHANGE - 1 else ""
+    pace = f"{only}{faster:.0%} faster" if faster >= SAME else "slower" if faster <= -SAME else "just as fast"
     which = which if survey.query.text is None else f"the best {'single GPU' if bought.gpu_count == 1 else 'set'} to buy"
     return f"{less}, {which}, which is {pace}"
 
@@ -67,5 +85,37 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
     spent = f"{survey.money(rented.total_usd)} over {years} is within the budget"
     if gain < SAME:
         return f"{spent}, which rents no faster GPU"
-    more = survey.money((fastest.total_usd or 0.0) - (rented.total_usd or 0.0))
-    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {more} more"
+    more = (fastest.total_usd or 0.0) - (rented.total_usd or 0.0)
+    price = f"{survey.money(abs(more))} {'more' if more >= 0 else 'less'}"
+    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {price}"
+
+
+def faster(survey: Survey, chosen: Selection) -> str:
+    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
+    kept = chosen.kept
+    if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
+        return ""
+    bought = chosen.bought
+    if bought and kept.run.seconds >= WORTH_A_CHANGE * bought.run.seconds:
+        return _more_use(survey, kept, bought)
+    others = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]
+    quick = best_bought([one for one in others if kept.run.seconds >= WORTH_A_CHANGE * one.run.seconds], UserLimits())
+    if quick is None or quick.upfront_usd is None:
+        return ""
+    return (
+        f"{a(quick.name)} ({survey.money(quick.upfront_usd)}) would be {kept.run.seconds / quick.run.seconds:.2f} times as fast"
+    )
+
+
+def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
+    """From how many hours a week on a faster card would cost less per run than the one that is kept."""
+    if not bought.runs or bought.usd_per_run is None or kept.usd_per_run is None:
+        return ""
+    running = bought.running_usd / bought.runs
+    if kept.usd_per_run <= running:
+        return ""
+    hours = 168 * survey.query.terms.utilization * (bought.usd_per_run - running) / (kept.usd_per_run - running)
+    if hours >= 168:
+        return ""
+    price = survey.money(bought.upfront_usd)
+    return f"above {hours:.0f} hours of use a week, {a(bought.name)} ({price}) has the lower cost per {survey.work}"

@@ -149,9 +149,10 @@ def time_text(run: TaskRun) -> str:
 
 
 def rate_text(run: TaskRun) -> str:
-    """Tokens per second, with their range."""
-    rate = run.samples_per_s
-    return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)})"
+    """Tokens per second, with their range and the engine, since other engines are faster or slower."""
+    rate, main = run.samples_per_s, run.paces[0]
+    engine = f" in {main.engine}" if isinstance(main, TextPace) else ""
+    return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
 
 
 def format_rate(value: float) -> str:

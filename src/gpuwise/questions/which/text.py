@@ -39,7 +39,8 @@ def render(
         text = _join([*blocks, *_remarks(answer, wide, most), *said])
         if text.count("\n") < _MOST_LINES:
             return text
-    return _join([*blocks, *said])
+    text = _join([*blocks, _list("What would change this", list(answer.changes_if)[:1], wide), *said])
+    return text if text.count("\n") < _MOST_LINES else _join([*blocks, *said])
 
 
 def _join(blocks: list[str]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import Survey, buys, rate_text, spent
+from gpuwise.questions.which.survey import Survey, buys, make_survey, rate_text, spent
 from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.step.time.engines import engines
 
 __all__ = ["cheapest_for_text", "engine_of", "more_for_text", "nothing_fits", "shares"]
 
@@ -20,13 +22,37 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
     """Without a budget, what runs the model for the least money upfront, where that is far less than what is recommended."""
     if survey.query.limits.budget_usd is not None or not best.kind.startswith("buy"):
         return ""
-    able = [one for one in buys(survey) if not shortfall(one, survey.query.limits)]
-    least = min(able, key=spent, default=best)
+    least = _cheapest(survey) or best
     if spent(least) * _FAR_LESS > spent(best):
         return ""
-    whole = f"{a(least.name)} ({survey.money(least.upfront_usd)}), at {rate_text(least.run)}"
-    helped = f'`gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"` shows a smaller card with a part of the model in RAM'
-    return f" The cheapest option that holds the model is {whole}; {helped}."
+    vendor = f"{survey.query.wanted.vendor} " if survey.query.wanted.vendor else ""
+    whole = f"{_describe(survey, least)}{_cheapest_of_any(survey, least)}"
+    main = best.run.paces[0]
+    engine = f" --engine {main.engine.lower()}" if isinstance(main, TextPace) and main.engine.lower() in engines() else ""
+    fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
+    helped = f"`{fit}` shows a smaller card with a part of the model in RAM"
+    return f" The cheapest {vendor}option that holds the model and fits a typical machine is {whole}; {helped}."
+
+
+def _cheapest(survey: Survey) -> Candidate | None:
+    """What costs least upfront of everything for sale that holds the model."""
+    return min((one for one in buys(survey) if not shortfall(one, survey.query.limits)), key=spent, default=None)
+
+
+def _cheapest_of_any(survey: Survey, least: Candidate) -> str:
+    """The cheapest option of any vendor, where only one vendor was considered unasked and another sells one for less."""
+    query = survey.query
+    if query.vendor_given or not query.wanted.vendor:
+        return ""
+    sold = replace(query, wanted=replace(query.wanted, vendor=""), kinds=query.kinds & {"buy new", "buy used"}, have=())
+    found = _cheapest(make_survey(sold, lambda text: None))
+    if found is None or spent(found) >= spent(least):
+        return ""
+    return f", and of any vendor (`--vendor any`), {_describe(survey, found)}"
+
+
+def _describe(survey: Survey, option: Candidate) -> str:
+    return f"{a(option.name)} ({survey.money(option.upfront_usd)}), at {rate_text(option.run)}"
 
 
 def shares(option: Candidate) -> str:

@@ -11,9 +11,10 @@ from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
-from gpuwise.money.costs import COOLING, in_server, server_for
+from gpuwise.money.costs import in_server, server_for
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
+from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
@@ -55,7 +56,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
-    return f"{taken}{_machines(survey, chosen.best)}{beside}{describe_spared(survey, spared) if spared else ''}"
+    return f"{taken}{for_labs(survey, chosen.best, shown)}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -242,19 +243,6 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     faster, less = best.run.seconds / first.run.seconds, survey.money(cost - (first.upfront_usd or 0.0))
     why = "one card is simpler to build and has all its memory in one piece"
     return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
-
-
-def _machines(survey: Survey, best: Candidate) -> str:
-    """How many of these servers the budget buys, and the power that they draw."""
-    budget, cost = survey.query.limits.budget_usd, best.upfront_usd
-    if budget is None or not cost or not best.kind.startswith("buy") or not in_server(best.gpu) or budget < 2 * cost:
-        return ""
-    count, server = int(budget // cost), server_for(best.gpu)
-    watts = count * (server.watts + best.gpu_count * (best.gpu.tdp_watts or 0.0))
-    power = f"{watts / 1000:,.0f} kW, and {COOLING * watts / 1000:,.0f} kW more for cooling"
-    return (
-        f" The budget covers {count:,} such servers, which draw up to {power}; `gpuwise plan` shows how one job scales over them."
-    )
 
 
 def _rent_instead(survey: Survey) -> str:
