@@ -52,7 +52,7 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         if query.resale_usd:
             without = f"with the resale value; {days(answer.here.days)} without it"
         rows.append(("break-even", days(answer.here.days_with_resale), f"at {share(query.utilization)} use, {without}"))
-    rows += _other_prices(answer)
+    rows += _other_prices(answer, verbose=verbose)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid
         of = f"{answer.co2e_kg / query.years:,.0f} kg per year; {grid.region}, {grid.kg_per_kwh:.3g} kg per kWh"
@@ -93,7 +93,7 @@ def _own_rows(answer: CostAnswer, owned: Ownership) -> list[tuple[str, str, str]
     return [("own", show(owned.total_usd), parts + hour), ("electricity", show(owned.electricity_usd_per_year), year)]
 
 
-def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
+def _other_prices(answer: CostAnswer, *, verbose: bool) -> list[tuple[str, str, str]]:
     """The same card in another condition."""
     query = answer.query
     rows = []
@@ -102,7 +102,13 @@ def _other_prices(answer: CostAnswer) -> list[tuple[str, str, str]]:
         there = f"; {breaks_even(after)}" if answer.here is not None else ""
         described = f"{price_text(price, query.book.today)}{there}"
         each = " each" if query.gpu_count > 1 else ""
-        rows.append((f"price, {word}", f"{query.book.currency.show(price.usd)}{each}", f"{described}; use `--{word}`"))
+        rows.append(
+            (
+                f"price, {word}",
+                f"{query.book.currency.show(price.usd)}{each}",
+                described + (f"; use `--{word}`" if verbose else ""),
+            )
+        )
     return rows
 
 
@@ -124,7 +130,8 @@ def _market(answer: CostAnswer) -> str:
     asked, there = answer.query.rent, ""
     if answer.ownership is not None and asked is not None and not asked.is_median:
         there = f"; {breaks_even(answer.market_break_even_days)}"
-    return f"per hour, median of {len(found.clouds)} clouds, {between}, {found.dated}{there}"
+    of = "" if asked is not None and asked.is_median else f"median of {len(found.clouds)} clouds, "  # the rent says it too
+    return f"per hour, {of}{between}, {found.dated}{there}"
 
 
 def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
