@@ -113,7 +113,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
             _larger(survey, taken),
             *_prices(survey, chosen),
             "" if said else _hours(survey, chosen),
-            faster(survey, chosen),
+            faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "",
             _budget(survey, taken or best),
         ]
         if best

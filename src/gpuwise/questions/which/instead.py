@@ -90,12 +90,10 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
     return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {price}"
 
 
-def faster(survey: Survey, chosen: Selection) -> str:
+def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
     """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
-    kept = chosen.kept
-    if kept is None or chosen.best is not kept or survey.query.limits.budget_usd is not None:
+    if survey.query.limits.budget_usd is not None:
         return ""
-    bought = chosen.bought
     if bought and kept.run.seconds >= WORTH_A_CHANGE * bought.run.seconds:
         return _more_use(survey, kept, bought)
     others = [one for one in buys(survey) if one.gpu_count == 1 and not shortfall(one, survey.query.limits)]

@@ -8,17 +8,15 @@ from dataclasses import replace
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import best_bought, shortfall
 from gpuwise.core.text import a, both
-from gpuwise.money.costs import COOLING, LAB_USD, in_server, server_for
+from gpuwise.money.costs import COOLING, in_server, server_for
 from gpuwise.questions.which.survey import Survey, buys, make_survey
 
 __all__ = ["for_labs"]
 
 
 def for_labs(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
-    """Sentences for budgets that only labs have; empty for others."""
-    budget = survey.query.limits.budget_usd
-    if budget is None or budget < LAB_USD:
-        return ""
+    """Sentences for budgets that only labs have."""
+    budget = survey.query.limits.budget_usd or 0.0
     return f"{_describe_run(survey)}{_sold_new(survey, best, shown)}{_machines(survey, best, budget)}"
 
 

@@ -11,7 +11,7 @@ from gpuwise.advise.jobs import SHORT_WAYS, JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
-from gpuwise.money.costs import in_server, server_for
+from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better
 from gpuwise.questions.which.labs import for_labs
@@ -56,7 +56,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
-    return f"{taken}{for_labs(survey, chosen.best, shown)}{beside}{describe_spared(survey, spared) if spared else ''}"
+    if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
+        taken += for_labs(survey, chosen.best, shown)
+    return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
