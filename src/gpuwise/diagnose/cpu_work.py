@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpuwise.diagnose.steps import LOADER
 from gpuwise.trace.types import Events, Kind, Mask, Trace
 
-__all__ = ["computing_ops", "named_ops"]
+__all__ = ["computing_ops", "joined", "named_ops"]
 
 _FREE = frozenset(
     "view t transpose as_strided as_strided_ detach detach_ expand slice select unbind reshape permute squeeze unsqueeze chunk "
@@ -42,7 +42,7 @@ def computing_ops(trace: Trace) -> Events:
         chosen[rows] = _outermost_computing(ops.start_ns[rows], ops.end_ns[rows], free[ops.name[rows]])
     collectives = trace.marked(*_COLLECTIVES)
     collectives = collectives.where(collectives.duration_ns > 0)
-    return _as_kernels(_joined(_outside_loader(trace, ops.where(chosen)), collectives))
+    return _as_kernels(joined(_outside_loader(trace, ops.where(chosen)), collectives))
 
 
 def named_ops(trace: Trace, *names: str) -> Events:
@@ -71,9 +71,10 @@ def _outermost_computing(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64
     return np.asarray(computes & ~np.array(covered, dtype=bool), dtype=bool)
 
 
-def _joined(one: Events, two: Events) -> Events:
-    joined = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
-    return joined.where(np.argsort(joined.start_ns, kind="stable"))
+def joined(one: Events, two: Events) -> Events:
+    """The rows of both tables in order of start."""
+    rows = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
+    return rows.where(np.argsort(rows.start_ns, kind="stable"))
 
 
 def _as_kernels(ops: Events) -> Events:

@@ -82,7 +82,7 @@ class Scene:
         copies = (self.work.kind == Kind.MEMCPY) & self.named("dtoh", "device -> pageable", "device -> host", "d2h")
         copies &= (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
         blocked = self.driving.where(np.isin(self.driving.correlation, self.work.correlation[copies]))
-        return _merged(self.sync, blocked) if len(blocked) else self.sync
+        return cpu_work.joined(self.sync, blocked) if len(blocked) else self.sync
 
     @property
     def churn(self) -> Events:
@@ -170,11 +170,6 @@ def _driving(trace: Trace, work: Events, launches: Events) -> npt.NDArray[np.int
 
 def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
     return rows.where(np.isin(rows.thread, threads)) if len(threads) and len(rows) else rows
-
-
-def _merged(one: Events, two: Events) -> Events:
-    joined = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
-    return joined.where(np.argsort(joined.start_ns, kind="stable"))
 
 
 def _busiest(work: Events) -> int:
