@@ -33,7 +33,5 @@ def image_notes(query: StepQuery, results: Sequence[Fit]) -> tuple[str, ...]:
     names = both(the(gpus[place].name) for place in short)
     alone = max(drawn.largest_part_bytes(place) for place in short)
     if all(drawn.largest_part_bytes(place) <= rooms[place] for place in short):
-        return (
-            f"{head}, more than {names} can hold, so it runs only if the program moves the text encoders and the decoder out",
-        )
-    return (f"{head}, and the largest part alone needs {alone / GIB:.1f} GiB, more than {names} can hold",)
+        return (f"{head}, which is too much for {names}, so the program must unload the text encoders and the decoder",)
+    return (f"{head}, and even the largest part alone needs {alone / GIB:.1f} GiB, which is too much for {names}",)
