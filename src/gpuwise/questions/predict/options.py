@@ -32,6 +32,12 @@ class PredictOptions(TextOptions):
     steps: Annotated[Optional[int], Option(help="The number of denoising steps per image (default: 20).", low=1, high=10_000)] = (
         None
     )
+    samples: Annotated[
+        Optional[float], Option(help="The number of training samples per epoch; adds the time per epoch.", above=0, high=1e18)
+    ] = None
+    epochs: Annotated[Optional[float], Option(help="The number of epochs, with --samples (default: 1).", above=0, high=1e9)] = (
+        None
+    )
     users: Annotated[Union[int, str, None], Option(help=_USERS)] = None  # type: ignore[assignment]  # a curve has several
     sla: Annotated[str, Option(help=_SLA)] = ""
     first_token: Annotated[str, Option(help=_FIRST)] = ""
