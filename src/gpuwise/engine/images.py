@@ -21,7 +21,7 @@ from gpuwise.step.types import Array
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline
+from gpuwise.workload.store.pipelines import PATCH, Pipeline
 
 __all__ = ["Drawings", "draw"]
 
@@ -33,14 +33,16 @@ class Drawings:
     pipeline: Pipeline
     images: int
     step_count: int
+    image: int
     denoiser: Steps
+    controls: tuple[Steps, ...]
     texts: tuple[Steps, ...]
     decoder: Steps
 
     @cached_property
     def iteration_s(self) -> Array:
-        """One denoising step of all images, with guidance."""
-        found: Array = self.denoiser.step_s[0]
+        """One denoising step of all images, with guidance and what steers it."""
+        found: Array = sum((one.step_s[0] for one in self.controls), self.denoiser.step_s[0])
         return found
 
     @cached_property
@@ -67,7 +69,7 @@ class Drawings:
         return max(part.total_bytes for part in self._parts(place))
 
     def _parts(self, place: int) -> list[Memory]:
-        return [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
+        return [steps.memory(0, place) for steps in (self.denoiser, *self.controls, *self.texts, self.decoder)]
 
 
 def _with_weights(memory: Memory, weights: float) -> Memory:
@@ -76,22 +78,40 @@ def _with_weights(memory: Memory, weights: float) -> Memory:
     return replace(memory, weight_bytes=weights, **ends)
 
 
-def draw(pipeline: Pipeline, gpus: Sequence[Gpu], run: Run, *, precision: str, images: int, step_count: int) -> Drawings:
-    """So many images at once on each of these GPUs."""
+def draw(
+    pipeline: Pipeline,
+    gpus: Sequence[Gpu],
+    run: Run,
+    *,
+    precision: str,
+    images: int,
+    step_count: int,
+    image: int | None = None,
+) -> Drawings:
+    """So many images at once, of this side in pixels or the usual one, on each of these GPUs."""
+    side = image or pipeline.image
+    seen = pipeline.passes * images
 
     def steps(name: str, batch: int) -> Steps:
-        return predict_steps(_workload(name, precision), gpus, run, [batch])
+        return predict_steps(_workload(name, precision, side, pipeline.tokens), gpus, run, [batch])
 
     return Drawings(
         pipeline=pipeline,
         images=images,
         step_count=step_count,
-        denoiser=steps(pipeline.denoiser, pipeline.passes * images),
+        image=side,
+        denoiser=steps(pipeline.denoiser, seen),
+        controls=tuple(steps(name, seen) for name in (pipeline.control,) if name),
         texts=tuple(steps(name, pipeline.passes) for name in pipeline.texts),
         decoder=steps(pipeline.decoder, images),
     )
 
 
-def _workload(name: str, precision: str) -> Workload:
+def _workload(name: str, precision: str, side: int, tokens: int) -> Workload:
+    """A model at the size of the image: of a transformer, patches; of a text encoder with a sequence, the tokens it reads."""
     settings = Settings(mode="infer", precision=precision, optimizer="none")
-    return zoo.load(name, Request(model=name, settings=settings))
+    found = zoo.entry(name)
+    loaded = zoo.load(name, Request(model=name, image=side if found.image else None, settings=settings))
+    if found.seq is None:
+        return loaded
+    return loaded.sized(seq=tokens if name.endswith("_text") else (side // PATCH) ** 2)

@@ -15,23 +15,25 @@ from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import prediction_of
 from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline, makes_images, pipeline_of
+from gpuwise.questions.common.uses import trains
+from gpuwise.workload.store.pipelines import STEP, Pipeline, makes_images, pipeline_of
 
 __all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "predict_images"]
 
-_STEPS = 20  # what most programs start with
 _MOST_STEPS = 10_000
+_MOST_PIXELS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageQuery:
     """Images by one pipeline on some GPUs, `images` at once."""
 
+    model: str
     step: StepQuery
     pipeline: Pipeline
     precision: str
     images: int
+    image: int
     step_count: int
     assumptions: tuple[Assumption, ...]
 
@@ -41,6 +43,7 @@ class Drawn:
     """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together."""
 
     images: int
+    image: int
     steps: int
     seconds_per_image: float
     seconds_per_image_low: float
@@ -88,16 +91,26 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
     _check(options, pipeline, steps)
     images = parse_batch(options.batch) or 1
     named = {field.name: getattr(options, field.name) for field in fields(StepOptions)}
-    query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "mode": "infer"}))
+    query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "image": None, "mode": "infer"}))
     said = list(query.assumptions)
     if steps is None:
-        said.append(assumed("steps", str(_STEPS), "the default in most programs; change it with `--steps 30`"))
+        said.append(assumed("steps", str(pipeline.steps), "the usual number for this model; change it with `--steps 30`"))
+    if options.image is None:
+        said.append(assumed("image", f"{pipeline.image} pixels", "the usual size for this model; change it with `--image 768`"))
     if options.batch is None:
         said.append(assumed("batch", "1", "one image at a time; change it with `--batch 4`"))
-    said.append(assumed("guidance", "two passes of the denoiser for each image", "one with the prompt and one without it"))
+    if pipeline.passes == 2:
+        said.append(assumed("guidance", "two passes of the denoiser for each image", "one with the prompt and one without it"))
     precision = query.capture.request.settings.precision
     return ImageQuery(
-        step=query, pipeline=pipeline, precision=precision, images=images, step_count=steps or _STEPS, assumptions=tuple(said)
+        model=options.model,
+        step=query,
+        pipeline=pipeline,
+        precision=precision,
+        images=images,
+        image=options.image or pipeline.image,
+        step_count=steps or pipeline.steps,
+        assumptions=tuple(said),
     )
 
 
@@ -109,11 +122,11 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         raise BadValue(
             "`--batch auto` is not available for images", hint="give the number of images per batch, such as `--batch 4`"
         )
-    size = zoo.entry(pipeline.denoiser).image
-    if options.image is not None and options.image != size:
+    if options.image is not None and (options.image % STEP or not STEP <= options.image <= _MOST_PIXELS):
+        near = min(_MOST_PIXELS, max(STEP, STEP * round(options.image / STEP)))
         raise BadValue(
-            f"{options.model} is available only at {size} pixels, so --image {options.image} cannot be used",
-            hint="leave out `--image`, or capture the denoiser and predict one of its steps at another size",
+            f"images have sides of {STEP} to {_MOST_PIXELS} pixels in steps of {STEP}, not {options.image}",
+            hint=f"try `--image {near}`",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
@@ -123,7 +136,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
 
 def _pipeline(options: StepOptions) -> Pipeline | None:
     """What makes the images, where the name is that of the whole and not of its denoiser."""
-    asked = options.mode != "train" and not options.phase and makes_images(options.model)
+    asked = makes_images(options.model) and not trains(options) and not options.phase
     return pipeline_of(options.model) if asked else None
 
 
@@ -136,9 +149,10 @@ def predict_images(query: ImageQuery) -> ImageAnswer:
         precision=query.precision,
         images=query.images,
         step_count=query.step_count,
+        image=query.image,
     )
     return ImageAnswer(
-        model=query.step.capture.request.model.removesuffix("_unet"),
+        model=query.model,
         results=tuple(_prediction(query, drawn, place) for place in range(len(query.step.gpus))),
         assumptions=query.assumptions,
         notes=(),
@@ -163,6 +177,7 @@ def _drawn(drawn: Drawings, place: int) -> Drawn:
     low, high = drawn.denoiser.widths.low[0, place], drawn.denoiser.widths.high[0, place]
     return Drawn(
         images=drawn.images,
+        image=drawn.image,
         steps=drawn.step_count,
         seconds_per_image=each,
         seconds_per_image_low=each * float(low),

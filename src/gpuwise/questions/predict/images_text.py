@@ -22,7 +22,8 @@ def render(answer: ImageAnswer, *, width: int | None = None, colour: bool = Fals
 def _head(answer: ImageAnswer, result: ImagePrediction, colour: bool) -> str:
     told = result.image_generation
     count = "one image" if told.images == 1 else f"{told.images:,} images at once"
-    return f"{bold(answer.model, colour=colour)}  {result.precision}, {told.steps} steps, {count}"
+    steps = "one step" if told.steps == 1 else f"{told.steps:,} steps"
+    return f"{bold(answer.model, colour=colour)}  {result.precision}, {told.image} pixels, {steps}, {count}"
 
 
 def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colour: bool) -> str:
