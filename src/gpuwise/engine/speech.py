@@ -53,6 +53,11 @@ class Transcripts:
         """The peak: of listening or of writing, whichever needs more."""
         return max((steps.memory(0, place) for steps in (self.listening, self.writing)), key=lambda held: held.total_bytes)
 
+    def held_bytes(self, windows: int, place: int) -> float:
+        """What so many windows at once need on this GPU."""
+        gpu = self.listening.gpus[place]
+        return max(steps.needs.total_bytes(gpu, windows) for steps in (self.listening, self.writing))
+
 
 def transcribe(model: str, gpus: Sequence[Gpu], run: Run, *, precision: str, windows: int, tokens: int) -> Transcripts:
     """So many windows at once on each of these GPUs."""

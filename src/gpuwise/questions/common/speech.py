@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.engine.speech import Transcripts, transcribe
 from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
@@ -19,7 +21,7 @@ from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import trains
 from gpuwise.workload.store.speech import WINDOW_S, transcribes
 
-__all__ = ["Heard", "SpeechAnswer", "SpeechPrediction", "SpeechQuery", "asked_for_speech", "predict_speech"]
+__all__ = ["Heard", "SpeechAnswer", "SpeechPrediction", "SpeechQuery", "asked_for_speech", "predict_speech", "transcripts"]
 
 _TOKENS = 105  # in 30 s of speech, assumed: 150 words a minute at 1.4 tokens each
 _MOST_TOKENS = 448  # that Whisper writes for a window
@@ -74,14 +76,14 @@ class SpeechAnswer(PredictAnswer):
     TEXT: ClassVar[str] = "questions.predict.speech_text.render"
 
 
-def asked_for_speech(options: TextOptions) -> SpeechQuery | None:
+def asked_for_speech(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> SpeechQuery | None:
     """The question where the model writes down speech; None where it is trained, or a single step is asked for."""
     if not transcribes(options.model) or trains(options) or options.phase or options.seq is not None:
         return None
     _check(options)
     windows, tokens = parse_batch(options.batch) or 1, options.output or _TOKENS
     named = {field.name: getattr(options, field.name) for field in fields(StepOptions)}
-    query = step_query(StepOptions(**{**named, "batch": None, "mode": "infer"}))
+    query = step_query(StepOptions(**{**named, "batch": None, "mode": "infer"}), gpus=gpus)
     said = list(query.assumptions)
     said.append(assumed("engine", "transformers", "the only engine with measurements that apply to speech"))
     if options.batch is None:
@@ -121,10 +123,10 @@ def _check(options: TextOptions) -> None:
         )
 
 
-def predict_speech(query: SpeechQuery) -> SpeechAnswer:
-    """Transcripts on each GPU of the question."""
+def transcripts(query: SpeechQuery) -> Transcripts:
+    """What is written down on each GPU."""
     asked = query.step.capture.request
-    found = transcribe(
+    return transcribe(
         asked.model,
         query.step.gpus,
         query.step.run,
@@ -132,8 +134,13 @@ def predict_speech(query: SpeechQuery) -> SpeechAnswer:
         windows=query.windows,
         tokens=query.tokens,
     )
+
+
+def predict_speech(query: SpeechQuery) -> SpeechAnswer:
+    """Transcripts on each GPU of the question."""
+    found = transcripts(query)
     return SpeechAnswer(
-        model=asked.model,
+        model=query.step.capture.request.model,
         results=tuple(_prediction(query, found, place) for place in range(len(query.step.gpus))),
         assumptions=query.assumptions,
         notes=(),
