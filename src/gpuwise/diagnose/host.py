@@ -189,13 +189,14 @@ def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind |
     level = min((frame.level for frame in frames), default=LIBRARY)
     place = next((place for place, frame in enumerate(frames) if frame.level == level), 0)
     function = str(frames[place]) if frames else ""
-    if place and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9:  # the loop around all steps
+    is_loop = bool(frames) and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9  # around all steps
+    if place and is_loop:
         function = f"{frames[place - 1]} in {function}"
     innermost = Kind(int(kinds[0]))
     if innermost in (Kind.OP, Kind.RUNTIME):
         around = f" in {function}" if function and level == OWN else ""
         return innermost, printable(names[0]) + around, ""
-    if innermost == Kind.MARK and level != OWN:
+    if innermost == Kind.MARK and (level != OWN or is_loop):
         return innermost, printable(names[0]), ""
     leaf = frames[0] if frames else None
     return Kind.PYTHON, function, _below(leaf, function)
