@@ -25,7 +25,10 @@ _CLASS_PATTERNS = (
         r"|(^|::|_)(all[-_]?gather|reduce[-_]?scatter)(?!.*gemm)|notify_dispatch|mori::|(^|::)ep(dispatch|combine)(intra|inter|kernel|lowlatency)",
     ),
     ("optimizer", r"multi_tensor_apply|adam(w|functor)?(?![a-z])|fused_?sgd|lamb_|adagrad(?!_unweighted)|^optimizer"),
-    ("attention", r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::"),
+    (
+        "attention",
+        r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::|sdpa|(prefill|decode)withpagedkv",
+    ),
     (
         "norm",
         r"batch_?norm|layer_?norm|group_?norm|rms_?norm|instance_?norm|bn_(fw|bw)|cudnn::.*bn_|rowwisemoments|gammabeta|miopenbatchnorm",
@@ -42,7 +45,7 @@ _CLASS_PATTERNS = (
     (
         "matmul",
         r"gemm|cijk_|cutlass|matmul|(^|::|_)(b?add)?b?mm(_out)?($|[^a-z])|gemv|dot_(general|kernel)|addmm|xmma_gemm|splitkreduce"
-        r"|cublas|nvjet|einsum|linear(?!_algebra|iz)",
+        r"|cublas|nvjet|einsum|fused_moe|marlin|linear(?!_algebra|iz)",
     ),
     ("norm", r"softmax"),
     (

@@ -15,6 +15,7 @@ __all__ = ["Difference", "PartChange", "difference"]
 _MATH = ("matmul", "conv", "attention")
 _MEMORY = ("norm", "embedding", "elementwise", "optimizer", "other")
 _HOST = {
+    "profiler": "this is the profiler's own work",
     "input_wait": "this depends on the data loader, not on the GPU",
     "allocation": "this depends on the driver, not on the GPU",
     "compiling": "this depends on what is compiled during the steps",

@@ -37,6 +37,7 @@ _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, 
 _LEAST_GAIN = 1.02
 _ALWAYS_TOLD = (SLOWER, "wrong_backend")  # faults, whatever they cost in this recording
 _RECORD = "record at least three complete steps"
+_OWN_TIME = 0.01  # of a step, from which on the profiler's own time is mentioned
 _BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
 _NO_GPU = ("no GPU work", "for a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
 _UNNAMED = ("no known GPU", "name it with --gpu")
@@ -333,7 +334,9 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     if len(ranks) > 1:
         chosen = "most kernel time" if in_one_file(ranks) else "the median step"
         notes.append(f"the parts and findings are from {typical(ranks).label}, which has {chosen}")
-    notes.append("the profiler slows the host, so idle time is somewhat lower without profiling")
+    own = view.parts.share("profiler")
+    measured = f" by at least {own:.0%} of the step" if own >= _OWN_TIME else ""
+    notes.append(f"the profiler slows the host{measured}, so idle time is somewhat lower without profiling")
     return tuple(notes)
 
 
