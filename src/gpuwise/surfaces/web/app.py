@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from gpuwise import __version__
 from gpuwise.advise.jobs import tasks
@@ -28,6 +29,8 @@ from gpuwise.step.time.engines import engines
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
+from gpuwise.surfaces.web.own_models import MOST_BYTES as OWN_BYTES
+from gpuwise.surfaces.web.own_models import OwnModels, own_file
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.surfaces.web.schema import Body, body_of
@@ -68,11 +71,14 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
             await once.close()
 
     app = FastAPI(title="gpuwise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why",))
+    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why", "/api/own"))
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_served)
+    app.add_exception_handler(ClientDisconnect, _left)
+    own = OwnModels()
     for name in QUESTIONS:
-        _add_question(app, answers, name, _BODIES.get(name) or body_of(DECLARED[name].options))
+        _add_question(app, answers, own, name, _BODIES.get(name) or body_of(DECLARED[name].options))
+    _add_own(app, answers, own)
     _add_why(app, Traces(most_trace_bytes))
     _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used in the fit?")
     _add_kept(app, "machine", kept["machine"], "What hardware and software does this machine have?")
@@ -97,13 +103,60 @@ def _not_served(request: Request, fault: Exception) -> Response:
     return Response(content, known.status_code, known.headers, media_type="application/json")
 
 
-def _add_question(app: FastAPI, answers: Answers, name: str, body: type[Body]) -> None:
+def _left(request: Request, fault: Exception) -> Response:
+    """Nobody is there to read it; to leave is no fault."""
+    return Response(told("the request was cancelled", ""), 503, media_type="application/json")
+
+
+def _add_question(app: FastAPI, answers: Answers, own: OwnModels, name: str, body: type[Body]) -> None:
     async def ask(asked: Body, request: Request) -> Response:
-        status, content = await answers.ask(name, asked.model_dump(exclude_defaults=True), request.is_disconnected)
+        options = asked.model_dump(exclude_defaults=True)
+        files, missing = own.meant(options)
+        if missing:
+            return Response(_gone_model(missing), 400, media_type="application/json")
+        status, content = await answers.ask(name, options, request.is_disconnected, files)
         return Response(content, status, media_type="application/json")
 
     ask.__annotations__ = {"asked": body, "request": Request, "return": Response}  # the body differs by question
     app.post(f"/api/{name}", name=name, responses=_REFUSED, response_class=Response, summary=body.__doc__)(ask)
+
+
+def _gone_model(handle: str) -> bytes:
+    return told(f"the server no longer has the model '{handle}'", "drop the file on the page again")
+
+
+def _add_own(app: FastAPI, answers: Answers, own: OwnModels) -> None:
+    @app.post("/api/own", responses=_REFUSED, response_class=Response)
+    async def keep(request: Request, name: _Name) -> Response:
+        """Use a model of your own: the body is a config.json, the first part of a GGUF file, or a workload file. The `model` of
+        the response can be used as the model in other requests, until the server stops. Nothing in the file is executed."""
+        content = await _at_most(request, OWN_BYTES)
+        if content is None:
+            hint = "send the first part of a GGUF file, because only its header is read"
+            refusal = told(f"the file is larger than {OWN_BYTES // 2**20} MiB", hint)
+            return Response(refusal, 413, media_type="application/json", headers={"Connection": "close"})
+        file = own_file(name, content)
+        asked = {"model": file.handle, "handle": file.handle, "file": name}
+        status, found = await answers.ask("own", asked, request.is_disconnected, (file,))
+        if status == 200:
+            own.keep(file, found)
+        return Response(found, status, media_type="application/json")
+
+    @app.get("/api/own", responses=_REFUSED, response_class=Response)
+    async def description(model: _Name) -> Response:
+        """What is known of a model that was sent to this server."""
+        found = own.description(model)
+        return Response(found or _gone_model(model), 200 if found else 400, media_type="application/json")
+
+
+async def _at_most(request: Request, most: int) -> bytes | None:
+    """The body, or None where it is longer than that; it is not read further."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 def _add_why(app: FastAPI, traces: Traces) -> None:
