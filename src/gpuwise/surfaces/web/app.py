@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, RedirectResponse
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import RedirectResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -34,6 +30,7 @@ from gpuwise.surfaces.web.own_models import OwnModels, own_file
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.surfaces.web.schema import Body, body_of
+from gpuwise.surfaces.web.statics import page_routes
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.language.find import is_known_name, known_names
 from gpuwise.workload.language.formats import FORMATS
@@ -44,7 +41,6 @@ __all__ = ["create_app"]
 _Name = Annotated[str, Field(max_length=200)]
 _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
-_STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
 _BODIES: dict[str, type[Body]] = {
     "sweep": bodies.SweepBody,
 }
@@ -245,17 +241,8 @@ def _box() -> dict[str, Any]:
 
 
 def _add_page(app: FastAPI) -> None:
-    spec = find_spec("plotly")
-    script = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
-
-    @app.get("/plotly.js", include_in_schema=False)
-    def plotly() -> Response:
-        if script is None or not script.is_file():
-            return Response("", 404, media_type="text/javascript")
-        return FileResponse(script, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
-
     @app.get("/api/docs", include_in_schema=False)
     def docs() -> Response:
         return RedirectResponse("/api.html")
 
-    app.mount("/", StaticFiles(directory=_STATIC, html=True), name="page")
+    app.router.routes.extend(page_routes())
