@@ -162,11 +162,13 @@ def _add_why(app: FastAPI, traces: Traces) -> None:
         name: Annotated[list[_Name], Query(min_length=1, max_length=MOST_FILES)],
         size: Annotated[list[_Bytes] | None, Query(max_length=MOST_FILES)] = None,
         gpu: Annotated[str, Query(max_length=200)] = "",
+        compare: bool = False,
     ) -> Response:
         """Why is this training slow? The body contains one profiler file, or the concatenated files of several ranks with the
-        `size` of each. The extension of each `name` determines the file format."""
+        `size` of each. The extension of each `name` determines the file format. With `compare`, the last file is a second run
+        of the same training, and the response also says what differs."""
         options = [f"--gpu={gpu}"] if gpu else []
-        status, content = await traces.diagnose(request, name, size or [], options)
+        status, content = await traces.diagnose(request, name, size or [], options, compare=compare)
         return Response(content, status, media_type="application/json")
 
 

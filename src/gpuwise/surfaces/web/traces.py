@@ -81,8 +81,12 @@ class Traces:
         names: Sequence[str],
         sizes: Sequence[int],
         options: Sequence[str],
+        *,
+        compare: bool = False,
     ) -> tuple[int, bytes]:
-        """The answer of `gpuwise why` for the files in the body, one after the other; the names only tell their formats."""
+        """The answer of `gpuwise why` for the files in the body, one after the other; the names only tell their formats.
+
+        With `compare` the last of them is a second run."""
         endings = [next((end for end in _ENDINGS if name.lower().endswith(end)), "") for name in names]
         if not all(endings):
             return 400, told(
@@ -91,20 +95,28 @@ class Traces:
             )
         if len(names) > 1 and len(sizes) != len(names):
             return 400, told(f"{len(names)} names but {len(sizes)} sizes were given", "pass the size of each file in bytes")
+        if compare and len(names) < 2:
+            return 400, told("one file cannot be compared with itself", "send the files of both runs")
         if int(request.headers.get("content-length", 0)) > self._most_bytes:
             return self._too_large()
         if self._waiting >= _MOST_WAITING:
             return _busy()
         self._waiting += 1
         try:
-            return await self._received(request, names, endings, sizes[:-1] if len(names) > 1 else [], options)
+            return await self._received(request, names, endings, sizes[:-1] if len(names) > 1 else [], options, compare)
         except NoRoom:
             return _busy()
         finally:
             self._waiting -= 1
 
     async def _received(
-        self, request: Request, names: Sequence[str], endings: Sequence[str], sizes: Sequence[int], options: Sequence[str]
+        self,
+        request: Request,
+        names: Sequence[str],
+        endings: Sequence[str],
+        sizes: Sequence[int],
+        options: Sequence[str],
+        compare: bool,
     ) -> tuple[int, bytes]:
         """Save the files, read them when it is their turn, and delete them."""
         with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
@@ -114,7 +126,8 @@ class Traces:
             try:
                 if await self._save(request.stream(), paths, sizes, held) > self._most_bytes:
                     return self._too_large()
-                done = await self._diagnosed(request, paths, options)
+                asked = [*map(str, paths[:-1]), f"--compare={paths[-1]}"] if compare else list(map(str, paths))
+                done = await self._diagnosed(request, [*asked, *options])
             finally:
                 self._room.give(held[0])
         if done.code is None:
@@ -122,13 +135,13 @@ class Traces:
         status, content = done.answer
         return status, _renamed(content, folder, dict(zip((path.name for path in paths), names, strict=True)))
 
-    async def _diagnosed(self, request: Request, paths: Sequence[Path], options: Sequence[str]) -> Done:
+    async def _diagnosed(self, request: Request, arguments: Sequence[str]) -> Done:
         """The command's end, when it is this one's turn; one that nobody waits for any more does not take it."""
         async with self._turn:
             if await request.is_disconnected():
                 return Done(code=None)
             return await run(
-                ["why", *map(str, paths), "--json", *options],
+                ["why", "--json", *arguments],
                 seconds=_SECONDS,
                 gone=request.is_disconnected,
                 most_memory_bytes=most_memory(),
