@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -44,6 +45,7 @@ _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 _BODIES: dict[str, type[Body]] = {
     "sweep": bodies.SweepBody,
 }
+_PREPARE_AFTER_S = 3.0
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request could not be understood. The response contains error, looked_in and hint."},
     403: {"description": "The request came from another site."},
@@ -53,15 +55,21 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES) -> FastAPI:
-    """The whole server; `hosts` are the names it answers to."""
+def create_app(
+    hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES, *, prepare: bool = False
+) -> FastAPI:
+    """The whole server; `hosts` are the names it answers to. With `prepare`, the answer that takes longest is worked out soon
+    after the start, before anyone asks for it."""
     answers = Answers(workers)
     kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         answers.start()
+        early = asyncio.create_task(_prepared(kept["accuracy"])) if prepare else None
         yield
+        if early is not None:
+            early.cancel()
         answers.close()
         for once in kept.values():
             await once.close()
@@ -81,6 +89,12 @@ def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_
     _add_choices(app)
     _add_page(app)
     return app
+
+
+async def _prepared(once: Once) -> None:
+    """Work an answer out when the page has had time for its first ones."""
+    await asyncio.sleep(_PREPARE_AFTER_S)
+    await once.ask()
 
 
 def _not_understood(request: Request, fault: Exception) -> Response:
