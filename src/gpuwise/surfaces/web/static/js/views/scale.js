@@ -5,7 +5,7 @@ import { numeric, step } from "../case.js";
 import { colour, draw, labelled, logTicks, narrow } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
 import * as f from "../format.js";
-import { assumptions, brief, card, fill, h, head, num, points, row, table } from "../ui.js";
+import { assumptions, brief, card, fill, fold, h, head, num, points, row, table } from "../ui.js";
 
 export const name = "Scale";
 export const title = "Do more GPUs help?";
@@ -164,16 +164,28 @@ function plainBeside(answer) {
   return plain && !answer.plans.some((plan) => plan.labels?.includes("plain data parallel")) ? [plain] : [];
 }
 
+const AXES = ["data", "tensor", "pipeline", "expert", "sequence"];
+const nameOf = (plan) => AXES.filter((axis) => plan[axis] > 1).map((axis) => `${axis} ${plan[axis]}`).join(" × ") || "one GPU";
+const FEW = 3;
+
+// The best plans, and plain data parallelism beside them; the others on request.
 function planTable(answer) {
-  return table([head("data × tensor × pipeline × expert × sequence"), "GPUs", "ZeRO", "micro-batch", head("recompute"), "time per step", "samples/s", "MFU", "memory", "exposed communication", "bubble", head("limited by")],
-    [...answer.plans, ...plainBeside(answer)].map((plan, place) => row([
-      [plan.data, plan.tensor, plan.pipeline, plan.expert, plan.sequence].join(" × ") + (plan.labels?.length ? ` (${plan.labels.join(", ")})` : ""),
-      String(plan.gpu_count ?? "–"), String(plan.zero_stage), String(plan.micro_batch), brief(String(plan.recompute)),
+  const all = [...answer.plans, ...plainBeside(answer)];
+  const recommended = answer.plans[answer.recommended ?? 0];
+  const first = all.filter((plan, place) => place < FEW || plan === recommended || plan.labels?.includes("plain data parallel"));
+  const rest = all.filter((plan) => !first.includes(plan));
+  return [plansOf(answer, first, recommended), rest.length > 0 && fold(`${rest.length} more plans`, plansOf(answer, rest, recommended))];
+}
+
+function plansOf(answer, plans, recommended) {
+  return table([head("plan"), "time per step", "samples/s", "peak used", "memory", "exposed communication", "bubble", head("limited by")],
+    plans.map((plan) => row([
+      h("span", {}, nameOf(plan), h("small", { class: "note small" }, ` ${[...(plan.labels ?? []), `${plan.gpu_count} GPUs`, `ZeRO ${plan.zero_stage}`, `micro-batch ${plan.micro_batch}`, plan.recompute !== "none" ? `recompute ${plan.recompute}` : ""].filter(Boolean).join(", ")}`)),
       num(f.seconds(plan.step_s), { title: "Time per step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
       num(f.number(plan.samples_per_s), { title: "Samples per second", formula: `${f.number(plan.samples_per_s * plan.step_s)} samples on all GPUs ÷ ${f.seconds(plan.step_s)} per step = ${f.number(plan.samples_per_s)}`, answer }),
       num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs of the model without recomputation ÷ (time per step × GPUs × dense peak of each GPU)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer }),
       num(f.gib(plan.memory.total_bytes), { title: "Memory of the fullest GPU", formula: Object.entries(plan.memory).filter(([key, value]) => /_bytes$/.test(key) && key !== "total_bytes" && value > 0).map(([key, value]) => `${f.words(key.replace(/_bytes$/, ""))}: ${f.gib(value)}`).join("\n"), answer }),
       num(f.seconds(plan.exposed_comm_s), { title: "Exposed communication", formula: `communication that compute does not hide: ${f.seconds(plan.exposed_comm_s)} of ${f.seconds(plan.step_s)}\nhidden behind compute: ${f.seconds(plan.hidden_comm_s)}`, rows: (plan.collectives ?? []).map((entry) => [f.words(entry.purpose ?? entry.kind ?? "message"), Object.entries(entry).filter(([, value]) => typeof value === "number").map(([key, value]) => `${f.words(key)} ${f.number(value)}`).join(", ")]), answer }),
       num(f.percent(plan.bubble_fraction), { title: "Pipeline bubbles", formula: `${f.seconds(plan.bubble_s)} ÷ ${f.seconds(plan.step_s)}`, answer }), brief(plan.bound),
-    ], place === (answer.recommended ?? 0) ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
+    ], plan === recommended ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
 }

@@ -58,13 +58,16 @@ export function mount(root) {
     h("p", { class: "note" }, "Several files are treated as the ranks of one run. They do not leave this machine."));
   root.append(h("section", { class: "card" }, box, recording(), h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
   let asking = null;
-  const show = (answer) => fill(result, answer && [actions(answer), shown(answer)]);
-  const actions = (answer) => h("section", { class: "card" }, h("div", { class: "actions" },
+  const show = (answer) => {
+    fill(result, answer && shown(answer));
+    result.querySelector(".verdict-card")?.append(actions(answer));
+  };
+  const actions = (answer) => h("div", { class: "actions" },
     answer.steps && chooser("second", "Second run", "Compare with another run", (files) => (sent ? diagnose([...(sent[1] ? sent[0].slice(0, -1) : sent[0]), files[0]], true) : (status.textContent = "Drop the first trace again; then it can be compared.")), false),
     h("button", { type: "button", class: "plain", id: "save-json", onclick: () => save(`${stem(answer)}.json`, JSON.stringify(answer, null, 1), "application/json") }, "Save as JSON"),
     h("button", { type: "button", class: "plain", id: "save-markdown", onclick: () => save(`${stem(answer)}.md`, markdown(answer), "text/markdown") }, "Save as Markdown"),
     h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; fill(result); status.textContent = ""; } }, "Clear"),
-    h("span", { class: "note" }, "The result stays in this tab when you reload the page.")));
+    h("span", { class: "note" }, "The result stays in this tab when you reload the page."));
   async function diagnose(files, compare = false) {
     asking?.abort();
     sent = [files, compare];
@@ -130,9 +133,7 @@ function compared(answer) {
   const shift = (entry) => `${entry.after_s >= entry.before_s ? "+" : "−"}${f.seconds(Math.abs(entry.after_s - entry.before_s))}`;
   return card("First run and second run",
     h("p", { class: "verdict", id: "compared" }, f.sentence(two.verdict.replace(/\.$/, ""))),
-    h("div", { class: "runs" },
-      h("span", { class: "small" }, "first"), bar("before_s"), h("span", { class: "small nowrap" }, f.seconds(two.before_mean_s)),
-      h("span", { class: "small" }, "second"), bar("after_s"), h("span", { class: "small nowrap" }, f.seconds(two.after_mean_s))),
+    h("div", { class: "runs" }, [["first run", "before_s", two.before_mean_s], ["second run", "after_s", two.after_mean_s]].map(([label, side, mean]) => h("div", {}, h("p", { class: "small" }, `${label}: ${f.seconds(mean)} per step`), bar(side)))),
     table(["", "first run", "second run", "difference", head("why")], changes.map((entry) => row([
       h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry), left(entry.why || ""),
     ])), { caption: "Parts of the step in both runs" }),
