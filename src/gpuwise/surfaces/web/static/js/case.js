@@ -1,6 +1,7 @@
 // The user's case in the names of the API's options.
 
 import { Refused } from "./api.js";
+import { known } from "./own_model.js";
 
 // A number of the state; what is none is refused by name, for a link may hold anything.
 export function numeric(value, name) {
@@ -38,13 +39,13 @@ export function know(choices) {
 }
 
 export const textChoices = () => words;
-export const titleOf = (model) => titles.get(model) ?? model;
+export const titleOf = (model) => titles.get(model) ?? known(model)?.title ?? model;
 export const taskOf = (state) => tasks.find((entry) => entry.name === state.task);
 
 // Options that say how a language model generates text, in the names of the state and of the API.
 const TEXT = ["weights", "engine", "users", "prompt", "output"];
 export const saysText = (state) => TEXT.some((key) => state[key] !== "");
-export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model);
+export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model) || known(state.model)?.kind === "language";
 
 // Whether the question is about text: an option for it is set, nothing but its sizes is known of the model, or no option is set
 // that only a step has and the model is run, or usually generates.
@@ -65,7 +66,11 @@ export const textOf = (state) => ({ model: model(state), ...wording(state) });
 
 export const draws = (state) => drawers.has(state.model) && state.mode !== "train";
 
-export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model);
+// What a workload file was captured with stays as it is; its sizes may be free.
+export const isCaptured = (state) => known(state.model)?.kind === "workload";
+const free = (state, size) => !isCaptured(state) || known(state.model).sizes?.includes(size);
+export const hasBatch = (state) => free(state, "batch");
+export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model) && free(state, "seq");
 
 // The model, for questions about one. Where none is named, the first of the task stands for it, and the page says so.
 export const model = (state) => state.model || standIns(state)[0];

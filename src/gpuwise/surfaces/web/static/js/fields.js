@@ -1,8 +1,10 @@
 // The case, field by field, and which fields act in which view: only those are shown.
 
-import { draws, hasSequence, isLanguage, textChoices, writes } from "./case.js";
+import { draws, hasBatch, hasSequence, isCaptured, isLanguage, textChoices, writes } from "./case.js";
 import { amount, choice, range, slider, text } from "./controls.js";
-import { h } from "./ui.js";
+import { dropZone } from "./own_model.js";
+import { set } from "./state.js";
+import { fold, h } from "./ui.js";
 
 const BATCHES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096];
 const LENGTHS = [64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768];
@@ -63,6 +65,10 @@ function made() {
   };
 }
 
+// One place to drop a model file: it stands beside whichever field names the model.
+let zone = null;
+export const ownModel = () => (zone ??= fold("Use a file of my own model", dropZone((found) => set({ model: found.model, task: "", mode: "", method: "", precision: "", optimizer: "", batch: "", seq: "" }))));
+
 let fields = {};
 let groups = [];
 
@@ -80,9 +86,11 @@ function acts(key, state) {
   const language = isLanguage(state);
   if (TEXT.includes(key)) return language && state.mode !== "train" && !state.method;
   if (key === "seq") return hasSequence(state) && !writes(state);
+  if (isCaptured(state) && ["mode", "precision", "optimizer", "method"].includes(key)) return false;
   if (key === "mode") return state.model !== "";
   if (key === "method") return language && state.mode !== "infer" && !writes(state);
   if (key === "optimizer") return state.mode !== "infer" && !writes(state);
+  if (key === "batch" && !hasBatch(state)) return false;
   if (key === "batch" || key === "precision") return !writes(state);
   if (key === "samples") return state.model !== "" && !writes(state) && state.mode !== "infer" && !draws(state);
   return true;
@@ -91,6 +99,7 @@ function acts(key, state) {
 export function offer(state) {
   const used = USED[state.view] ?? [];
   for (const [key, field] of Object.entries(fields)) field.hidden = !used.includes(key) || !acts(key, state);
+  if (used.includes("model") && zone?.parentElement !== fields.model) fields.model.append(ownModel());
   for (const [node, keys] of groups) node.hidden = keys.every((key) => fields[key].hidden);
 }
 

@@ -6,6 +6,7 @@ import { plotly } from "./charts.js";
 import { form, inShort, offer, usesCase } from "./fields.js";
 import { carriedNow, carry } from "./links.js";
 import { pinBar } from "./pins.js";
+import { recall } from "./own_model.js";
 import { DEFAULTS, get, link, set, watch, write } from "./state.js";
 import { card, fill, h, notice } from "./ui.js";
 import * as accuracy from "./views/accuracy.js";
@@ -103,6 +104,8 @@ async function run() {
   write();
   if (state.view !== shown) mount(state.view);
   nav();
+  await recall(state.model);
+  if (said !== get()) return; // another change came meanwhile, and is asked for itself
   offer(state);
   document.getElementById("in-short").textContent = inShort(state);
   fill(refresh.stand, standIn(said));

@@ -1,6 +1,7 @@
 // Three plain questions that lead to a recommendation, and whole examples for those who would rather look first.
 
 import { amount, text } from "../controls.js";
+import { ownModel } from "../fields.js";
 import { whole } from "../links.js";
 import { fresh, get, set } from "../state.js";
 import { fill, h } from "../ui.js";
@@ -31,10 +32,10 @@ export function start() {
   const named = text("Or name a model", "model", { list: "models", placeholder: "e.g. resnet50, llama-3-70b", change: (value) => ({ ...CLEARED, model: value }) });
   const money = amount("Or another amount, $", "budget", { placeholder: "no limit", step: 50 });
   const have = text("Or name your GPUs", "have", { list: "gpus", placeholder: "e.g. 2x T4" });
-  const question = (number, title, chips, field) => h("fieldset", { class: "question" }, h("legend", {}, h("b", {}, number), title), chips, field);
+  const question = (number, title, chips, ...fields) => h("fieldset", { class: "question" }, h("legend", {}, h("b", {}, number), title), chips, fields);
   const node = h("section", { class: "card start", "aria-label": "Your question" },
     h("div", { class: "questions" },
-      question("1", "What do you want to do?", aims, named),
+      question("1", "What do you want to do?", aims, named, ownModel()),
       question("2", "What can you spend?", budgets, money),
       question("3", "What do you own?", owned, have)),
     h("p", { class: "stories" }, h("span", { class: "label" }, "Examples"), STORIES.map(([title, state]) => whole(title, fresh(state)))));
