@@ -22,7 +22,7 @@ _PROFILED = (
     1.3  # what recording costs ops on a CPU: measured 1.0 to 2.2, the more the smaller the ops (tools/record_pathologies.py)
 )
 _MOST = 20.0
-_UNPROFILED = "the profiler slows CPU ops down, so the real gain can exceed the measured share"
+_UNPROFILED = "without the profiler, CPU ops take less time, so the share of this cause is larger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
