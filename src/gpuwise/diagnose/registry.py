@@ -92,6 +92,7 @@ def run_checks(
     late = straggler.check_ranks(peers(ranks), _found)
     waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
     answers += [exposed_comm.check_waiting(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
+    answers.append(idle_gpu.check_ranks(peers(ranks), _found))
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()

@@ -89,15 +89,17 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s or not len(spans):
         return None
     found = causes(view.scene, spans)
+    few, each = view.seldom(spans)
     return Finding(
         code=CODE,
-        title=_title(found[0], view.scene.on_cpu),
+        title=_title(found[0], view.scene.on_cpu) + few,
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=_gain(view, lost_s),
         confidence=_confidence(found[0]),
         evidence=(
             f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses",
+            *each,
             *(_line(cause, steps) for cause in found[:_LISTED]),
         ),
         remedy=_remedy(found[0]),

@@ -65,9 +65,9 @@ def _read(
 ) -> tuple[View, ...]:
     trace = with_accelerators_named(read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction)))
     views: list[View] = []
-    for place, (own, index) in enumerate(list(each_device(trace))[:most] or [(trace, None)]):
+    for place, (own, index, alone) in enumerate(list(each_device(trace))[:most] or [(trace, None, True)]):
         try:
-            scene = _scene(path, own, index)
+            scene = _scene(path, own, index, alone)
         except BadFile:
             if place == 0:
                 raise
@@ -79,7 +79,7 @@ def _read(
     return tuple(views)
 
 
-def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
+def _scene(path: Path, trace: Trace, index: int | None, alone: bool) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
@@ -89,7 +89,7 @@ def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
             f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="record at least three steps with the profiler",
         )
-    scene = make_scene(trace, index)
+    scene = make_scene(trace, index, alone)
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):

@@ -190,7 +190,7 @@ def _times(ratio: float) -> str:
 
 def _title(one: RunJob) -> str:
     """A workload as the subject of a sentence."""
-    return one.job.title if one.job.common or one.job.text is None else one.job.model
+    return one.job.title if one.job.common or (one.job.text is None and one.job.media is None) else one.job.model
 
 
 def _describe_fits(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> list[str]:

@@ -20,7 +20,7 @@ __all__ = ["POLICY", "SCRIPT", "STYLE", "colour_of", "timeline_html"]
 _LANE, _BAR, _AXIS = 42, 18, 26  # pixels: from lane to lane, of a bar, of the axis
 _TICKS = 5  # of the whole step, before the script draws its own
 _HOST = ("loading", "waiting", "launching", "input_wait", "compiling", "allocation", "graph_wait", "synchronisation")
-_KINDS = (*CLASSES, "copy", *_HOST, "host_work", "host_launch", "idle_unexplained")
+_KINDS = (*CLASSES, "copy", *_HOST, "host_work", "host_launch", "idle_unexplained", "other_gpus", "profiler")
 _SAME = {"loading": "input_wait", "waiting": "synchronisation", "launching": "host_launch"}
 _STEPS = (1.0, 2.0, 5.0)
 
