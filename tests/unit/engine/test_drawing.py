@@ -6,7 +6,7 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.drawing import ImagePrediction
+from gpuwise.questions.common.media.images import ImagePrediction
 
 
 def told(model: str = "sdxl", gpu: str = "RTX 4090", **more: object) -> ImagePrediction:

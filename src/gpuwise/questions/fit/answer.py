@@ -22,10 +22,10 @@ from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
-from gpuwise.questions.common.drawing import asked_for_images
+from gpuwise.questions.common.media.images import asked_for_images
+from gpuwise.questions.common.media.speech import asked_for_speech
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.rewriting import choices_of
-from gpuwise.questions.common.speech import asked_for_speech
 from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face

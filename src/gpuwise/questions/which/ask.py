@@ -31,7 +31,7 @@ from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
-from gpuwise.questions.common.media import makes_media
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.common.uses import trains
