@@ -69,8 +69,8 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
 def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
-        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at the lowest "
-        f"rental price, ${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rent of "
+        f"${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
         f"({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name

@@ -16,6 +16,7 @@ from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
+from gpuwise.questions.common.uses import SERVED_PRECISIONS
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, published_format
@@ -26,9 +27,8 @@ __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "l
 
 _PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
-_GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k")
+_IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
 _HOST = "desktop"
-_PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
 _RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people train and measure
 
 
@@ -204,14 +204,14 @@ def _check_step_options(options: TextOptions) -> None:
 def _asks_for_a_step(options: TextOptions) -> bool:
     sizes = (options.batch, options.seq, options.image, options.phase, options.input, options.rank is not None, options.targets)
     how = (options.optimizer, options.accumulate, options.checkpoint, options.compile, options.stack, options.measured)
-    return any((*sizes, *how)) or bool(options.precision and options.precision not in _PACKED_PRECISIONS)
+    return any((*sizes, *how)) or bool(options.precision and options.precision not in SERVED_PRECISIONS)
 
 
 def _format_name(
     model: str, shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]
 ) -> str:
     """The form the weights are in, as the user or the publisher of the model has it."""
-    text = options.weights or (precision if precision in _PACKED_PRECISIONS else "")
+    text = options.weights or (precision if precision in SERVED_PRECISIONS else "")
     if text:
         found = find_format(text)
         names = [name for name, one in FORMATS.items() if one == found]
@@ -246,8 +246,9 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
 
 
 def preferred_engines(weights: str) -> tuple[str, ...]:
-    """Engines in the order in which people choose them for weights of this format."""
-    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _GGUF else _PREFERRED
+    """Engines in the order in which they are tried for weights of this format, in every command: llama.cpp for formats that it
+    runs on every GPU, else vLLM; where that does not run on a GPU, the next one that does."""
+    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _IN_LLAMA_CPP else _PREFERRED
 
 
 def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:
