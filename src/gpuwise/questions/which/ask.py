@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from gpuwise.advise.candidates import Terms, Wanted
@@ -103,7 +103,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_how_asked(options, lab, notes),
+        asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
         text=text,
         media=_made(options, models) if models and text is None else "",
         kinds=kinds,
