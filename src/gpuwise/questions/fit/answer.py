@@ -53,7 +53,7 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
             return fit_images(images, with_remedies=options.remedies)
         text = asked_for_text(options)
         if text is not None:
-            return fit_text(text, display=options.display, with_remedies=options.remedies)
+            return fit_text(text, display=options.display, with_remedies=options.remedies and not text.serving.shares)
         return fit_step(ask(options), progress)
     if options.gpu:
         raise BadValue("--all and --gpu cannot be combined", hint="leave out one of them")
