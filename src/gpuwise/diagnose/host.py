@@ -122,8 +122,21 @@ def after_waits(scene: Scene) -> Spans:
     place = np.searchsorted(starts, sync.end_ns, side="left")
     following = np.where(place < len(starts), starts[np.minimum(place, len(starts) - 1)], sync.end_ns)
     gap = following - sync.end_ns
-    explained = np.where(gap <= np.minimum(_WAITS * sync.duration_ns, _AFTER_WAIT_NS), gap, 0)
+    explained = _paid_for(gap.tolist(), sync.duration_ns.tolist(), int(scene.steps.median_s * 1e9))
     return union(np.maximum(sync.start_ns, sync.end_ns - stall_ns(scene)), sync.end_ns + explained)
+
+
+def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
+    """What the waits explain of the gap behind each of them. A wait that is longer than the gap behind it also explains later
+    ones, up to the time by which the host would have been ahead without it, but never more than a step."""
+    explained, ahead = np.zeros(len(gaps), dtype=np.int64), 0
+    for place, (gap, wait) in enumerate(zip(gaps, waits, strict=True)):
+        if gap <= min(_WAITS * wait + ahead, _AFTER_WAIT_NS):
+            explained[place] = gap
+            ahead = min(max(ahead + wait - gap, 0), most)
+        else:
+            ahead = 0
+    return explained
 
 
 def compiling(scene: Scene) -> Spans:
