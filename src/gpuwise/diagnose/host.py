@@ -142,9 +142,9 @@ def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
 def compiling(scene: Scene) -> Spans:
     """When a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
-    kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER)
     names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
-    chosen = names[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8)) & (events.duration_ns >= _COMPILES_NS)
+    chosen = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER) & (events.duration_ns >= _COMPILES_NS)
+    chosen &= names[events.name]
     if len(scene.threads):  # overhead that the driver reports has no thread
         chosen &= np.isin(events.thread, scene.threads) | (events.kind == Kind.OTHER)
     rows = events.where(chosen)
@@ -194,7 +194,7 @@ def _host_events(scene: Scene) -> Events:
     begin, end = scene.steps.steady_window
     threads = np.unique((scene.work if scene.on_cpu else scene.driving).thread)
     marks = scene.trace.named("profilerstep")[events.name]
-    kinds = np.isin(events.kind, np.array((Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME), dtype=np.uint8))
+    kinds = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
     if len(threads):
         kinds &= np.isin(events.thread, np.union1d(threads, np.unique(events.thread[marks & kinds])))
     whole_step = (events.kind == Kind.MARK) & (events.duration_ns >= _WHOLE * scene.steps.median_s * 1e9)
@@ -233,8 +233,9 @@ def _below(leaf: Frame | None, function: str) -> str:
 
 def _many_ops(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
     """The most frequent of many short ops that together fill most of a stall."""
-    inside: Mask = (held.start_ns < end) & (held.end_ns > begin) & ((held.kind == Kind.OP) | (held.kind == Kind.RUNTIME))
-    rows = held.where(inside)
+    near = np.arange(*np.searchsorted(held.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
+    rows = held.where(near).of(Kind.OP, Kind.RUNTIME)
+    rows = rows.where(rows.end_ns > begin)
     if union(rows.start_ns, rows.end_ns).within(begin, end).total_ns < _COVERS * (end - begin):
         return None
     names, place = np.unique(rows.name, return_inverse=True)
