@@ -108,7 +108,7 @@ def _asked(check: Check, view: View) -> Finding | Abstained | None:
     code, device = check.__module__.rpartition(".")[2], view.scene.device
     if device.is_gpu or code not in _ABOUT_GPUS:
         return check(view)
-    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use the tools of its vendor")
+    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use its vendor's tools")
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,7 +1,7 @@
 """Steps compile code.
 
 ## What it detects
-This check looks for time in which the device is idle while `torch.compile`, Triton or the driver compiles or loads
+This check looks for time during which the device is idle while `torch.compile`, Triton or the driver compiles or loads
 code, if it takes at least 5% of the steady steps.
 
 ## Why it costs time
@@ -47,7 +47,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, least=0.5),
         confidence="high" if scene.steps.steady_count > 1 else "medium",
         evidence=(
-            f"{len(spans)} times in {scene.steps.steady_count} steps; {lost_s * 1e3:,.1f} ms {view.per} with an idle device",
+            f"{len(spans)} times in {scene.steps.steady_count} steps; the device is idle for {lost_s * 1e3:,.1f} ms {view.per}",
             *each,
         ),
         remedy="run with TORCH_LOGS=recompiles; pad inputs to a few sizes or use torch.compile(dynamic=True), and warm up first",

@@ -102,9 +102,9 @@ def _without_work(path: Path, trace: Trace) -> BadFile:
     looked = f"its {len(trace.events):,} events"
     if trace.framework.startswith("TensorFlow"):
         return BadFile(
-            f"'{path.name}' contains events of the host only, and what TensorFlow and JAX record there does not tell the work",
+            f"'{path.name}' contains only host events, which TensorFlow and JAX do not record in enough detail",
             looked_in=looked,
-            hint="record on the machine with the GPU, with its device tracer on (the default of jax.profiler and tf.profiler)",
+            hint="record on the machine with the GPU, with device tracing enabled (the default in jax.profiler and tf.profiler)",
         )
     return BadFile(
         f"'{path.name}' contains neither kernels nor ops",
