@@ -38,7 +38,8 @@ class ImageQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together."""
+    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together;
+    `largest_part_bytes` is what is needed if only the model in use is in memory."""
 
     images: int
     steps: int
@@ -51,6 +52,7 @@ class Drawn:
     denoising_s: float
     decoding_s: float
     program_s: float
+    largest_part_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,4 +175,5 @@ def _drawn(drawn: Drawings, place: int) -> Drawn:
         denoising_s=float(drawn.step_count * drawn.iteration_s[place]),
         decoding_s=float(drawn.decoder.step_s[0, place]),
         program_s=drawn.program_s,
+        largest_part_bytes=drawn.largest_part_bytes(place),
     )

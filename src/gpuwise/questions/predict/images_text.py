@@ -51,9 +51,15 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
 
 def _memory(result: ImagePrediction) -> str:
     has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = "fits" if result.fits else "DOES NOT FIT at once; programs then move models to the CPU when they are not in use"
+    alone = result.image_generation.largest_part_bytes
     weights = f"weights of all models {_bytes(result.memory.weight_bytes)}"
-    return f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}: {verdict} ({weights})"
+    whole = _bytes(result.memory.total_bytes)
+    if result.fits:
+        return f"{whole} of {_bytes(has)}: fits ({weights})"
+    if alone <= has:
+        moves = "if the program moves models that are not in use to the CPU, which adds to this time"
+        return f"FITS ONE MODEL AT A TIME ({_bytes(alone)} of {_bytes(has)}), {moves}; all models together need {whole}"
+    return f"{whole} of {_bytes(has)}: DOES NOT FIT; the largest model alone needs {_bytes(alone)}"
 
 
 def _side_by_side(answer: ImageAnswer, results: list[ImagePrediction], width: int | None, colour: bool) -> str:

@@ -52,6 +52,7 @@ __all__ = [
     "describe_card",
     "failures",
     "format_rate",
+    "limited",
     "make_survey",
     "one_more",
     "pick_at",
@@ -66,6 +67,7 @@ __all__ = [
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
+_SLIGHT_LIMIT = 0.9  # of the rated power: training loses next to nothing
 SAME = 0.005  # a smaller difference counts as none
 
 
@@ -105,7 +107,9 @@ class Survey:
         if self.query.text is None:
             doubt = describe_doubts([run.gpu])
             return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
-        return f"text is generated at {rate_text(run)}"
+        users = self.query.text.users or 1
+        shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
+        return f"text is generated at {rate_text(run)}{shared}"
 
 
 def buys(survey: Survey) -> list[Candidate]:
@@ -133,7 +137,26 @@ def spent(option: Candidate) -> float:
 
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
-    return [line for line in survey.build.get(option.key, ()) if line.verdict == "fail"]
+    """What a usual machine lacks for an option, beyond what a slight power limit mends."""
+    return _failing(survey.build.get(option.key, ()), option.gpu)
+
+
+def limited(survey: Survey, option: Candidate) -> CheckLine | None:
+    """The check that asks for a slight power limit, where an option needs one."""
+    lines = survey.build.get(option.key, ())
+    return min(
+        (line for line in lines if _is_mended(line, option.gpu)), key=lambda line: line.power_limit_watts or 0, default=None
+    )
+
+
+def _failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
+    return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
+
+
+def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
+    """Whether a power limit that hardly costs speed mends what fails."""
+    limit, rated = line.power_limit_watts, gpu.tdp_watts
+    return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated
 
 
 def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
@@ -213,7 +236,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
-    failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
+    failing = {one.key for one in cards if _failing(checked[one.key], one.gpu)}
     refused = [option for option in options if option.key in failing and option.gpu_count > 1]
     return Survey(
         query=query,
@@ -315,7 +338,7 @@ def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts, query.region))
+    return in_server(gpu) or not _failing(_checks(gpu, count, query.psu_watts, query.region), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
