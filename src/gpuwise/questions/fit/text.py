@@ -88,7 +88,7 @@ def _describe_verdict(result: Fit) -> str:
 def _describe_remedied(result: Fit) -> str:
     """The combination of remedies that makes it fit, in the first sentence: without it, a reader would stop at "does not fit"."""
     rungs = result.advice.ladder
-    return f". It FITS with {' and '.join(rung.title for rung in rungs)}" if rungs else ""
+    return f". It FITS after these remedies: {', '.join(rung.title for rung in rungs)}" if rungs else ""
 
 
 def _describe_survival(result: Fit) -> str:
