@@ -13,6 +13,7 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.building import describe_limit
 from gpuwise.questions.which.instead import cheaper_rented, nothing_better, sold_new
 from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
@@ -112,12 +113,8 @@ def _in_time(survey: Survey, run: TaskRun) -> str:
 def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the recommended card."""
     failed, held = failures(survey, best), limited(survey, best)
-    if not failed and held is None:
-        return ""
-    if not failed and held is not None:
-        each = "each card" if best.gpu_count > 1 else "the card"
-        limit = f"Limit {each} to {held.power_limit_watts:.0f} W, which costs hardly any speed"
-        return f" {limit}, or use a circuit with a higher rating: {held.text}."
+    if not failed:
+        return describe_limit(held, best.gpu_count) if held else ""
     whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
