@@ -52,8 +52,8 @@ export function choice(label, key, options, { change = (value) => ({ [key]: valu
   return field(label, input);
 }
 
-export function search(label, key) {
-  const input = h("input", { type: "search", name: key, oninput: () => set({ [key]: input.value }) });
+export function search(label, key, placeholder = "") {
+  const input = h("input", { type: "search", name: key, placeholder, oninput: () => set({ [key]: input.value }) });
   input.value = get()[key];
   follow(input, key);
   return field(label, input);

@@ -1,6 +1,7 @@
 // Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
 
 import { set } from "./state.js";
+import { lines, said } from "./words.js";
 
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
@@ -47,7 +48,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
     rows.length > 0 && list(rows),
     assumed.length > 0 && [
       h("h3", {}, "Assumptions"),
-      list(assumed.map((entry) => [entry.name, `${entry.value} (${entry.basis}${entry.effect ? `: ${entry.effect}` : ""})`])),
+      list(assumed.map((entry) => [entry.name.replaceAll("_", " "), `${entry.value} (${entry.basis}${said(entry.effect) ? `: ${said(entry.effect)}` : ""})`])),
     ],
     answer.data_date && h("p", { class: "note" }, `Data from ${answer.data_date}.`),
   );
@@ -115,13 +116,13 @@ export const key = (pieces) =>
 
 export const mark = (verdict) => h("span", { class: `mark ${["pass", "tight", "fail"].includes(verdict) ? verdict : "unknown"}` }, verdict);
 
-export const points = (lines) => h("ul", { class: "points" }, lines.map((line) => h("li", {}, line.replaceAll("`", ""))));
+export const points = (texts) => h("ul", { class: "points" }, lines(texts).map((line) => h("li", {}, line)));
 
 export const notice = (error) =>
   h("div", { class: "notice", role: "alert" },
     h("p", {}, error.message),
     error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
-    error.hint && h("p", { class: "hint" }, error.hint.replaceAll("`", "")),
+    said(error.hint) && h("p", { class: "hint" }, said(error.hint)),
     error.models?.length > 0 && h("div", { class: "chips" }, error.models.map((model) => h("button", { type: "button", class: "plain", onclick: () => set({ model, task: "" }) }, model))));
 
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
@@ -129,6 +130,6 @@ export const fold = (title, ...children) => h("details", { class: "fold" }, h("s
 export const assumptions = (answer) =>
   fold(`Assumptions (${answer.assumptions.length})`,
     table(["", head("value"), head("basis"), head("effect")],
-      answer.assumptions.map((entry) => row([entry.name, left(entry.value), left(entry.basis), left((entry.effect ?? "").replaceAll("`", ""))])),
+      answer.assumptions.map((entry) => row([entry.name.replaceAll("_", " "), left(entry.value), left(entry.basis), left(said(entry.effect))])),
       { caption: "Assumptions" }),
     h("p", { class: "note" }, `Data from ${answer.data_date}.`));

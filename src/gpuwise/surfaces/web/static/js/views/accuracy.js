@@ -7,7 +7,6 @@ import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js
 
 export const name = "Accuracy";
 export const title = "How much can I trust this?";
-export const uses = null;
 
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "square root of both ratios", roofline: "roofline with one efficiency" };
 

@@ -9,7 +9,6 @@ import { assumptions, bar, brief, card, fill, fold, h, head, left, mark, num, ro
 
 export const name = "Build";
 export const title = "Will it work in my machine?";
-export const uses = null;
 
 const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
 const VERDICTS = { pass: "This build works.", tight: "This build works, but some margins are tight.", fail: "This build does not work." };
@@ -160,6 +159,6 @@ function limitTable(answer) {
   const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
   if (!kinds.length) return h("p", { class: "note" }, "The power draw of this card is unknown.");
   return table(["", "limit", ...kinds.map(f.words)],
-    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit shown; set it with nvidia-smi -pl`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
+    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
     { caption: "Speed at power limits" });
 }

@@ -9,7 +9,6 @@ import { assumptions, brief, card, fill, fold, h, head, num, points, row, table 
 
 export const name = "Scale";
 export const title = "Do more GPUs help?";
-export const uses = ["seq", "precision"];
 
 const NETWORKS = [["", "default"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
 
@@ -18,7 +17,7 @@ const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
 
 export function mount(root) {
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const how = h("p", {});
+  const how = h("p", { class: "how" });
   const [money, plans, links, rejected, rest] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const progress = h("p", { class: "note", role: "status" });
   const chart = h("div", { class: "chart tall" });

@@ -8,7 +8,6 @@ import { assumptions, card, facts, fill, fold, h, head, key, left, notice, num, 
 
 export const name = "Why";
 export const title = "Why is my training slow?";
-export const uses = null;
 
 const ENDINGS = ".json,.gz,.pb,.sqlite,.rpd,.pickle,.pkl,.et,.csv,.txt";
 const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
