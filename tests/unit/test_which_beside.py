@@ -60,7 +60,7 @@ def test_the_cheapest_option_for_text_is_named_where_it_costs_far_less() -> None
     answer = gpuwise.which(model=["gpt-oss-120b"])
     able = [one for one in answer.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]
     least = min(able, key=lambda one: one.upfront_usd or 0.0)
-    held = "The cheapest NVIDIA option that holds the model and fits a typical machine is"
+    held = "The cheapest NVIDIA option that has enough memory and works in a typical machine is"
     assert f"{held} {least.name} (${least.upfront_usd:,.0f})" in answer.verdict
     every = gpuwise.which(model=["gpt-oss-120b"], vendor="any")
     able = [one for one in every.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]

@@ -17,7 +17,7 @@ from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Events, Kind, Mask, printable
 
-__all__ = ["Cause", "after_waits", "causes", "compiling", "stall_ns", "stalls"]
+__all__ = ["Cause", "after_waits", "causes", "compiling", "profiling", "stall_ns", "stalls"]
 
 _LONG = 10  # times the usual pause
 _USUAL_NS = 50_000  # more than a launch takes, even under a profiler; assumed
@@ -38,7 +38,9 @@ _COMPILES = re.compile(
     r"|torch/_inductor/(?:compile_fx|codecache|async_compile)\.py\(\d+\): "
     r"(?!run$|__call__$|wrapper$|forward$|new_fn$|current_callable$)"
     r"|torch/utils/cpp_extension\.py\(\d+\): (?:load|_jit_compile|_write_ninja|_run_ninja)"
+    r"|^Lazy Function Loading|^Runtime Triggered Module Loading"
 )
+_PROFILES = re.compile(r"^(?:Activity )?Buffer (?:Request|Flush)|^Instrumentation$|^CUPTI|^Resource$", re.IGNORECASE)  # by itself
 
 Times = npt.NDArray[np.int64]
 
@@ -127,10 +129,20 @@ def after_waits(scene: Scene) -> Spans:
 def compiling(scene: Scene) -> Spans:
     """When a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
-    kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
+    kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER)
     names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
     chosen = names[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8)) & (events.duration_ns >= _COMPILES_NS)
-    rows = events.where(chosen & np.isin(events.thread, scene.threads) if len(scene.threads) else chosen)
+    if len(scene.threads):  # overhead that the driver reports has no thread
+        chosen &= np.isin(events.thread, scene.threads) | (events.kind == Kind.OTHER)
+    rows = events.where(chosen)
+    return union(rows.start_ns, rows.end_ns)
+
+
+def profiling(scene: Scene) -> Spans:
+    """When the profiler itself held the host up, as it reports."""
+    names = np.array([_PROFILES.search(name) is not None for name in scene.trace.names], dtype=bool)
+    rows = scene.trace.events.of(Kind.OTHER)
+    rows = rows.where(names[rows.name])
     return union(rows.start_ns, rows.end_ns)
 
 
@@ -189,13 +201,14 @@ def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind |
     level = min((frame.level for frame in frames), default=LIBRARY)
     place = next((place for place, frame in enumerate(frames) if frame.level == level), 0)
     function = str(frames[place]) if frames else ""
-    if place and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9:  # the loop around all steps
+    is_loop = bool(frames) and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9  # around all steps
+    if place and is_loop:
         function = f"{frames[place - 1]} in {function}"
     innermost = Kind(int(kinds[0]))
     if innermost in (Kind.OP, Kind.RUNTIME):
         around = f" in {function}" if function and level == OWN else ""
         return innermost, printable(names[0]) + around, ""
-    if innermost == Kind.MARK and level != OWN:
+    if innermost == Kind.MARK and (level != OWN or is_loop):
         return innermost, printable(names[0]), ""
     leaf = frames[0] if frames else None
     return Kind.PYTHON, function, _below(leaf, function)

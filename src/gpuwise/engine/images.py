@@ -1,18 +1,20 @@
 """Images from a text: the text encoders once, the denoiser at every step, the decoder for every image.
 
-Each part is a step of a model like any other (`steps.py`); an image takes the sum of them, one after the other.
+Each part is a step of a model like any other (`steps.py`); an image takes the sum of them, one after the other. Where a GPU does
+not hold all parts at once but each by itself, programs keep the weights on the host and bring those of each part when it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from gpuwise.engine.run import Run
-from gpuwise.engine.steps import Steps, predict_steps
+from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
+from gpuwise.engine.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.evidence.fits import shipped
 from gpuwise.evidence.images import SCRIPT
 from gpuwise.hardware.types import Gpu
@@ -21,9 +23,13 @@ from gpuwise.step.types import Array
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline
+from gpuwise.workload.store.pipelines import PATCH, Pipeline
+from gpuwise.workload.transform.packed import quantised
 
-__all__ = ["Drawings", "draw"]
+__all__ = ["PACKED", "Drawings", "draw"]
+
+PACKED = {"int8": "int8", "fp8": "int8", "q8_0": "int8", "int4": "int4", "nf4": "int4", "q4_0": "int4"}  # how weights are held
+_LARGE = 1e9  # parameters: smaller models stay in 16 bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,41 +39,78 @@ class Drawings:
     pipeline: Pipeline
     images: int
     step_count: int
+    image: int
     denoiser: Steps
+    controls: tuple[Steps, ...]
     texts: tuple[Steps, ...]
     decoder: Steps
 
     @cached_property
     def iteration_s(self) -> Array:
-        """One denoising step of all images, with guidance."""
-        found: Array = self.denoiser.step_s[0]
+        """One denoising step of all images, with guidance and what steers it."""
+        found: Array = sum((one.step_s[0] for one in self.controls), self.denoiser.step_s[0])
         return found
 
     @cached_property
     def call_s(self) -> Array:
         """From a prompt to its images."""
         texts = sum((one.step_s[0] for one in self.texts), np.zeros(len(self.denoiser.gpus)))
-        found: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0] + self.program_s
-        return found
+        models: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0]
+        return models + self.program_s + self.moved_s
 
     @property
     def program_s(self) -> float:
         """What a program does beside its models in a call, fitted on whole calls."""
         return shipped().call_s.get(SCRIPT, 0.0)
 
-    def memory(self, place: int) -> Memory:
-        """With all models in memory: the part that needs most, and the weights of the others."""
-        parts = self._parts(place)
-        weights = sum(part.weight_bytes for part in parts)
-        most = max(parts, key=lambda part: part.total_bytes - part.weight_bytes)
-        return _with_weights(most, weights)
+    @cached_property
+    def moved_s(self) -> Array:
+        """Bringing the weights of every part to the GPU for a call, where not all stay there."""
+        places = range(len(self.denoiser.gpus))
+        return np.array(
+            [self._weights(place) / link_bytes_per_s(self.denoiser.gpus[place]) * self.moves(place) for place in places]
+        )
 
-    def largest_part_bytes(self, place: int) -> float:
-        """What the model that needs most holds by itself, with the others out of memory."""
-        return max(part.total_bytes for part in self._parts(place))
+    def moves(self, place: int) -> bool:
+        """Whether the parts take turns on this GPU: it holds each, but not all at once."""
+        room = room_of(self.denoiser.gpus[place]).usable_bytes
+        return self.at_once(place).total_bytes > room >= self.largest_part(place).total_bytes
+
+    def memory(self, place: int) -> Memory:
+        """What the GPU holds: all models, or the one that needs most where they take turns."""
+        return self.largest_part(place) if self.moves(place) else self.at_once(place)
+
+    def fits(self, place: int) -> bool:
+        """Whether it holds that."""
+        return self.memory(place).total_bytes <= room_of(self.denoiser.gpus[place]).usable_bytes
+
+    def at_once(self, place: int) -> Memory:
+        """With all models in memory: the part that needs most, and the weights of the others."""
+        most = max(self._parts(place), key=lambda part: part.total_bytes - part.weight_bytes)
+        return _with_weights(most, self._weights(place))
+
+    def largest_part(self, place: int) -> Memory:
+        """The model that needs most by itself, with the others out of memory. A control net stays with its denoiser."""
+        own = [_with_weights(part, part.weight_bytes + self._control_weights(place)) for part in self._parts(place)[:1]]
+        return max((*own, *self._parts(place)), key=lambda part: part.total_bytes)
+
+    def held_bytes(self, images: int, place: int) -> float:
+        """The least that so many images at once need on this GPU, with the parts taking turns."""
+        gpu, seen = self.denoiser.gpus[place], self.pipeline.passes * images
+        return max(
+            self.denoiser.needs.total_bytes(gpu, seen) + self._control_weights(place),
+            self.decoder.needs.total_bytes(gpu, images),
+            *(one.memory(0, place).total_bytes for one in self.texts),
+        )
+
+    def _weights(self, place: int) -> float:
+        return sum(part.weight_bytes for part in self._parts(place))
+
+    def _control_weights(self, place: int) -> float:
+        return sum(one.memory(0, place).weight_bytes for one in self.controls)
 
     def _parts(self, place: int) -> list[Memory]:
-        return [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
+        return [steps.memory(0, place) for steps in (self.denoiser, *self.controls, *self.texts, self.decoder)]
 
 
 def _with_weights(memory: Memory, weights: float) -> Memory:
@@ -76,22 +119,45 @@ def _with_weights(memory: Memory, weights: float) -> Memory:
     return replace(memory, weight_bytes=weights, **ends)
 
 
-def draw(pipeline: Pipeline, gpus: Sequence[Gpu], run: Run, *, precision: str, images: int, step_count: int) -> Drawings:
-    """So many images at once on each of these GPUs."""
+def draw(
+    pipeline: Pipeline,
+    gpus: Sequence[Gpu],
+    run: Run,
+    *,
+    precision: str,
+    images: int,
+    step_count: int,
+    image: int | None = None,
+    weights: str = "",
+) -> Drawings:
+    """So many images at once, of this side in pixels or the usual one, on each of these GPUs. Large models may hold their
+    `weights` in fewer bits."""
+    side = image or pipeline.image
+    seen = pipeline.passes * images
 
     def steps(name: str, batch: int) -> Steps:
-        return predict_steps(_workload(name, precision), gpus, run, [batch])
+        return predict_steps(_workload(name, precision, side, pipeline.tokens, weights), gpus, run, [batch])
 
     return Drawings(
         pipeline=pipeline,
         images=images,
         step_count=step_count,
-        denoiser=steps(pipeline.denoiser, pipeline.passes * images),
+        image=side,
+        denoiser=steps(pipeline.denoiser, seen),
+        controls=tuple(steps(name, seen) for name in (pipeline.control,) if name),
         texts=tuple(steps(name, pipeline.passes) for name in pipeline.texts),
         decoder=steps(pipeline.decoder, images),
     )
 
 
-def _workload(name: str, precision: str) -> Workload:
+@lru_cache(maxsize=64)
+def _workload(name: str, precision: str, side: int, tokens: int, weights: str) -> Workload:
+    """A model at the size of the image: of a transformer, patches; of a text encoder with a sequence, the tokens it reads."""
     settings = Settings(mode="infer", precision=precision, optimizer="none")
-    return zoo.load(name, Request(model=name, settings=settings))
+    found = zoo.entry(name)
+    loaded = as_computed(zoo.load(name, Request(model=name, image=side if found.image else None, settings=settings)))
+    if weights and found.parameters >= _LARGE:
+        loaded = quantised(loaded, BYTES_A_WEIGHT[PACKED[weights]])
+    if found.seq is None:
+        return loaded
+    return loaded.sized(seq=tokens if name.endswith("_text") else (side // PATCH) ** 2)

@@ -1,8 +1,8 @@
 """Element-wise kernels take much of the step.
 
 ## What it detects
-This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, are limited by memory
-bandwidth and take at least 30% of the step.
+This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
+than 10 µs, are limited by memory bandwidth and take at least 30% of the step.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -24,6 +24,7 @@ import numpy as np
 
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.trace.types import Kind
 
 __all__ = ["CODE", "check"]
 
@@ -37,7 +38,8 @@ def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
     layout = scene.named("copy_") if scene.on_cpu else np.zeros(len(scene.work), dtype=bool)
-    chosen = scene.is_class("elementwise", "norm", "optimizer") & (scene.work.duration_ns > _LONG_NS) & ~layout
+    moving = (scene.work.kind == Kind.MEMSET) | ((scene.work.kind == Kind.MEMCPY) & scene.named("dtod", "d2d"))
+    chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & (scene.work.duration_ns > _LONG_NS) & ~layout
     lost_s = view.exposed_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None

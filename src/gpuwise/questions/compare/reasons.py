@@ -48,7 +48,7 @@ def _describe_rest(base: Prediction, other: Prediction) -> str:
         return ""
     taken = [told.bound_fractions["memory"] * told.step_s for told in (base, other)]
     used = taken[0] / taken[1] / _resource_ratio("memory", base, other) if taken[1] else 1.0
-    return f" and uses {used:.1f} times the share of it" if used >= _MORE_USED else ""
+    return f" and uses {used:.1f} times as large a share of it" if used >= _MORE_USED else ""
 
 
 def is_tie(ratio: float) -> bool:

@@ -84,7 +84,7 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
     gain = rented.run.seconds / fastest.run.seconds - 1
     spent = f"{survey.money(rented.total_usd)} over {years} is within the budget"
     if gain < SAME:
-        return f"{spent}, which rents no faster GPU"
+        return f"{spent}, and no faster GPU can be rented within it"
     more = (fastest.total_usd or 0.0) - (rented.total_usd or 0.0)
     price = f"{survey.money(abs(more))} {'more' if more >= 0 else 'less'}"
     return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {price}"

@@ -42,7 +42,7 @@ def _sold_new(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> st
     slower = found.run.seconds / best.run.seconds
     takes = f"takes {slower:.1f} times as long" if slower >= 1 else f"is {1 / slower:.1f} times as fast"
     what = f"{a(found.name)} ({survey.money(found.upfront_usd)})"
-    return f" All purchases below are used; the best that is sold new is {what}, which {takes} (`--buy`)."
+    return f" All cards to buy below are used; the best option sold new (`--buy`) is {what}, which {takes}."
 
 
 def _machines(survey: Survey, best: Candidate, budget: float) -> str:

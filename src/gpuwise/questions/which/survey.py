@@ -38,7 +38,9 @@ from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
+from gpuwise.questions.common.media import MADE
 from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.media_paces import MediaPace, price_media
 from gpuwise.questions.which.text_paces import TextPace, price_text
 
 __all__ = [
@@ -102,6 +104,9 @@ class Survey:
 
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
+        if self.query.media and len(run.paces) == 1:
+            each = run.seconds / self.query.jobs[0].samples
+            return f"{MADE[self.query.media]} takes {format_si(each, 's')} ({format_span(each * run.low, each * run.high, 's')})"
         if self.query.text is None:
             doubt = describe_doubts([run.gpu])
             return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
@@ -196,7 +201,9 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     more = _additions(query)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     wanted += [(gpu, count) for gpu, count, _ in more]
-    if query.text is None:
+    if query.media:
+        priced = price_media(query.jobs, near or [gpu for gpu, _ in sold], every, query.asked, progress)
+    elif query.text is None:
         priced = _in_one_way(query, near or [gpu for gpu, _ in sold], every, progress)
     else:
         reached = [*query.have, *((gpu, count) for gpu, count, _ in more), *_within(query, sold)]
@@ -336,7 +343,7 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
             return None
         longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
         slowest = found[longest]
-        span = slowest if isinstance(slowest, TextPace) else width(gpu, slowest.bound)
+        span = slowest if isinstance(slowest, (TextPace, MediaPace)) else width(gpu, slowest.bound)
         return run_on(jobs, found, span.low, span.high)
 
     return run
@@ -362,7 +369,7 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def wants_remedies(survey: Survey, chosen: Selection) -> bool:
     """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
-    if survey.query.general or survey.query.text or not survey.query.kinds & {"buy new", "buy used"}:
+    if survey.query.general or survey.query.text or survey.query.media or not survey.query.kinds & {"buy new", "buy used"}:
         return False
     otherwise = any(priced.skipped for priced in survey.priced)
     return otherwise or bool(short_of_memory(survey, ("keep",))) or chosen.bought is None

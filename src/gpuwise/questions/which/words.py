@@ -154,7 +154,9 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         ]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
+            return (
+                f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine provides"
+            )
         what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
@@ -243,8 +245,9 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     if first.run.seconds >= best.run.seconds:
         return ""
     faster, less = best.run.seconds / first.run.seconds, survey.money(cost - (first.upfront_usd or 0.0))
-    why = "one card is simpler to build and has all its memory in one piece"
-    return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
+    why = "a single card is simpler to set up, and all of its memory is available to one model"
+    pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
+    return f" {first.name} would be {pace} for {less} less, but {why}."
 
 
 def _rent_instead(survey: Survey) -> str:

@@ -48,7 +48,7 @@ _KINDS = {
 }
 _ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
-_UNUSED = ("trace", "overhead", "cuda_profiler_range")
+_UNUSED = ("trace", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
@@ -282,7 +282,7 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     if collected.malformed:
         found.append(Loss(what="events without a start, or with a missing or negative duration", count=collected.malformed))
     if collected.pairs.unmatched:
-        found.append(Loss(what="begins without an end, or ends without a begin", count=collected.pairs.unmatched))
+        found.append(Loss(what="begin events without an end event, or the reverse", count=collected.pairs.unmatched))
     return tuple(found)
 
 
