@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, quantiles
 from typing import Any
 
@@ -52,7 +53,7 @@ class _Stamps:
         self.ends.append(time.perf_counter())
 
     def seconds(self) -> list[float]:
-        return [after - before for before, after in zip(self.ends, self.ends[1:])]
+        return [after - before for before, after in pairwise(self.ends)]
 
 
 def _loop(name: str, sick: bool, steps: int) -> list[float]:
@@ -62,7 +63,7 @@ def _loop(name: str, sick: bool, steps: int) -> list[float]:
         torch.distributed.init_process_group("gloo")
     batches, step = case.build(sick)
     stamps = _Stamps()
-    for _, batch in zip(range(steps), batches):  # the loop of the user, so no iterator of our own
+    for _, batch in zip(range(steps), batches, strict=False):
         step(batch)
         stamps()
     if case.ranks > 1:
