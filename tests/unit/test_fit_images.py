@@ -107,3 +107,10 @@ def test_larger_images_take_longer_and_the_usual_size_is_exact(model: str) -> No
 def test_what_images_cannot_use_is_refused(options: dict[str, object], says: str) -> None:
     with pytest.raises(BadValue, match=says):
         gpuwise.predict("sdxl", gpu="RTX 4090", **options)
+
+
+def test_ranges_of_models_that_were_not_measured_are_assumed_and_wider() -> None:
+    known, new = (gpuwise.predict(name, gpu="H100 SXM 80GB").results[0] for name in ("sdxl", "flux"))
+    assert (known.range_basis, new.range_basis) == ("measured", "assumed")
+    spans = [one.image_generation.seconds_per_image_high / one.image_generation.seconds_per_image_low for one in (known, new)]
+    assert spans[1] > 1.2 * spans[0]
