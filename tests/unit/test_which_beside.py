@@ -97,7 +97,7 @@ def test_a_lab_is_told_what_a_run_is_and_what_is_sold_new() -> None:
     assert not any(one.kind == "buy new" for one in answer.options)
     new = gpuwise.which(budget="50000", buy=True).best
     assert new is not None
-    assert f"the best option sold new (`--buy`) is {new.name} (${new.upfront_usd:,.0f}), which takes" in answer.verdict
+    assert f"The best option sold new (`--buy`) is {new.name} (${new.upfront_usd:,.0f}, " in answer.verdict
     assert "What would change this:" in str(answer)
     assert "A run trains" not in gpuwise.which(budget="800").verdict
     assert "sold new" not in gpuwise.which(budget="50000", used=True).verdict
