@@ -92,7 +92,7 @@ def spec_text(gpu: Gpu, name: str) -> str:
 
 
 def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
-    """Return specs for a GPU that is not listed, based on the one whose name it extends: an `RTX 5080 Super` from the `RTX 5080`."""
+    """Return specs for an unlisted GPU, based on the one whose name it extends: an `RTX 5080 Super` from the `RTX 5080`."""
     words = name.replace(",", " ").split()
     base = next((gpu for size in range(len(words) - 1, 1, -1) if (gpu := find(" ".join(words[:size])))), None)
     if base is None or base.is_cpu:

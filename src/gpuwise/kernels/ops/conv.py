@@ -142,7 +142,7 @@ def _constants(which: Array, k: Constants, name: str, group: str = "conv") -> Ar
 
 
 def _least_flops(op: Columns) -> Array:
-    """Overlapping windows may need fewer products. There is no bound with one channel per group, which runs on the vector lanes."""
+    """Overlapping windows may need fewer products. There is no bound for one channel per group, which uses the vector lanes."""
     flops = 2.0 * op["n"] * op["out_positions"] * op["c_in"] * op["c_out"] / op["groups"] * op["kernel"]
     overlaps = (op["kernel"] > 1) & (op["strided"] == 0)
     result: Array = np.where(op["depthwise"] > 0, 0.0, flops / np.where(overlaps, _SAVED, 1.0))
