@@ -308,7 +308,9 @@ def memory_data() -> MemoryData:
 
 
 def framework_bytes(gpu: Gpu | None = None, data: MemoryData | None = None) -> float:
-    """Return the bytes of the CUDA context, loaded kernels and libraries in a training process, by the GPU's compute capability."""
+    """Return the bytes of the CUDA context, loaded kernels and libraries in a training process, by the GPU's compute
+    capability.
+    """
     data = data or memory_data()
     return _by_capability(gpu, data) * data.value("framework_factor")
 
@@ -327,7 +329,9 @@ def _capability(gpu: Gpu | None) -> float:
 
 
 def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple[float, ...]:
-    """Return what cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass has its own."""
+    """Return what cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass has its
+    own.
+    """
     if not products:
         return ()
     name = "cublas_workspace_hopper_bytes" if _capability(gpu) >= 9 else "cublas_workspace_bytes"

@@ -240,7 +240,9 @@ def survives(
 def by_module(
     workload: Workload, batch: float | None = None, seq: float | None = None, *, depth: int | None = None
 ) -> list[tuple[str, float]]:
-    """Return the bytes in use at the peak by the module that created them (for weights, the first to read them), largest first."""
+    """Return the bytes in use at the peak by the module that created them (for weights, the first to read them), largest
+    first.
+    """
     lives = lives_of(workload)
     tensor_bytes = tensor_bytes_of(workload, batch, seq)
     call = int(np.argmax(lives.live(tensor_bytes).sum(axis=0)))
