@@ -1,4 +1,4 @@
-"""Whether a usual machine takes the cards of an option, and what `which` says where it does so only with a slight power limit."""
+"""Whether a typical machine can take the cards of an option, and the remark of `which` if it needs a slight power limit."""
 
 from __future__ import annotations
 

@@ -35,9 +35,7 @@ def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
         if call.op not in made:
             made[call.op] = draft.op(_low(draft, op, dtype))
         draft.calls[number] = Call(made[call.op], call.phase, call.module, call.reads, call.writes)
-        if any(
-            workload.buffers[row].category == _WEIGHT for row in call.reads[:2]
-        ):  # a weight gradient's operands are already cast
+        if any(workload.buffers[row].category == _WEIGHT for row in call.reads[:2]):  # a weight's gradient reads cast operands
             if call.op not in casts:
                 casts[call.op] = draft.op(_cast(draft, op))
             draft.before(number, Call(casts[call.op], call.phase, call.module, (), ()))
