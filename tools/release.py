@@ -1,10 +1,10 @@
-"""Makes a release and checks it as a stranger would meet it: `make release`. Uploads nothing.
+"""Builds a release and checks it as a new user would see it: `make release`. Uploads nothing.
 
     python tools/release.py --tools .venv-release/bin/python
 
-Builds the source archive, from it the wheel, looks at what is in them, lets twine judge them, installs the wheel into a clean
-environment of every Python at hand (3.10 to 3.13), asks it questions, runs light tests and a user's type check there, and writes
-the bill of materials of such an environment. Steps are in docs/releasing.md.
+Builds the source archive and from it the wheel, inspects their contents, checks them with twine, installs the wheel into a clean
+environment for every available Python (3.10 to 3.13), asks it questions, runs light tests and a user's type check there, and
+writes the bill of materials of such an environment. The steps are in docs/releasing.md.
 """
 
 from __future__ import annotations
