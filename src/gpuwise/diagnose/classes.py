@@ -79,7 +79,7 @@ _ELEMENTWISE_HEAD = re.compile(
 
 
 def kernel_class(name: str) -> str:
-    """What a kernel does.
+    """Return what a kernel does.
 
     >>> [kernel_class(name) for name in ("volta_sgemm_64x64_nt", "ncclKernel_AllReduce_RING_LL_Sum_float()", "attn_fwd")]
     ['matmul', 'communication', 'attention']
@@ -112,17 +112,17 @@ def math_unit(name: str) -> str:
 
 
 def is_layout_change(name: str) -> bool:
-    """Whether a kernel only turns NCHW into NHWC or back."""
+    """Return whether a kernel only converts NCHW to NHWC or back."""
     return _layout.search(name) is not None
 
 
 def class_ids(names: Sequence[str], used: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
-    """The class of each row that uses one of the names, as a place in `CLASSES`."""
+    """Return the class of each row that uses one of the names, as an index into `CLASSES`."""
     return _each(names, used, lambda name: CLASSES.index(kernel_class(name)))
 
 
 def unit_ids(names: Sequence[str], used: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
-    """The unit of each row that uses one of the names, as a place in `UNITS`."""
+    """Return the unit of each row that uses one of the names, as an index into `UNITS`."""
     return _each(names, used, lambda name: UNITS.index(math_unit(name)))
 
 

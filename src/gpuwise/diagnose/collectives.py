@@ -21,7 +21,7 @@ __all__ = ["Arrivals", "Gathering", "arrivals", "gatherings"]
 
 _CLOSE_NS = 200_000  # between the ends of one collective on several ranks, clocks put right; assumed
 _CLOSE_SHARE = 0.2
-_NOISE_NS = 10_000  # ranks that differ by less come together; assumed
+_NOISE_NS = 10_000  # ranks that differ by less arrive together; assumed
 _NOISE_SHARE = 0.05
 
 Seconds = npt.NDArray[np.float64]
@@ -30,9 +30,10 @@ Key = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """The collectives that several ranks have in common, in the steady steps. `took_s` has one row a rank and one column a
-    collective, NaN for a rank that takes no part; `step` and `place` say which step of the recording it is in, and which of its
-    kind in that step. `step_count` is how many steps have so many."""
+    """The collectives that several ranks have in common, in the steady steps. `took_s` has one row per rank and one column per
+    collective, NaN for a rank that takes no part; `step` and `place` are the step of the recording and the position among
+    its kind in that step. `step_count` is the number of steps these collectives correspond to.
+    """
 
     step_count: float
     took_s: Seconds
@@ -42,7 +43,7 @@ class Arrivals:
 
     @property
     def caused_s(self) -> Seconds:
-        """What the median of the other ranks waits for the one that comes last; 0 for all the others."""
+        """How long the median of the other ranks waits for the one that arrives last; 0 for all the others."""
         caused = np.zeros_like(self.took_s)
         for column, took in enumerate(self.took_s.T):
             last = int(np.nanargmin(took))
@@ -55,8 +56,9 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """One collective of a step, over all steady steps: who came last most often, and what the others waited for that rank in a
-    mean step."""
+    """One collective of a step, over all steady steps: which rank arrived last most often, and how long the others waited for
+    it in a mean step.
+    """
 
     kind: str
     place: int
@@ -67,7 +69,7 @@ class Gathering:
 
 
 def arrivals(views: Sequence[View]) -> Arrivals | None:
-    """What can be matched; None where no collective is on two ranks."""
+    """Return what can be matched, or None if no collective is on two ranks."""
     found = [_by_key(view) for view in views]
     steps = views[0].scene.steps
     pieces: list[tuple[Seconds, Seconds]] = []
@@ -97,14 +99,16 @@ def arrivals(views: Sequence[View]) -> Arrivals | None:
 
 
 def _steps_worth(step: npt.NDArray[np.intp], steps: Steps) -> float:
-    """How many steps have so many collectives: the device runs behind the host, so the last step may hold those of the next."""
+    """Return how many steps have this many collectives: the device runs behind the host, so the last step may contain those of
+    the next.
+    """
     each = np.bincount(step, minlength=len(steps.start_ns))[steps.steady]
     usual = float(np.median(each))
     return len(step) / usual if usual >= 1.0 else float(max(steps.steady_count, 1))
 
 
 def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
-    """The collectives of a step that keep ranks waiting, the longest wait first."""
+    """Return the collectives of a step that keep ranks waiting, the longest wait first."""
     caused = found.caused_s
     groups: dict[tuple[str, int], list[int]] = {}
     for column, key in enumerate(zip(found.kind, found.place.tolist(), strict=True)):
@@ -128,7 +132,7 @@ def gatherings(found: Arrivals) -> tuple[Gathering, ...]:
 
 
 def _by_key(view: View) -> dict[Key, npt.NDArray[np.intp]]:
-    """Rows of collectives in order of start, by kind and process group."""
+    """Return rows of collectives in order of start, by kind and process group."""
     scene = view.scene
     rows = np.flatnonzero(scene.is_class("communication"))
     found: dict[Key, list[int]] = {}
@@ -140,8 +144,9 @@ def _by_key(view: View) -> dict[Key, npt.NDArray[np.intp]]:
 
 
 def _matched(views: Sequence[View], rows: Sequence[npt.NDArray[np.intp] | None]) -> tuple[Seconds, Seconds]:
-    """Durations and ends, one row a rank and one column a collective: over the whole recording where all ranks have
-    equally many, else within each step that has equally many."""
+    """Return durations and ends, with one row per rank and one column per collective: over the whole recording if all ranks
+    have equally many, otherwise within each step that has equally many.
+    """
     counts = {len(group) for group in rows if group is not None}
     chosen: list[npt.NDArray[np.intp] | None] = list(rows)
     if len(counts) > 1:
@@ -157,7 +162,7 @@ def _matched(views: Sequence[View], rows: Sequence[npt.NDArray[np.intp] | None])
 
 
 def _step_by_step(views: Sequence[View], rows: Sequence[npt.NDArray[np.intp] | None]) -> list[npt.NDArray[np.intp] | None]:
-    """The rows of those steps in which every rank that takes part has equally many."""
+    """Return the rows of the steps in which every participating rank has equally many."""
     if len({len(view.scene.steps.start_ns) for view in views}) > 1:
         return [None] * len(views)
     step_count = len(views[0].scene.steps.start_ns)
@@ -174,9 +179,10 @@ def _step_by_step(views: Sequence[View], rows: Sequence[npt.NDArray[np.intp] | N
 
 
 def _ends_together(took: Seconds, ends: Seconds) -> Mask:
-    """Whether the ranks leave a collective at one time, once each clock is put right by its median distance from the first. What
-    does not is no collective of all of them (sends and receives, groups that the trace does not tell apart). Where that holds
-    for few, the clocks drift or the recording is at odds with itself, and nothing is ruled out."""
+    """Return whether the ranks leave a collective at the same time, after correcting each clock by its median offset from the
+    first. Otherwise it is not a collective of all of them (sends and receives, groups that the trace does not distinguish).
+    If this holds for few, the clocks drift or the recording is inconsistent, and nothing is ruled out.
+    """
     middle = np.nanmedian(ends, axis=0)
     away = ends - middle
     away -= np.nanmedian(away, axis=1, keepdims=True)
@@ -186,7 +192,7 @@ def _ends_together(took: Seconds, ends: Seconds) -> Mask:
 
 
 def _places(kinds: Sequence[str], step: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Which of its kind each collective is in its step, from 1."""
+    """Return the position of each collective among its kind in its step, from 1."""
     seen: dict[tuple[str, int], int] = {}
     found = np.zeros(len(kinds), dtype=np.intp)
     for column, key in enumerate(zip(kinds, step.tolist(), strict=True)):
@@ -196,7 +202,7 @@ def _places(kinds: Sequence[str], step: npt.NDArray[np.intp]) -> npt.NDArray[np.
 
 
 def _words(key: Key) -> str:
-    """What to call a collective: as the framework does, else by its kernel."""
+    """Return the name of a collective: the framework's, or else that of its kernel."""
     name, told = key
     kind, _, group = told.decode("utf-8", "replace").partition("|")
     return f"{kind} {group}".replace('"', "").strip() if told else name

@@ -33,7 +33,9 @@ _SAME = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartChange:
-    """One part of the step in both. `speed_up` above 1 means faster; `promised` is what the spec sheets say, where they do."""
+    """One part of the step in both traces. `speed_up` above 1 means faster; `promised` is the ratio from the datasheets, if
+    available.
+    """
 
     part: str
     before_s: float
@@ -106,7 +108,7 @@ def _promise(part: str, before: View, after: View) -> tuple[float | None, str]:
 
 
 def _rate(view: View, gpu: Gpu) -> float | None:
-    """The peak of the unit that does most of the matrix work in this trace."""
+    """Return the peak of the unit that does most of the matrix work in this trace."""
     matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
     peaks = gpu.peak_flops_per_s
     if matrix > vector:
@@ -132,7 +134,7 @@ def _why(part: str, speed_up: float | None, promised: float | None, basis: str) 
 
 
 def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What differs besides the GPU, and what cannot be told."""
+    """Return what differs besides the GPU, and what cannot be determined."""
     found, unknown = [], []
     batches = shapes.batch_of(before.scene), shapes.batch_of(after.scene)
     if None in batches:

@@ -28,7 +28,7 @@ _OWN = 0.5
 
 
 def computing_ops(trace: Trace) -> Events:
-    """The ops that compute, outermost first found, as kernels of device -1; each thread is a stream."""
+    """Return the outermost ops that compute, as kernels of device -1; each thread is a stream."""
     ops = trace.events.of(Kind.OP)
     known = np.array(
         [name.startswith(("aten::", "mkldnn::", "onednn::", "quantized::", "torchvision::")) for name in trace.names], dtype=bool
@@ -45,13 +45,13 @@ def computing_ops(trace: Trace) -> Events:
 
 
 def named_ops(trace: Trace, *names: str) -> Events:
-    """The ops of these exact names."""
+    """Return the ops with exactly these names."""
     wanted = np.array([name in names for name in trace.names], dtype=bool)
     return trace.events.where((trace.events.kind == Kind.OP) & wanted[trace.events.name]) if len(trace.events) else trace.events
 
 
 def _outermost_computing(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], free: Mask) -> Mask:
-    """Ops of one thread in order of start, parents first: which of them compute and are in no other that does."""
+    """Given ops of one thread in order of start, parents first: which of them compute and are inside no other that does."""
     own = (end - start).tolist()
     parents = [-1] * len(own)
     starts, ends = start.tolist(), end.tolist()
@@ -71,7 +71,7 @@ def _outermost_computing(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64
 
 
 def joined(one: Events, two: Events) -> Events:
-    """The rows of both tables in order of start."""
+    """Return the rows of both tables in order of start."""
     rows = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
     return rows.where(np.argsort(rows.start_ns, kind="stable"))
 
@@ -86,7 +86,7 @@ def _as_kernels(ops: Events) -> Events:
 
 
 def _outside_loader(trace: Trace, ops: Events) -> Events:
-    """Without the ops that a loader runs in the main process: they prepare the input, they are not the model."""
+    """Remove the ops that a loader runs in the main process: they prepare the input and are not part of the model."""
     loading = trace.marked(*LOADER)
     if not len(loading):
         return ops

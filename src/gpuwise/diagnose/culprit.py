@@ -16,7 +16,7 @@ from gpuwise.diagnose.view import View
 
 __all__ = ["Cause", "why_late"]
 
-_FAIR_PART = 0.25  # of what the others wait: less explains nothing; assumed
+_FAIR_PART = 0.25  # share of the others' wait: a smaller difference explains nothing; assumed
 _KERNELS = tuple(name for name in CLASSES if name != "communication")
 _BECAUSE = {
     "input_wait": (
@@ -43,7 +43,7 @@ _IDLE = ("its GPU is idle for longer", "also record its host, to see what it doe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What the late rank does longer than a typical one, in a mean step. `because` completes a sentence about it."""
+    """What the late rank does for longer than a typical one, in a mean step. `because` completes a sentence about it."""
 
     part: str
     extra_s: float
@@ -55,8 +55,9 @@ class Cause:
 def why_late(
     late: View, usual: View, lost_s: float, seen: Sequence[Finding] = (), seen_usually: Sequence[Finding] = ()
 ) -> Cause | None:
-    """The largest difference that explains a fair part of what the others wait; None where nothing does. `seen` is what checks
-    find on the late rank, `seen_usually` on the typical one."""
+    """Return the largest difference that explains a fair part of the others' wait, or None. `seen` is what checks find on the
+    late rank, `seen_usually` on the typical one.
+    """
     extra = _extra(late, usual)
     part, seconds = max(extra.items(), key=lambda entry: entry[1])
     if seconds < _FAIR_PART * lost_s:
@@ -74,7 +75,9 @@ def why_late(
 
 
 def _extra(late: View, usual: View) -> dict[str, float]:
-    """Seconds by which each part of a step is longer; kernels as one part, told apart by whether they are slower or more."""
+    """Return by how many seconds each part of a step is longer; kernels are one part, divided by whether they are slower or
+    more numerous.
+    """
     names = [name for name in late.parts.parts_s if name not in CLASSES]
     found = {name: late.parts.parts_s[name] - usual.parts.parts_s.get(name, 0.0) for name in names}
     in_kernels = sum(late.parts.parts_s.get(name, 0.0) - usual.parts.parts_s.get(name, 0.0) for name in _KERNELS)
@@ -85,7 +88,7 @@ def _extra(late: View, usual: View) -> dict[str, float]:
 
 
 def _changes(late: View, usual: View) -> dict[str, tuple[float, float]]:
-    """For each kernel name: seconds of a step by which those that both have are slower, and by which there are more."""
+    """For each kernel name: seconds per step by which those that both ranks have are slower, and by which there are more."""
     one, two = _by_name(late), _by_name(usual)
     changes = {}
     for name in {*one, *two}:
@@ -125,7 +128,7 @@ def _kernels_text(late: View, usual: View, part: str) -> str:
 
 
 def _matching(extra_s: float, seen: Sequence[Finding], seen_usually: Sequence[Finding]) -> Finding | None:
-    """The finding that takes most longer than on a typical rank, if that is a fair part of the difference."""
+    """Return the finding with the largest extra time compared with a typical rank, if that is a fair part of the difference."""
     usual = {finding.code: finding.seconds_per_step for finding in seen_usually}
     more = [(finding.seconds_per_step - usual.get(finding.code, 0.0), finding) for finding in seen]
     fair = [entry for entry in more if 0.5 * extra_s <= entry[0] <= 2.0 * extra_s]

@@ -16,8 +16,10 @@ _ON_DEVICE = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 
 
 def with_accelerators_named(trace: Trace) -> Trace:
-    """The trace with the devices of a run on another accelerator called so: PyTorch's profiler writes them as it writes GPUs. It
-    tells them by the categories of their calls, and Meta's MTIA also by the backend or by the call that submits its work."""
+    """Return the trace with devices marked as another accelerator if they are one: PyTorch's profiler writes them like GPUs.
+    They are recognised by the categories of their calls, and Meta's MTIA also by the backend or by the call that submits
+    its work.
+    """
     told = trace.accelerator or ("MTIA" if _is_mtia(trace) else "")
     if not told or trace.named("cudalaunchkernel", "hiplaunchkernel").any():
         return trace
@@ -35,8 +37,10 @@ def _is_mtia(trace: Trace) -> bool:
 
 
 def each_device(trace: Trace) -> Iterator[tuple[Trace, int, bool]]:
-    """What belongs to each GPU, the one with most kernel time first; its number; and whether a process of its own drives it.
-    Where one process drives all of them, they share its calls; else none sees those of another. Nothing without a GPU."""
+    """Return what belongs to each GPU, the one with the most kernel time first; its number; and whether it has a process of
+    its own. If one process drives all of them, they share its calls; otherwise none sees those of another. Empty without a
+    GPU.
+    """
     kind = trace.events.kind
     work = trace.events.where((kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET))
     indices = _by_kernel_time(work)
@@ -57,7 +61,7 @@ def _by_kernel_time(work: Events) -> list[int]:
 
 
 def _owners(events: Events, work: Events) -> set[int]:
-    """The processes that launched this work, where the trace tells."""
+    """Return the processes that launched this work, if the trace records them."""
     calls = (events.kind == Kind.RUNTIME) & (events.correlation >= 0)
     known = work.correlation[work.correlation >= 0]
     return set(np.unique(events.process[calls][np.isin(events.correlation[calls], known)]).tolist())

@@ -16,10 +16,11 @@ _MOST = 20.0  # times as much work, where next to nothing is done now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One GPU of many. `peers` names those that should go at its pace; `assumed` where that is a guess by host and product.
+    """One GPU of many. `peers` names those that should run at the same pace; `assumed` if that is a guess from host and
+    product.
 
-    `xid` is the last error that its driver reported, `xid_new` whether it came in this window; `silent_s` how long nothing has
-    been heard of it.
+    `xid` is the last error that its driver reported, `xid_new` whether it occurred in this window; `silent_s` how long it has not
+    reported anything.
     """
 
     place: str
@@ -35,7 +36,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A finding about one GPU, by its number in the fleet. `holds` is how many GPUs lose by it, itself among them."""
+    """A finding about one GPU, by its number in the fleet. `holds` is the number of GPUs that it slows down, including itself."""
 
     number: int
     finding: Finding
@@ -44,7 +45,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFinding:
-    """The findings of one code, the GPU that loses most first. Shares and gains of `finding` are of all GPUs together."""
+    """The findings with one code, the GPU that loses most first. Shares and gains in `finding` are for all GPUs together."""
 
     finding: Finding
     named: tuple[Named, ...]
@@ -52,7 +53,7 @@ class FleetFinding:
 
 
 def gathered(title: str, named: Sequence[Named], total: int) -> FleetFinding:
-    """One finding out of those of single GPUs: what they lose together, in GPUs that might as well not be there."""
+    """Combine the findings of single GPUs into one: what they lose together, expressed as a number of idle GPUs."""
     order = tuple(sorted(named, key=lambda one: -_lost(one, one.finding.gain.high)))
     lost = sum(_lost(one, one.finding.gain.high) for one in order)
     least = sum(_lost(one, one.finding.gain.low) for one in order)

@@ -20,8 +20,9 @@ _EVEN = ("all_gather", "allgather", "reduce_scatter")  # though one of the words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """One group that does not go on. `kind` is op (ranks called different ops), size, type, missing (ranks never arrived),
-    stuck (all are there, and it does not end) or p2p. `last` are the last calls of the ranks that never arrived."""
+    """One group that is stuck. `kind` is op (ranks called different ops), size, type, missing (ranks never arrived), stuck
+    (all arrived, but it does not end) or p2p. `last` are the last calls of the ranks that never arrived.
+    """
 
     kind: str
     group: str
@@ -45,7 +46,7 @@ class Hang:
 
 
 def find_hangs(dumps: Mapping[int, FlightDump]) -> tuple[Hang, ...]:
-    """Every group that does not go on: differences first, then what began first."""
+    """Return every group that is stuck: differences first, then by start time."""
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for rank, dump in dumps.items():
         for name in dict.fromkeys(call.group for call in dump.calls if not call.is_p2p):
@@ -58,7 +59,7 @@ def find_hangs(dumps: Mapping[int, FlightDump]) -> tuple[Hang, ...]:
 
 
 def _members(group: str, rank: int, dumps: Mapping[int, FlightDump]) -> tuple[int, ...]:
-    """The ranks of the group of this name that a rank is in: groups of other ranks may have the same name."""
+    """Return the ranks in a rank's group with this name: groups of other ranks may have the same name."""
     told = [one.ranks for dump in (dumps[rank], *dumps.values()) for one in dump.groups if one.name == group]
     return next((ranks for ranks in told if rank in ranks), ())
 
@@ -91,7 +92,7 @@ def _of_group(group: str, ranks: Sequence[int], dumps: Mapping[int, FlightDump])
 
 
 def _by_number(calls: Sequence[Call], group: str) -> dict[int, Call]:
-    """The calls of one group by their number; of several with one number (a coalesced group), the last."""
+    """Return the calls of one group by number; if several share one (a coalesced group), the last."""
     return {call.sequence: call for call in calls if call.group == group and not call.is_p2p}
 
 
@@ -106,7 +107,7 @@ def _difference(calls: Sequence[Call]) -> str:
 
 
 def _of_pairs(dumps: Mapping[int, FlightDump]) -> list[Hang]:
-    """Sends and receives that wait."""
+    """Return sends and receives that wait."""
     found = []
     for rank, dump in dumps.items():
         call = next((one for one in dump.calls if one.is_p2p and not one.done), None)

@@ -24,7 +24,7 @@ _COMPUTE = tuple(name for name in CLASSES if name != "communication")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Seconds of a mean steady step by part, and what runs hidden beside them. `idle` is when the device did nothing, and why."""
+    """Seconds of a mean steady step by part, and what is hidden behind them. `idle` is when the device did nothing, and why."""
 
     step_s: float
     parts_s: dict[str, float]
@@ -38,10 +38,10 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Shares of a window by interval union, whatever their cause.
+    """Shares of a window by interval union, regardless of their cause.
 
-    `span_busy_fraction` is of the time from the first to the last work on the device, `outside_fraction` the share of the
-    device's busy time that lies outside the window: where it is large, the device runs behind the host.
+    `span_busy_fraction` is relative to the time from the first to the last work on the device; `outside_fraction` is the share of
+    the device's busy time outside the window: if it is large, the device runs behind the host.
     """
 
     window_s: float
@@ -60,7 +60,7 @@ class Facts:
 
 
 def take_apart(scene: Scene) -> Breakdown:
-    """The mean steady step by part."""
+    """Divide the mean steady step into parts."""
     begin, end = scene.steps.steady_window
     per_step = 1e-9 / max(scene.steps.steady_count, 1)
     parts: dict[str, float] = {}
@@ -91,10 +91,10 @@ def _device_parts(scene: Scene) -> Iterator[tuple[str, Spans]]:
 
 
 def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
-    """Idle time by what the host does: it is held up by the profiler, waits for input, compiles, allocates, waits for another
-    GPU, has synchronised, does something that takes long, has not launched yet, or none of these.
+    """Return idle time by what the host does: it is delayed by the profiler, waits for input, compiles, allocates, waits for
+    another GPU, has synchronised, does something long, has not launched yet, or none of these.
 
-    What is idle inside a CUDA graph is told apart: profilers do not always record what runs inside one.
+    Idle time inside a CUDA graph is separate, because profilers do not always record what runs inside one.
     """
     found: dict[str, Spans] = {}
     sources = {
@@ -116,7 +116,7 @@ def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
 
 
 def _before_launch(scene: Scene, idle: Spans) -> Spans:
-    """The part of each gap before the work that ends it was launched and could start."""
+    """Return the part of each gap before the work that ends it was launched and could start."""
     if scene.on_cpu:
         return idle
     if not len(idle) or not len(scene.work) or not (scene.launch_ns >= 0).any():
@@ -131,7 +131,7 @@ def _before_launch(scene: Scene, idle: Spans) -> Spans:
 
 
 def _until_launched(scene: Scene, idle: Spans) -> Spans:
-    """The part of each gap before the work that ends it had been launched, and gaps that no work ends."""
+    """Return the part of each gap before the work that ends it was launched, and gaps that no work ends."""
     if scene.on_cpu or not len(idle) or not len(scene.work):
         return idle
     place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
@@ -152,7 +152,7 @@ def _inside_graphs(scene: Scene, idle: Spans) -> Spans:
 
 
 def launch_latency_ns(scene: Scene) -> int:
-    """What passes between a launch and the start of its kernel on a free device: the tenth percentile of all waits."""
+    """Return the time between a launch and the start of its kernel on a free device: the tenth percentile of all waits."""
     known = (scene.launch_ns >= 0) & scene.kernels
     waits = (scene.work.start_ns - scene.launch_ns)[known]
     waits = waits[waits > 0]

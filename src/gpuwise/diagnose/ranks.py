@@ -14,8 +14,8 @@ from gpuwise.diagnose.view import View
 
 __all__ = ["Late", "Rank", "as_ranks", "in_one_file", "late_rank", "missing_ranks", "peers", "typical"]
 
-MOSTLY = 0.7  # of the steps in which a rank has to be the last to a collective
-_WORKS = 0.1  # of the work of the busiest: a GPU with less is no part of the job; assumed
+MOSTLY = 0.7  # share of the steps in which a rank has to be last at a collective
+_WORKS = 0.1  # share of the busiest GPU's work: a GPU with less is not part of the job; assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,7 @@ class Rank:
 
 
 def as_ranks(views: Sequence[View], beside: Sequence[Sequence[View]] = ()) -> tuple[Rank, ...]:
-    """The files in order of rank, each with the other GPUs that it tells of (`beside`). Files that cannot be of one run are
-    refused."""
+    """Return the files in order of rank, each with its other GPUs (`beside`). Files that cannot be from one run are refused."""
     numbers = [view.scene.trace.rank for view in views]
     if len(views) > 1:
         _check_together(views, numbers)
@@ -93,14 +92,16 @@ def _mixed(why: str, views: Sequence[View]) -> BadFile:
 
 
 def _together(views: Sequence[View]) -> bool:
-    """Whether the recordings overlap in time, give or take one length of them (clocks of hosts differ)."""
+    """Return whether the recordings overlap in time, with a tolerance of one recording's length, because the clocks of hosts
+    differ.
+    """
     windows = [view.scene.steps.window for view in views]
     length = max(end - begin for begin, end in windows)
     return max(begin for begin, _ in windows) <= min(end for _, end in windows) + length + 1_000_000_000
 
 
 def missing_ranks(ranks: Sequence[Rank]) -> tuple[int, ...]:
-    """The numbers that no file has, where the size of the world is known."""
+    """Return the numbers that no file has, if the world size is known."""
     world = max((rank.view.scene.trace.world_size or 0 for rank in ranks), default=0)
     present = {rank.number for rank in ranks}
     return tuple(number for number in range(min(world, 100_000)) if number not in present) if None not in present else ()
@@ -108,11 +109,11 @@ def missing_ranks(ranks: Sequence[Rank]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """The rank that comes last to collectives: what the others wait for it, and in which share of the steps it is the last.
+    """The rank that arrives last at collectives: how long the others wait for it, and in which share of the steps it is last.
 
-    `last_of` says to how many of `matched` collectives it came last while others waited; 0 of 0 where none could be matched, and
-    the time in all collectives of a step was compared. `waits_s` is that time, by rank. `also` are others that are mostly the
-    last to some collective; `lost_s` counts the waits for them too.
+    `last_of` is the number of `matched` collectives at which it arrived last while others waited; 0 of 0 if none could be
+    matched, and the time in all collectives of a step was compared. `waits_s` is that time, by rank. `also` are others that are
+    mostly last at some collective; `lost_s` includes the waits for them.
     """
 
     place: int
@@ -131,13 +132,13 @@ def in_one_file(ranks: Sequence[Rank]) -> bool:
 
 
 def peers(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
-    """Those that do a fair part of the work: a GPU of a file that hardly does anything is no part of the job."""
+    """Return those that do a fair part of the work: a GPU in a file that does hardly anything is not part of the job."""
     most = max(rank.work_s for rank in ranks)
     return tuple(rank for rank in ranks if not rank.of_several or rank.work_s >= _WORKS * most)
 
 
 def late_rank(ranks: Sequence[Rank]) -> Late | None:
-    """The rank that others wait for most; None with one rank, or where a rank has no collectives."""
+    """Return the rank that others wait for most, or None with one rank, or if a rank has no collectives."""
     by_step = _waiting_s(ranks) if len(ranks) > 1 else None
     if by_step is None:
         return None
@@ -145,8 +146,9 @@ def late_rank(ranks: Sequence[Rank]) -> Late | None:
 
 
 def _late_by_match(ranks: Sequence[Rank], by_step: npt.NDArray[np.float64]) -> Late | None:
-    """By collectives matched one by one. What is lost is the wait for whoever is the last to each, if mostly the same one is. A
-    wait beside other kernels costs nothing, so the loss is bounded by what is exposed."""
+    """Use collectives matched one by one. The loss is the wait for the last rank at each, if it is mostly the same one. A wait
+    that overlaps with other kernels costs nothing, so the loss is bounded by what is exposed.
+    """
     found = arrivals([rank.view for rank in ranks])
     told = gatherings(found) if found is not None else ()
     if found is None:
@@ -169,7 +171,7 @@ def _late_by_match(ranks: Sequence[Rank], by_step: npt.NDArray[np.float64]) -> L
 
 
 def _late_by_total(by_step: npt.NDArray[np.float64]) -> Late:
-    """By the time in all collectives of a step."""
+    """Use the total time in all collectives of a step."""
     waits = by_step.mean(axis=1)
     place = int(np.argmin(waits))
     return Late(
@@ -182,8 +184,9 @@ def _late_by_total(by_step: npt.NDArray[np.float64]) -> Late:
 
 
 def typical(ranks: Sequence[Rank]) -> Rank:
-    """The rank with the median step, without the one that comes last to collectives: rank 0 often has more to do than others.
-    GPUs of one file share their steps: of those, the one with most kernel time."""
+    """Return the rank with the median step, excluding the one that arrives last at collectives: rank 0 often has more to do
+    than others. GPUs in one file share their steps; of those, it is the one with the most kernel time.
+    """
     working = peers(ranks)
     late = late_rank(working)
     others = [rank for place, rank in enumerate(working) if late is None or place != late.place]

@@ -33,7 +33,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What differs from the recorded run: factors on time, 1.0 for as it was, 0.0 for gone."""
+    """What differs from the recorded run: factors on time, 1.0 for unchanged, 0.0 for removed."""
 
     loading: float = 1.0
     allocating: float = 1.0
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """The steady steps as a list of what the host did, with the work each launch started."""
+    """The steady steps as a list of what the host did, with the work that each launch started."""
 
     step_count: int
     begin_ns: int
@@ -67,21 +67,21 @@ class Recording:
     free_ns: dict[int, int]
 
     def factors(self, chosen: Mask, factor: float) -> npt.NDArray[np.float64]:
-        """Factors on the durations of work: `factor` where a mask over the scene's work chooses it, 1 elsewhere."""
+        """Return factors on the durations of work: `factor` where a mask over the scene's work selects it, 1 elsewhere."""
         return np.where(chosen[self.rows], factor, 1.0)
 
     def seconds(self, change: Change) -> float:
-        """A mean step with a change."""
+        """Return a mean step with a change."""
         durations = self.duration_ns if change.work is None else (self.duration_ns * change.work).astype(np.int64)
         return self._play(change, durations.tolist()) * 1e-9 / self.step_count
 
     def gain(self, change: Change) -> float:
-        """How many times as fast a step would be."""
+        """Return how many times as fast a step would be."""
         return max(self.unchanged_s / max(self.seconds(change), 1e-12), 1.0)
 
     @cached_property
     def unchanged_s(self) -> float:
-        """A mean step as it was recorded, played like all others."""
+        """A mean step as recorded, replayed like all others."""
         return self.seconds(Change())
 
     def _play(self, change: Change, durations: list[int]) -> int:
@@ -118,7 +118,7 @@ class Recording:
 
 
 def record(scene: Scene) -> Recording | None:
-    """The steady steps of a scene as a recording, or None where launches and work cannot be matched."""
+    """Return the steady steps of a scene as a recording, or None if launches and work cannot be matched."""
     begin, end, count = _stretch(scene)
     chosen = (scene.work.start_ns >= begin) & (scene.work.start_ns < end) & (scene.launch_ns >= 0)
     chosen &= scene.launch_ns >= begin
@@ -148,7 +148,7 @@ def record(scene: Scene) -> Recording | None:
 
 
 def _running_before(scene: Scene, begin: int) -> dict[int, int]:
-    """For each stream, when the work launched before the first step leaves it free, counted from the first step."""
+    """For each stream, when the work launched before the first step leaves it free, relative to the first step."""
     before = (scene.launch_ns < begin) & (scene.launch_ns >= 0) & (scene.work.end_ns > begin)
     found: dict[int, int] = {}
     for stream, end in zip(scene.work.stream[before].tolist(), scene.work.end_ns[before].tolist(), strict=True):
@@ -157,7 +157,7 @@ def _running_before(scene: Scene, begin: int) -> dict[int, int]:
 
 
 def _stretch(scene: Scene) -> tuple[int, int, int]:
-    """Steady steps that stand behind one another, as many as can be played in good time."""
+    """Return consecutive steady steps, as many as can be replayed in reasonable time."""
     starts, ends = scene.steps.start_ns[scene.steps.steady], scene.steps.end_ns[scene.steps.steady]
     per_step = len(scene.work) / max(len(scene.steps.start_ns), 1)
     count = int(np.clip(_MOST_WORK / max(per_step, 1), 1, len(starts)))
@@ -166,7 +166,7 @@ def _stretch(scene: Scene) -> tuple[int, int, int]:
 
 
 def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> dict[str, Any]:
-    """What the host did, in order of time: launches, waits, loads and allocations; and how long it thought before each."""
+    """Return what the host did, in order of time (launches, waits, loads and allocations), and the delay before each."""
     launched, returned = scene.launch_ns[rows], scene.launch_end_ns[rows]
     sync = scene.sync.where((scene.sync.start_ns >= begin) & (scene.sync.end_ns <= end))
     load = scene.loader.within(begin, end)
@@ -218,7 +218,7 @@ def _is_inside(spans: Spans, start: Times, stop: Times) -> Mask:
 
 
 def _blocking(scene: Scene, rows: npt.NDArray[np.intp]) -> Mask:
-    """Copies whose call returned only when the copy had ended."""
+    """Return copies whose call returned only when the copy had ended."""
     copies = scene.work.kind[rows] == Kind.MEMCPY
     late = scene.launch_end_ns[rows] >= scene.work.end_ns[rows] - 2_000
     return np.asarray(copies & late, dtype=bool)
@@ -238,7 +238,7 @@ def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times)
 
 
 def _ties(start: Times, end: Times, stream: Times, launched: Times, latency: int) -> tuple[Times, Times]:
-    """For each piece of work, in order of launch: the work on another stream it waited for (or -1), and what nothing explains."""
+    """For each piece of work, in launch order: the work on another stream it waited for (or -1), and the unexplained delay."""
     previous = np.full(len(start), np.iinfo(np.int64).min // 2, dtype=np.int64)
     for number in np.unique(stream):
         rows = np.flatnonzero(stream == number)

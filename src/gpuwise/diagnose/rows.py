@@ -19,12 +19,12 @@ _MOST_COLLECTIVES = 20
 
 
 def op_rows(ops: Sequence[OpTime]) -> list[dict[str, Any]]:
-    """Ops against what they should take, as JSON has them."""
+    """Return ops with their expected times, as in the JSON."""
     return [{**asdict(row), "reached_fraction": row.reached_fraction} for row in ops]
 
 
 def rank_row(rank: Rank) -> dict[str, Any]:
-    """What one rank spends its step on."""
+    """Return what one rank spends its step on."""
     view = rank.view
     return {
         "rank": rank.number,
@@ -38,8 +38,9 @@ def rank_row(rank: Rank) -> dict[str, Any]:
 
 
 def gpu_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
-    """One row for each GPU of each file. `last_fraction` is the share of the matched collectives to which it came last while
-    others waited, and `kept_waiting_s` what they waited in a step; both None where there is nothing to match."""
+    """Return one row for each GPU in each file. `last_fraction` is the share of the matched collectives at which it arrived
+    last while others waited, and `kept_waiting_s` how long they waited per step; both None if there is nothing to match.
+    """
     working = list(peers(ranks))
     shares, caused = last_fractions(working)
     rows = []
@@ -64,8 +65,9 @@ def gpu_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
 
 
 def last_fractions(ranks: Sequence[Rank]) -> tuple[list[float], list[float]]:
-    """For each rank, the share of collectives to which it came last, and what the others waited for it in a step; nothing where
-    no collectives can be matched."""
+    """For each rank, the share of collectives at which it arrived last, and how long the others waited for it per step;
+    nothing if no collectives can be matched.
+    """
     found = arrivals([rank.view for rank in ranks]) if len(ranks) > 1 else None
     if found is None:
         return [], []
@@ -75,7 +77,7 @@ def last_fractions(ranks: Sequence[Rank]) -> tuple[list[float], list[float]]:
 
 
 def collective_rows(ranks: Sequence[Rank]) -> list[dict[str, Any]]:
-    """The collectives of a step that keep ranks waiting longest: who comes last, how often, and what that costs."""
+    """Return the collectives of a step that keep ranks waiting longest: which rank arrives last, how often, and the cost."""
     working = peers(ranks)
     found = arrivals([rank.view for rank in working]) if len(working) > 1 else None
     if found is None:

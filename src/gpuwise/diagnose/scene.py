@@ -33,8 +33,9 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Everything the checks look at. `work` is in order of start; the arrays beside it have one entry a row. `others` is when
-    other GPUs of the same program work, where it uses them in turn."""
+    """Everything the checks look at. `work` is in order of start; the parallel arrays have one entry per row. `others` is when
+    other GPUs of the same program work, if it uses them in turn.
+    """
 
     trace: Trace
     device: Device
@@ -90,13 +91,13 @@ class Scene:
 
     @property
     def churn(self) -> Events:
-        """The allocations without long ones that are rarer than one in four steps: a first call sets up the driver."""
+        """The allocations, excluding long ones that are rarer than one in four steps: a first call sets up the driver."""
         long = self.allocations.duration_ns >= _LONG_CALL_NS
         return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
     @property
     def trains(self) -> bool:
-        """Whether anything belongs to a backward pass or an optimizer, as far as names tell."""
+        """Whether anything belongs to a backward pass or an optimizer, judging by names."""
         return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())
 
     @property
@@ -117,8 +118,9 @@ class Scene:
 
 
 def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> Scene:
-    """Gather what belongs to one device, by default that with most kernel time; without any, the host's ops are the work. `alone`
-    if no other device is driven by the same process."""
+    """Collect what belongs to one device, by default the one with the most kernel time; without any, the host's ops are the
+    work. `alone` if no other device is driven by the same process.
+    """
     work = trace.events.of(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
     work = work.where(work.duration_ns >= 0)
     others = union(work.start_ns[:0], work.end_ns[:0])
@@ -162,7 +164,7 @@ def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> S
 
 
 def with_whole_steps(scene: Scene) -> Scene | None:
-    """The scene of a file that was cut off, with no other steps than those known to be whole; None where there are none."""
+    """Return the scene of a truncated file with only the steps known to be complete, or None if there are none."""
     if scene.trace.cut is None or not scene.trace.cut.ragged:
         return scene
     called = scene.launch_ns[scene.launch_ns >= 0]
@@ -171,8 +173,9 @@ def with_whole_steps(scene: Scene) -> Scene | None:
 
 
 def _driving(trace: Trace, work: Events, launches: Events) -> npt.NDArray[np.int32]:
-    """The threads that launch the work of the device, or mark its steps; none where the trace does not tell. What others do, such
-    as those that pin memory or fetch batches ahead, does not hold it up."""
+    """Return the threads that launch the device's work, or mark its steps; none if the trace does not record them. Other
+    threads, such as those that pin memory or prefetch batches, do not delay it.
+    """
     own = launches.where(np.isin(launches.correlation, work.correlation[work.correlation >= 0])) if len(work) else launches
     if not len(own):
         return np.empty(0, dtype=np.int32)
@@ -186,7 +189,7 @@ def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
 
 
 def _in_turn(work: Events, index: int) -> Spans:
-    """When other GPUs work, if one of them mostly works at a time, as they do where each holds some of the layers."""
+    """Return when other GPUs work, if mostly one of them works at a time, as when each holds some of the layers."""
     own, other = (
         union(rows.start_ns, rows.end_ns) for rows in (work.where(work.device == index), work.where(work.device != index))
     )
@@ -206,7 +209,7 @@ def _busiest(work: Events) -> int:
 
 
 def _of_owner(runtime: Events, work: Events) -> Events:
-    """The calls of the process that launched this device's work, where several processes share a file."""
+    """Return the calls of the process that launched this device's work, if several processes share a file."""
     if len(np.unique(runtime.process)) < 2:
         return runtime
     owners = np.unique(runtime.process[np.isin(runtime.correlation, work.correlation[work.correlation >= 0])])
@@ -219,7 +222,7 @@ def _matching(trace: Trace, pattern: re.Pattern[str], rows: Events) -> Events:
 
 
 def _launch_times(work: Events, launches: Events, on_cpu: bool) -> tuple[Times, Times]:
-    """When the call that launched each piece of work began and ended; -1 where the trace does not tell."""
+    """Return when the call that launched each piece of work began and ended; -1 if the trace does not record it."""
     if on_cpu:
         return work.start_ns.copy(), work.end_ns.copy()
     start, end = np.full(len(work), -1, dtype=np.int64), np.full(len(work), -1, dtype=np.int64)

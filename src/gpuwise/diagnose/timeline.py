@@ -22,7 +22,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneSpan:
-    """Work of one kind without a gap that could be seen; `name` is its longest piece."""
+    """Work of one kind without a visible gap; `name` is its longest piece."""
 
     start_s: float
     seconds: float
@@ -40,7 +40,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The steady step of median length. `joined` pieces were too close to others to be drawn alone."""
+    """The steady step of median length. `joined` pieces were too close to others to be drawn separately."""
 
     step_s: float
     joined: int
@@ -56,8 +56,9 @@ class _Piece:
 
 
 def timeline(scene: Scene, idle: Mapping[str, Spans], finer: int = 1) -> Timeline | None:
-    """One typical step; None where no steps were found. `idle` is when the device did nothing, by cause; `finer` times as many
-    spans are kept apart."""
+    """Return one typical step, or None if no steps were found. `idle` is when the device did nothing, by cause; `finer` times
+    as many spans are kept separate.
+    """
     steps = scene.steps
     if not steps.marked or not len(scene.work):
         return None
@@ -86,7 +87,7 @@ def timeline(scene: Scene, idle: Mapping[str, Spans], finer: int = 1) -> Timelin
 
 
 def _causes(idle: Mapping[str, Spans], begin: int, end: int) -> list[_Piece]:
-    """When the device does nothing, each span with its cause, whatever causes there are."""
+    """Return when the device does nothing, each span with its cause."""
     found = [
         _Piece(int(first), int(last), cause, cause.replace("_", " "))
         for cause, spans in idle.items()
@@ -119,7 +120,7 @@ def _calls(scene: Scene, events: Events, kind: str, begin: int, end: int) -> lis
 
 
 def _joined(pieces: Sequence[_Piece], begin: int, end: int, finer: int) -> list[_Piece]:
-    """Neighbours of one kind as one piece; where there are still too many, each slice of the step by its most frequent kind."""
+    """Merge neighbours of one kind; if there are still too many, show each slice of the step by its most frequent kind."""
     gap, most = (end - begin) * _FINEST / finer, _MOST_SPANS * finer
     found = _join(pieces, gap)
     return found if len(found) <= most else _join(_slices(found, begin, (end - begin) / most, most), gap)
@@ -138,7 +139,7 @@ def _join(pieces: Sequence[_Piece], gap_ns: float) -> list[_Piece]:
 
 
 def _slices(pieces: Sequence[_Piece], begin: int, width_ns: float, most: int) -> list[_Piece]:
-    """One piece for each slice of time in which anything ran, as long as all that ran in it."""
+    """One piece for each slice of time in which anything ran, as long as everything that ran in it."""
     inside: dict[int, list[_Piece]] = {}
     for piece in pieces:
         for place in range(max(0, int((piece.start - begin) / width_ns)), min(most, int((piece.end - begin) / width_ns) + 1)):
@@ -160,7 +161,7 @@ def _most(pieces: Sequence[_Piece]) -> _Piece:
 
 
 def _drawn(pieces: Sequence[_Piece], begin: int, end: int) -> tuple[LaneSpan, ...]:
-    """Seconds from the start of the step, cut where it begins and ends."""
+    """Return seconds from the start of the step, cut at its beginning and end."""
     cut = [(max(piece.start, begin), min(piece.end, end), piece) for piece in pieces]
     return tuple(
         LaneSpan(start_s=(first - begin) * 1e-9, seconds=(last - first) * 1e-9, kind=piece.kind, name=piece.name[:_LONGEST_NAME])

@@ -29,7 +29,7 @@ _UNPROFILED = "without the profiler, CPU ops take less time, so the share of thi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One rank, ready to be checked. `whole` are the facts of all steps, `facts` those of the steady ones."""
+    """One rank, ready to be checked. `whole` has the facts of all steps, `facts` those of the steady ones."""
 
     scene: Scene
     parts: Breakdown
@@ -54,7 +54,7 @@ class View:
 
     @property
     def per(self) -> str:
-        """What counts are per: a step, or the recording where no steps were found."""
+        """The unit for counts: a step, or the recording if no steps were found."""
         return "per step" if self.scene.steps.marked else "in the recording"
 
     @property
@@ -68,7 +68,7 @@ class View:
         return float(self.scene.work.duration_ns[rows].sum()) * 1e-9 / max(self.scene.steps.steady_count, 1)
 
     def held_s(self, chosen: Mask) -> float:
-        """Seconds of a steady step in which chosen work runs; what runs on several streams at once counts once."""
+        """Seconds of a steady step in which selected work runs; overlapping streams count once."""
         begin, end = self.scene.steps.steady_window
         return self.scene.spans(chosen).within(begin, end).total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
 
@@ -77,7 +77,7 @@ class View:
         return float((chosen & self.scene.steady).sum()) / max(self.scene.steps.steady_count, 1)
 
     def exposed_s(self, chosen: Mask) -> float:
-        """Seconds of a steady step in which only chosen work runs: what would go if it were gone and nothing else waited."""
+        """Seconds of a steady step in which only selected work runs: what would be saved without it, if nothing else waited."""
         begin, end = self.scene.steps.steady_window
         alone = self.scene.spans(chosen).within(begin, end).without(self.scene.spans(~chosen))
         return alone.total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
@@ -85,12 +85,12 @@ class View:
     def gain(
         self, saved_s: float, *, likely: Change | None = None, best: Change | None = None, least: float = 0.3, beyond: str = ""
     ) -> Gain:
-        """The range of a fix that could save `saved_s` of a step.
+        """Return the range for a fix that could save `saved_s` of a step.
 
-        The upper end is the step without it, nothing else in the way (or the replay of `best`, where that is given). The lower
-        end is the replay of `likely`, a modest version of the fix, in which everything else still holds the step up; without
-        a recording, `least` of the saving. Without a GPU the upper end is wider: the profiler slows the work itself. `beyond` is
-        why a replay may show more than the cause costs; without it, it is held to that (`Gain.bounded`).
+        The upper end is the step without it, with nothing else in the way (or the replay of `best`, if given). The lower end is
+        the replay of `likely`, a modest version of the fix, in which everything else still limits the step; without a recording,
+        it is `least` of the saving. Without a GPU, the upper end is wider, because the profiler slows the work itself. `beyond`
+        says why a replay may show more than the cause costs; without it, the gain is limited to that (`Gain.bounded`).
         """
         step = self.step_s
         high = step / max(step - saved_s, 0.05 * step)
@@ -116,7 +116,7 @@ class View:
         return Change() if self.recording is None else Change(work=factors[self.recording.rows])
 
     def seldom(self, spans: Spans) -> tuple[str, tuple[str, ...]]:
-        """For a title and for the evidence, in how few of the steady steps these spans lie; nothing if they lie in most."""
+        """For a title and for the evidence: in how few of the steady steps these spans occur; nothing if they occur in most."""
         steps = self.scene.steps
         starts, ends = steps.start_ns[steps.steady], steps.end_ns[steps.steady]
         held = [spans.within(start, end).total_ns for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -136,7 +136,7 @@ class View:
 
 
 def make_view(scene: Scene, gpu: Gpu | None) -> View:
-    """Everything measured once."""
+    """Compute every measurement once."""
     return View(
         scene=scene,
         parts=take_apart(scene),

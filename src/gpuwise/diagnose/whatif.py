@@ -25,10 +25,10 @@ _TYPICAL = (512, 2048)  # edge of a product, where the trace has no shapes: the 
 
 
 def speed_up(products: Mapping[Product, int], gpu: Gpu, before: str, after: str) -> tuple[float, float]:
-    """A low and a high factor for matrix products that go from one type to another on a GPU.
+    """Return a low and a high factor for matrix products that change from one type to another on a GPU.
 
-    With shapes the high one is what the kernel models say of them, the low one half of that gain. Without, square products of 512
-    and 2048 stand in.
+    With shapes, the high one is what the kernel models predict, and the low one half of that gain. Without, square products of
+    512 and 2048 represent them.
     """
     chosen = {product: count for product, count in products.items() if product.dtype == _stored(before)}
     if chosen:
@@ -42,16 +42,18 @@ def speed_up(products: Mapping[Product, int], gpu: Gpu, before: str, after: str)
 
 
 def least_factors(durations_ns: npt.NDArray[np.int64], high: float, added: float = 0.0) -> npt.NDArray[np.float64]:
-    """Factors on the time of kernels that change their type, at the lower end: long ones become 1.6 times as fast at least, short
-    ones stay, and `added` is the share of their time that new kernels (casts) take."""
+    """Return factors on the time of kernels that change their type, at the lower end: long ones become at least 1.6 times as
+    fast, short ones stay the same, and `added` is the share of their time that new kernels (casts) take.
+    """
     least = min(_LEAST, 1.0 + 0.5 * max(high - 1.0, 0.0))
     floor = _SHORTEST_NS / np.maximum(durations_ns, 1)
     return np.asarray(np.minimum(np.maximum(1.0 / least, floor), 1.0) + added, dtype=np.float64)
 
 
 def cast_share(products: Mapping[Product, int], gpu: Gpu, seconds: float) -> float:
-    """What casting the operands of fp32 products to 16 bits takes, as a share of the seconds that the products take now: four
-    bytes are read and two are written for each number."""
+    """Return the time to cast the operands of fp32 products to 16 bits, as a share of the products' current time: four bytes
+    are read and two are written per number.
+    """
     numbers = sum(
         count * product.batch * product.k * (product.m + product.n)
         for product, count in products.items()
@@ -77,7 +79,7 @@ def padded(products: Mapping[Product, int], gpu: Gpu, multiple: int) -> float:
 
 
 def half_type(gpu: Gpu) -> str | None:
-    """The 16-bit type a person would train in on this GPU, None where it has no matrix engine for one."""
+    """Return the 16-bit type in which people train on this GPU, or None if it has no matrix engine for one."""
     matrix = gpu.peak_flops_per_s.get("matrix", {})
     return next((name for name in ("bf16", "fp16") if matrix.get(name)), None)
 

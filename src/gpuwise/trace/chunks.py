@@ -43,7 +43,7 @@ _record_decoder = msgspec.json.Decoder(Entry)
 
 
 class EventStream:
-    """The events of one Chrome trace in batches; afterwards, what stood around them and what was lost."""
+    """The events of one Chrome trace in batches; afterwards, the content around them and what was lost."""
 
     def __init__(self, source: ByteSource, name: str) -> None:
         self._source = source
@@ -58,7 +58,7 @@ class EventStream:
 
     @property
     def ragged(self) -> bool:
-        """Whether the list of events itself was cut."""
+        """Whether the list of events itself was truncated."""
         return not self._ended
 
     def batches(self) -> Iterator[Batch]:
@@ -86,7 +86,7 @@ class EventStream:
         self._close()
 
     def _open(self) -> bytes:
-        """Read what stands before the events and return the first bytes of them."""
+        """Read what precedes the events and return their first bytes."""
         head = self._source.read(_CHUNK_BYTES)
         if head[:64].lstrip().startswith(b"["):
             return head[head.index(b"[") + 1 :]
@@ -107,7 +107,7 @@ class EventStream:
         return head[found.end() :]
 
     def _last(self, rest: bytes) -> Iterator[Batch]:
-        """What remains when the file has ended: the last event, the end of the list, or a cut."""
+        """Return what remains at the end of the file: the last event, the end of the list, or a truncation."""
         if self._ended or rest.lstrip()[:1] == b"]":
             self._ended, self._trailer = True, self._trailer or rest.lstrip()[1:]
             return
@@ -130,7 +130,9 @@ class EventStream:
             self.lost_bytes += len(tail)
 
     def _mend(self, body: bytes, rest: bytes) -> tuple[Batch, bytes]:
-        """A batch that does not decode: the list of events has ended, the cut was wrong, or something in it is not JSON."""
+        """Handle a batch that does not decode: the list of events has ended, the cut was wrong, or something in it is not
+        JSON.
+        """
         for text in (body, _repaired(body)):
             if text is not body and (found := _decode(text)) is not None:
                 return found, rest
@@ -154,7 +156,9 @@ class EventStream:
         return None
 
     def _odd_end(self, tail: bytes) -> Batch | None:
-        """The end of a list whose last entry is no object: whole JSON was not cut off. Without any object it is no trace."""
+        """Handle a list whose last entry is not an object: complete JSON is not truncated. Without any object, it is not a
+        trace.
+        """
         before, after = (b'{"_": [', b"}") if self._in_object else (b"[", b"")
         try:
             whole = msgspec.json.decode(before + tail)
@@ -195,7 +199,7 @@ class EventStream:
             )
 
     def _close(self) -> None:
-        """Read what stands behind the events (names of files, base of the clock); what is too large or broken is left alone."""
+        """Read what follows the events (file names, clock base); anything too large or broken is ignored."""
         while len(self._trailer) < _LARGEST_EVENT_BYTES and (piece := self._source.read(_CHUNK_BYTES)):
             self._trailer += piece
         self.cut = self.cut or self._source.cut
@@ -206,12 +210,12 @@ class EventStream:
 
 
 def _decode(body: bytes) -> Batch | None:
-    """The events of a cut, or None where it is not whole."""
+    """Return the events of a cut, or None if it is incomplete."""
     return _decode_list(b"[" + body + b"]")
 
 
 def _decode_list(text: bytes | memoryview) -> Batch | None:
-    """The events of a list, or None where it is not whole. Events of unusual types are read one by one."""
+    """Return the events of a list, or None if it is incomplete. Events of unusual types are read one by one."""
     try:
         return _batch_decoder.decode(text)
     except msgspec.ValidationError:
@@ -251,7 +255,7 @@ def _boundaries_backwards(text: bytes) -> list[re.Match[bytes]]:
 
 
 def _repaired(text: bytes) -> bytes:
-    """Known faults of writers mended: numbers that JSON has no word for, lone backslashes, control characters, broken UTF-8."""
+    """Repair known faults of writers: numbers that JSON cannot represent, lone backslashes, control characters, broken UTF-8."""
     text = _BARE_NUMBER.sub(b"null", text)
     text = _CONTROL.sub(b" ", _BAD_ESCAPE.sub(rb"\\\\", text))
     return text.decode("utf-8", "replace").encode()

@@ -27,12 +27,12 @@ _RPD = "rocpd_op"
 
 
 def whole(value: Any, limit: int = _LARGEST) -> int:
-    """The cell where it is a whole number below the limit, else -1."""
+    """Return the cell if it is a whole number below the limit, otherwise -1."""
     return value if isinstance(value, int) and abs(value) < limit else -1
 
 
 def text(value: Any) -> str:
-    """The cell where it is a text, also where it is stored as bytes; else an empty one."""
+    """Return the cell if it is a text, even if stored as bytes; otherwise an empty one."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else ""
@@ -83,7 +83,7 @@ def _is_span(start: Any, end: Any) -> bool:
 
 
 def read_database(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
-    """One database, read by whoever knows its tables."""
+    """Read one database with the reader for its tables."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             tables = Tables(database)
@@ -113,8 +113,9 @@ def _reader(tables: Tables) -> tuple[str, str]:
 
 
 def cut_off(path: Path) -> CutOff | None:
-    """Whether a database is shorter than its header tells: the size of a page at byte 16, their number at byte 28, which counts
-    if the numbers at bytes 24 and 92 are the same (https://www.sqlite.org/fileformat2.html#the_database_header)."""
+    """Return whether a database is shorter than its header says: the page size at byte 16, the page count at byte 28, which is
+    valid if the numbers at bytes 24 and 92 are the same (https://www.sqlite.org/fileformat2.html#the_database_header).
+    """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     size, count = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")

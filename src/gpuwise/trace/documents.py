@@ -43,17 +43,17 @@ def read_document(path: Path) -> Any:
 
 
 def as_dict(value: Any) -> dict[Any, Any]:
-    """The value where it is a dict, else an empty one."""
+    """Return the value if it is a dict, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value as a list where it is a list or tuple, else an empty one."""
+    """Return the value as a list if it is a list or tuple, otherwise an empty one."""
     return value if isinstance(value, list) else list(value) if isinstance(value, tuple) else []
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, also where a text holds it.
+    """Return a finite number, even if it is stored as text.
 
     >>> as_number("2.5"), as_number(float("nan")), as_number(True), as_number([])
     (2.5, None, None, None)
@@ -80,13 +80,14 @@ def as_count(value: Any) -> int:
 
 
 def as_text(value: Any, longest: int = _LONGEST) -> str:
-    """A text that can be printed; empty for what is no text."""
+    """Return a printable text, empty for anything that is not text."""
     return printable(value[:longest]) if isinstance(value, str) else ""
 
 
 def program_frame(frames: Any) -> str:
-    """The innermost frame of the program itself as `file:line function`: not of PyTorch, nor of compiled code; else the
-    innermost one of Python; empty without any. Stacks are told innermost first."""
+    """Return the innermost frame of the program itself as `file:line function`: not in PyTorch, nor in compiled code;
+    otherwise the innermost Python frame; empty if there is none. Stacks are listed innermost first.
+    """
     python = [
         frame
         for frame in as_list(frames)[:_MOST_FRAMES]

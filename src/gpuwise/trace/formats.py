@@ -67,7 +67,7 @@ _VERSION = re.compile(rb"\d+\.\d+[\w.\-+]*\Z")
 
 
 def format_of(path: Path) -> Format:
-    """The format of a file; an error where it is none that gpuwise knows."""
+    """Return the format of a file, or raise an error if gpuwise does not know it."""
     if not path.exists():
         raise BadFile(f"file '{path}' not found", looked_in=str(path.parent), hint="check the path")
     if not path.is_file():
@@ -104,7 +104,7 @@ def _of_head(head: bytes) -> Format | None:
 
 
 def _of_json(text: bytes) -> Format:
-    """A list, or what names its events, is a Chrome trace; so is everything that no key tells apart."""
+    """A list, or an object that names its events, is a Chrome trace; so is anything that no key distinguishes."""
     if text[:1] == b"{" and not _EVENTS.search(text):
         for pattern, found in _JSON_KEYS:
             if pattern.search(text):

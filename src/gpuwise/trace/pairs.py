@@ -56,7 +56,7 @@ class Pairs:
         return found
 
     def _begun(self, stack: list[Begin], end: Any) -> Begin | None:
-        """What an end closes, taken off the stack."""
+        """Return what an end closes, removed from the stack."""
         if not end.name or (stack and stack[-1].name == end.name):
             return stack.pop() if stack else None
         place = next((number for number in range(len(stack) - 1, -1, -1) if stack[number].name == end.name), None)

@@ -14,7 +14,7 @@ Value = int | memoryview
 
 
 class Cut(ValueError):
-    """The message ends in the middle of a field, or is no message; `missing_bytes` of it are not there, if known."""
+    """The message ends in the middle of a field, or is not a message; `missing_bytes` of it are missing, if known."""
 
     def __init__(self, what: str, missing_bytes: int = 0) -> None:
         super().__init__(what)

@@ -31,7 +31,7 @@ _READERS = {
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
-    """The files meant by paths, folders and patterns, each once, in the order of their names; not more than `most`."""
+    """Return the files for paths, folders and patterns, each once, in order of name; at most `most`."""
     found: dict[Path, None] = {}
     for text in named:
         path = Path(text)
@@ -60,7 +60,9 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """What looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz repeats in part."""
+    """Return what looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz partly
+    repeats.
+    """
     files = sorted(file for file in folder.rglob("*") if file.is_file() and _is_meant(file))
     planes = {
         file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
@@ -71,8 +73,9 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _is_meant(file: Path) -> bool:
-    """Whether a file of a folder is one to read: by its ending; without one, if it is a pickle, as the NCCL flight recorder
-    writes one for each rank; and a text if it is a table that gpuwise knows."""
+    """Return whether to read a file in a folder: by its extension; without one, if it is a pickle, as the NCCL flight recorder
+    writes for each rank; and a text if it is a table that gpuwise knows.
+    """
     if file.name.endswith(_SUFFIXES):
         return True
     try:

@@ -13,7 +13,7 @@ NOTHING = msgspec.Raw(b"")
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What an event carries besides its time; -1, NaN and nothing stand for "not given"."""
+    """What an event contains besides its time; -1, NaN and nothing mean "not given"."""
 
     correlation: int = -1
     device: int = -1
@@ -31,7 +31,7 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 class Record(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
-    """An entry of `traceEvents` that lasts. Times are in the unit of the file."""
+    """An entry of `traceEvents` with a duration. Times are in the unit of the file."""
 
     cat: str = ""
     name: str = ""
@@ -63,7 +63,7 @@ class Begin(msgspec.Struct, gc=False, tag_field="ph", tag="B"):
 
 
 class End(msgspec.Struct, gc=False, tag_field="ph", tag="E"):
-    """An entry that ends what was begun last on its thread; old writers leave the name out."""
+    """An entry that ends the most recent begin on its thread; old writers omit the name."""
 
     name: str = ""
     ts: int | float = math.nan
@@ -79,7 +79,7 @@ Entry: Any = Union[(Record, Title, Begin, End, *_SKIPPED)]
 
 
 def lenient_record(found: Any) -> Record | Title | Begin | End | None:
-    """An event whose fields have unusual types, taken for what it can be."""
+    """Convert an event whose fields have unusual types as far as possible."""
     if not isinstance(found, dict):
         return None
     args = found.get("args")

@@ -26,14 +26,14 @@ _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def as_utf8(head: bytes) -> bytes:
-    """The beginning of a text as UTF-8 without a byte order mark, whichever encoding its mark tells."""
+    """Return the beginning of a text as UTF-8 without a byte order mark, using the encoding that its mark indicates."""
     if head[:2] in _UTF_16:
         return head[2:].decode(_UTF_16[head[:2]], "replace").encode()
     return head.removeprefix(codecs.BOM_UTF8)
 
 
 def read_whole(path: Path, most_bytes: int, progress: Callable[[float], None] = lambda fraction: None) -> tuple[bytes, str]:
-    """All bytes of a file of at most this size, and where it is cut off (empty if it is whole)."""
+    """Return all bytes of a file of at most this size, and where it is truncated (empty if it is complete)."""
     with ByteSource(path, progress) as source:
         pieces = []
         while piece := source.read(_PIECE_BYTES):
@@ -46,7 +46,7 @@ def read_whole(path: Path, most_bytes: int, progress: Callable[[float], None] = 
 
 
 def ends_early(name: str, where: str, lacking: str, read: str) -> BadFile:
-    """The error for a file that was cut off before what is needed of it: where, what is lacking, and what could be read."""
+    """Return the error for a file truncated before something that is needed: where, what is missing, and what could be read."""
     return BadFile(
         f"'{name}' is cut off {where}: {lacking}",
         looked_in=read,
@@ -81,7 +81,7 @@ class ByteSource:
         self._file.close()
 
     def read(self, wanted: int) -> bytes:
-        """Up to `wanted` bytes; nothing at the end, also where the end came too early (`cut` then says so)."""
+        """Return up to `wanted` bytes; nothing at the end, even if the end came too early (`cut` then says so)."""
         piece = self._inflate(wanted) if self._gzip else self._file.read(wanted)
         self.given_bytes += len(piece)
         self._guard()
@@ -124,7 +124,7 @@ class ByteSource:
         return b"".join(pieces)
 
     def _next_member(self) -> None:
-        """Several gzip files put behind one another are one file."""
+        """Several concatenated gzip files are one file."""
         rest = (self._inflater.unused_data + self._file.read(_READ_BYTES)).lstrip(b"\0")
         self._waiting = b""
         if rest.startswith(_GZIP_MAGIC):
@@ -141,7 +141,7 @@ class ByteSource:
 
 
 def _until_damage(inflater: Inflater, raw: bytes, wanted: int) -> bytes:
-    """What can still be had before the place where the data is damaged."""
+    """Return what can be read before the damaged part."""
     pieces = []
     for place in range(0, len(raw), _SMALL_BYTES):
         try:

@@ -32,7 +32,7 @@ _ABSENT = {"blocks_per_sm": np.nan}
 
 
 class Interner(dict[Any, int]):
-    """Each distinct value gets the next number; a look-up that hits costs no Python call. Long texts are cut."""
+    """Gives each distinct value the next number; a successful look-up costs no Python call. Long texts are shortened."""
 
     def __missing__(self, value: Any) -> int:
         if isinstance(value, (str, bytes)) and len(value) > LONGEST_TEXT:
@@ -62,7 +62,9 @@ class TableBuilder:
         self.rows += count
 
     def build(self) -> Events:
-        """The table in order of start; of events that start together the longer one first: a parent precedes its child."""
+        """Return the table in order of start; of events that start together, the longer one first, so a parent precedes its
+        child.
+        """
         start, duration = self._joined("start_ns"), self._joined("duration_ns")
         order = np.argsort(start, kind="stable")
         ordered = start[order]

@@ -38,9 +38,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """The table: one array a column, all of one length, in order of start.
+    """The table: one array per column, all of the same length, in order of start.
 
-    `shape` is the place in `Trace.shapes` of what an op was given; of a collective's kernel, of its kind, ranks and size.
+    `shape` is the index in `Trace.shapes` of an op's inputs or, for a collective's kernel, of its kind, ranks and size.
     """
 
     kind: npt.NDArray[np.uint8]
@@ -96,13 +96,13 @@ class Device:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is one, as far as its name tells: accelerators of other kinds have kernels and streams too."""
+        """Whether it is a GPU, judging by its name: accelerators of other kinds have kernels and streams too."""
         return not _OTHER_KIND.search(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Something of the file that could not be used, and why."""
+    """Something in the file that could not be used, and why."""
 
     what: str
     count: int = 0
@@ -110,9 +110,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutOff:
-    """A file that ends before its end, and where. If it is `ragged`, events of any time may be missing: profilers do not write
-    them in order of time. If it `hides_gpu`, all that ran on a GPU may be. `read_fraction` is the share of the file that is here
-    at most, None where nothing tells how long it was."""
+    """A truncated file, and where it ends. If it is `ragged`, events of any time may be missing, because profilers do not
+    write them in order of time. If it `hides_gpu`, everything that ran on a GPU may be missing. `read_fraction` is an upper
+    bound on the share of the file that is present, None if its length is unknown.
+    """
 
     where: str
     ragged: bool = True
@@ -136,7 +137,7 @@ def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One file, read. `accelerator` is what ran the work where the file tells that it was no GPU."""
+    """One file, read. `accelerator` is what ran the work, if the file says that it was not a GPU."""
 
     file: str
     format: str
@@ -165,8 +166,8 @@ class Trace:
         return self.events.where(((kind == Kind.OP) | (kind == Kind.MARK)) & self.named(*parts)[self.events.name])
 
     def device(self, index: int) -> Device:
-        """What is known of one device. ROCm counts the sockets of the host among its devices, so the first GPU of two sockets
-        works as number 2 and is listed as number 0: where all that are listed are alike, any of them describes it.
+        """Return what is known about one device. ROCm counts the host's sockets among its devices, so with two sockets the
+        first GPU works as number 2 and is listed as number 0: if all listed devices are alike, any of them describes it.
         """
         for device in self.devices:
             if device.index == index:

@@ -9,7 +9,9 @@ __all__ = ["OpTime"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpTime:
-    """One op at one size: seconds of a mean steady step that it took, should take, and cannot go below; and how often."""
+    """One op at one size: the seconds per mean steady step that it took, should take, and at least needs; and how often it
+    ran.
+    """
 
     op: str
     count: float
@@ -20,10 +22,10 @@ class OpTime:
 
     @property
     def lost_s(self) -> float:
-        """What it took longer than it should."""
+        """How much longer it took than expected."""
         return max(self.measured_s - self.expected_s, 0.0)
 
     @property
     def reached_fraction(self) -> float:
-        """How fast it ran, as a share of how fast it should."""
+        """Its speed as a share of the expected speed."""
         return self.expected_s / max(self.measured_s, 1e-12)

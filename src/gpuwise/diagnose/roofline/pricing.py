@@ -35,13 +35,16 @@ Times = npt.NDArray[np.int64]
 
 
 def op_times(view: View) -> tuple[OpTime, ...]:
-    """Every op with recorded sizes that the models know, the one that loses most first; nothing without sizes or a known GPU."""
+    """Return every op with recorded sizes that the models support, the one that loses most first; nothing without sizes or a
+    known GPU.
+    """
     return tuple(sorted((row for row, _ in _rows(view)), key=lambda row: -row.lost_s))
 
 
 def slow_ops(view: View, reached: float, least_share: float) -> tuple[tuple[OpTime, ...], npt.NDArray[np.float64]]:
-    """The ops that run at no more than `reached` of the speed they should and take `least_share` of the step, the one that loses
-    most first; and the factor on the time of each piece of work by which it would run as it should."""
+    """Return the ops that run at no more than `reached` of the expected speed and take `least_share` of the step, the one that
+    loses most first; and the factor on the time of each piece of work that would bring it to the expected speed.
+    """
     factors = np.ones(len(view.scene.work))
     slow = []
     for row, found in _rows(view):

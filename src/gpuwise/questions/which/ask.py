@@ -60,7 +60,7 @@ _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichQuery:
-    """The question, checked. `general` asks for a recommendation at each of several budgets, `kinds` is what may be done."""
+    """The question, checked. `general` asks for a recommendation at each of several budgets; `kinds` are the allowed options."""
 
     title: str
     jobs: tuple[Job, ...]
@@ -158,7 +158,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Ask
 def _jobs(
     options: WhichOptions, models: Sequence[str], text: TextAsked | None, notes: list[Assumption]
 ) -> tuple[str, tuple[Job, ...]]:
-    """What is to be run: the models given, or the jobs of a task."""
+    """Return what to run: the given models, or the jobs of a task."""
     samples = options.samples
     if models:
         made = _made(options, models)
@@ -199,7 +199,9 @@ def _describe_jobs(task: Task) -> str:
 
 
 def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> Job:
-    """A model by name. Large language models may also run with adapters or packed weights, where the plain way fits nowhere."""
+    """Return a model by name. Large language models may also run with adapters or packed weights, if the plain way fits
+    nowhere.
+    """
     mode = mode or ("infer" if phase else "train")
     if mode not in ("train", "infer"):
         raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="try `--mode infer`")
@@ -212,7 +214,7 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
 
 
 def _made(options: WhichOptions, models: Sequence[str]) -> str:
-    """What all of these models make, where they make images or transcripts and are not trained."""
+    """Return what all of these models generate, if that is images or transcripts and they are not trained."""
     kinds = {makes_media(name) for name in models}
     steps = trains(options) or options.phase or options.seq
     return "" if steps or len(kinds) != 1 else kinds.pop()
@@ -230,14 +232,14 @@ def _find_owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[
 
 
 def _kinds(options: WhichOptions) -> frozenset[str]:
-    """What may be done; everything where nothing is said."""
+    """Return the allowed options; everything by default."""
     wished = {"buy new": options.buy, "buy used": options.used or options.buy, "rent": options.rent}
     chosen = {kind for kind, wish in wished.items() if wish}
     return frozenset(chosen or wished) | {"keep"}
 
 
 def _condition(options: WhichOptions) -> str:
-    """Which prices count: of new cards, of used ones, or the newest of either where both or neither are wished for."""
+    """Return which prices count: of new cards, of used ones, or the newest of either if both or neither are requested."""
     return "any" if options.buy == options.used else "new" if options.buy else "used"
 
 
@@ -299,7 +301,7 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes:
 
 
 def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
-    """What a card brings at the end, as a share of its price; None is by the usual loss of value."""
+    """Return the resale value as a share of the price; None means the usual loss of value."""
     if options.resale is not None:
         return fraction(options.resale, "a resale share", "--resale", "0.4")
     years = _YEARS if options.years is None else options.years

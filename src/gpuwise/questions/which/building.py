@@ -19,7 +19,7 @@ _SLIGHT_LIMIT = 0.9  # of the rated power: training loses next to nothing
 
 @lru_cache(maxsize=2048)
 def usual_checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
-    """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
+    """Check whether a typical machine takes these cards; cached, because every question asks about the same cards."""
     return check_build(gpu, count, usual_box(count, psu_watts, region))
 
 
@@ -31,17 +31,17 @@ def check_parts(option: Candidate, psu_watts: float | None, region: str, *, deco
 
 
 def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
-    """What fails, beyond what a slight power limit mends."""
+    """Return what fails, beyond what a slight power limit solves."""
     return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
 
 
 def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
-    """The check that asks for the lowest of the slight power limits; None where none is needed."""
+    """Return the check that needs the lowest of the slight power limits, or None if none is needed."""
     return min((line for line in lines if _is_mended(line, gpu)), key=lambda line: line.power_limit_watts or 0.0, default=None)
 
 
 def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
-    """Whether a power limit that hardly costs speed mends what fails."""
+    """Return whether a power limit that hardly costs speed solves the failure."""
     limit, rated = line.power_limit_watts, gpu.tdp_watts
     return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated
 

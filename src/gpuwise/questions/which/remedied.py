@@ -33,11 +33,11 @@ class Remedied:
 
 
 def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None]) -> tuple[Remedied, ...]:
-    """Cards within the limits that hold every job as asked. With a budget the fastest is
-    first, else the one whose runs cost least.
+    """Return cards within the limits that hold every job as requested. With a budget the fastest is first, otherwise the one
+    with the lowest cost per run.
 
-    What the user has is tried first, then from most memory to least; less never holds more, so after one that fails only larger
-    ones are tried.
+    The user's own GPU is tried first, then from most memory to least. Less memory never holds more, so after a failure only
+    larger ones are tried.
     """
     found: list[Remedied] = []
     too_little = 0.0
@@ -63,7 +63,7 @@ def _by_memory(survey: Survey) -> list[Candidate]:
 
 
 def _with_remedies(survey: Survey, option: Candidate) -> Remedied | None:
-    """The same card with remedies for each job that does not fit; None where one of them cannot be made to."""
+    """Return the same card with remedies for each job that does not fit, or None if one of them cannot be made to fit."""
     paces, rungs = [], {}
     for place, priced in enumerate(survey.priced):
         pace = option.run.paces[place]

@@ -75,8 +75,9 @@ _Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All options that were considered. `refused` are sets of cards that no usual machine can hold; `build` has the checks of
-    each option by its key."""
+    """All options that were considered. `refused` are sets of cards that no typical machine can hold; `build` has the checks
+    of each option by its key.
+    """
 
     query: WhichQuery
     priced: tuple[Priced, ...]
@@ -93,12 +94,12 @@ class Survey:
 
     @property
     def work(self) -> str:
-        """What a cost is per, as a noun: of text always the same number of tokens."""
+        """Return what a cost is per, as a noun; for text, always the same number of tokens."""
         return "run" if self.query.text is None else "million tokens"
 
     @property
     def do(self) -> str:
-        """What more or faster GPUs do so many times as fast."""
+        """Return the verb phrase for what more or faster GPUs do faster."""
         return "make a run" if self.query.text is None else "generate text"
 
     def pace(self, run: TaskRun) -> str:
@@ -124,12 +125,12 @@ def roomy_buys(survey: Survey) -> list[Candidate]:
 
 
 def alike(option: Candidate, best: Candidate | None) -> bool:
-    """Whether two options can be compared: a single GPU only with single ones, since several need other code."""
+    """Return whether two options can be compared: a single GPU only with single ones, because several need different code."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
 
 
 def one_more(option: Candidate) -> str:
-    """What is bought where it joins cards that the user has."""
+    """Return what is bought if it joins cards that the user has."""
     return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
 
 
@@ -139,12 +140,12 @@ def spent(option: Candidate) -> float:
 
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
-    """What a usual machine lacks for an option, beyond what a slight power limit mends."""
+    """Return what a typical machine lacks for an option, beyond what a slight power limit solves."""
     return failing(survey.build.get(option.key, ()), option.gpu)
 
 
 def limited(survey: Survey, option: Candidate) -> CheckLine | None:
-    """The check that asks for a slight power limit, where an option needs one."""
+    """Return the check that needs a slight power limit, if an option needs one."""
     return mended(survey.build.get(option.key, ()), option.gpu)
 
 
@@ -263,7 +264,7 @@ def _added(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Run
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
-    """Every job on every GPU, in one way that fits what the user can afford: only then can times be compared."""
+    """Predict every job on every GPU, in one way that fits what the user can afford: only then are times comparable."""
     reached = price_jobs(query.jobs, near, query.asked, progress)
     jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
     whole = price_jobs(jobs, every, query.asked, progress)
@@ -314,7 +315,7 @@ def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:
 
 
 def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list[tuple[Gpu, int]]:
-    """Sets of cards that the budget buys and a usual machine takes."""
+    """Return sets of cards that the budget buys and a typical machine takes."""
     budget = inf if query.limits.budget_usd is None else query.limits.budget_usd
     return [
         (gpu, count)
@@ -329,7 +330,7 @@ def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
-    """All jobs on one GPU or several; the wanted combinations are priced in one pass."""
+    """Predict all jobs on one GPU or several; the requested combinations are computed in one pass."""
     jobs = [found.job for found in priced]
     paces = [{1: found.paces} for found in priced]
     able: dict[int, dict[str, Gpu]] = {}
@@ -363,7 +364,7 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def wants_remedies(survey: Survey, chosen: Selection) -> bool:
-    """Whether jobs run in another way than asked, or do not fit what the user has or could buy."""
+    """Return whether jobs run in another way than requested, or do not fit what the user has or could buy."""
     if survey.query.general or survey.query.text or survey.query.media or not survey.query.kinds & {"buy new", "buy used"}:
         return False
     otherwise = any(priced.skipped for priced in survey.priced)
@@ -371,7 +372,7 @@ def wants_remedies(survey: Survey, chosen: Selection) -> bool:
 
 
 def short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
-    """Single GPUs within the budget that do not hold what was asked for, fastest first."""
+    """Return single GPUs within the budget that cannot hold what was requested, fastest first."""
     budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
     single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
     reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
