@@ -36,7 +36,7 @@ _ADDING_TIME = ("checkpoint", "accumulate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Every remedy alone, cheapest first; those that do not apply, with the reason; and a ladder of some that fits."""
+    """Every remedy alone, cheapest first; those that do not apply, with the reason; and a ladder that fits."""
 
     remedies: tuple[Rung, ...] = ()
     not_applicable: tuple[tuple[str, str], ...] = ()
@@ -45,7 +45,7 @@ class Advice:
 
 
 def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
-    """Try every remedy alone, then climb. `larger` are GPUs that might be taken instead."""
+    """Try every remedy alone, then combine them. `larger` are GPUs that could be used instead."""
     alone, refused = _each(trial, REMEDIES)
     instead = bigger(trial, larger)
     if not instead:
@@ -63,7 +63,7 @@ def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
 
 
 def sparing(trial: Trial, effects: Sequence[str]) -> tuple[tuple[Rung, ...], Choices]:
-    """The ladder alone, of remedies that ask for no more than these of `EFFECTS`; no rungs where it fits, or never does."""
+    """Return only the ladder, with remedies that require no more than these `EFFECTS`; no rungs if it fits, or never does."""
     alone, _ = _each(trial, [remedy for remedy in REMEDIES if remedy.effect in effects])
     alone = [(remedy, rung) for remedy, rung in alone if rung.effect in effects]
     climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
@@ -72,7 +72,7 @@ def sparing(trial: Trial, effects: Sequence[str]) -> tuple[tuple[Rung, ...], Cho
 
 
 def _each(trial: Trial, remedies: Sequence[Remedy]) -> tuple[list[tuple[Remedy, Rung]], list[tuple[str, str]]]:
-    """Every remedy alone, and those that do not apply, with the reason."""
+    """Return every remedy alone, and those that do not apply, with the reason."""
     alone: list[tuple[Remedy, Rung]] = []
     refused: list[tuple[str, str]] = []
     for remedy in remedies:
@@ -88,7 +88,7 @@ def _rung(trial: Trial, remedy: Remedy, proposal: Proposal) -> Rung:
 
 
 def _effect(remedy: Remedy, trial: Trial) -> str:
-    """Spreading a job over GPUs that are there anyway needs no other hardware."""
+    """Spreading a job over GPUs that are already there needs no other hardware."""
     return "same" if remedy.effect == "hardware" and trial.now.gpu_count > 1 else remedy.effect
 
 
@@ -96,7 +96,9 @@ def _effect(remedy: Remedy, trial: Trial) -> str:
 
 
 def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Remedy, Proposal]]:
-    """Take remedies by what they ask of the user, then by time per byte saved, until the step fits; leave out the needless."""
+    """Take remedies by what they require from the user, then by time per byte saved, until the step fits; leave out
+    unnecessary ones.
+    """
     peak = trial.memory(trial.now).total_bytes
     missing = peak - trial.room.usable_bytes
 
@@ -117,7 +119,7 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
 
 
 def _as_people_do(trial: Trial, known: Mapping[str, Remedy]) -> list[tuple[Remedy, Proposal]]:
-    """How a large language model is usually made to fit for training: the first of these that does with room to spare."""
+    """Return the usual way to make a large language model fit for training: the first of these that fits with room to spare."""
     plain = trial.ways.plain(trial.now)
     if plain.mode != "train" or plain.seq is None or plain.parameters < _LARGE or trial.now.gpu_count > 1:
         return []
@@ -129,7 +131,7 @@ def _as_people_do(trial: Trial, known: Mapping[str, Remedy]) -> list[tuple[Remed
 
 
 def _tier(rung: Rung, trial: Trial) -> int:
-    """What keeps the result comes first, and before that the GPUs that are there for a model that is too large for one."""
+    """Remedies that keep the result come first, preceded by using all available GPUs for a model that is too large for one."""
     if rung.name.startswith("split") and trial.now.gpu_count > 1:
         return -1
     return max(1, EFFECTS.index(rung.effect))
@@ -143,12 +145,12 @@ class _Climber:
         self._known: dict[tuple[str, Choices], Proposal | None] = {}
 
     def climbed(self) -> list[tuple[Remedy, Proposal]]:
-        """The rungs, or nothing where no combination fits."""
+        """Return the rungs, or nothing if no combination fits."""
         taken = self._taken()
         return (self._apply(self._prune(taken)) or []) if taken else []
 
     def applied(self, remedies: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]]:
-        """The rungs of these one after another, or nothing where they do not fit."""
+        """Return the rungs for these remedies in order, or nothing if they do not fit."""
         return self._apply(remedies) or []
 
     def _propose(self, remedy: Remedy, choices: Choices) -> Proposal | None:
@@ -161,7 +163,7 @@ class _Climber:
         return self._known[key]
 
     def _taken(self) -> list[Remedy]:
-        """Remedies in order until the step fits; none where it never does."""
+        """Take remedies in order until the step fits; none if it never does."""
         trial, choices, taken = self._trial, self._trial.now, list[Remedy]()
         for remedy, _ in self._ordered:
             proposal = self._propose(remedy, choices)
@@ -177,7 +179,7 @@ class _Climber:
         return self._trial.memory(after).total_bytes >= _WORTH * self._trial.memory(before).total_bytes
 
     def _apply(self, taken: Sequence[Remedy]) -> list[tuple[Remedy, Proposal]] | None:
-        """These one after another; None where one does not apply or they do not fit."""
+        """Apply these in order; None if one does not apply or they do not fit."""
         choices, found = self._trial.now, list[tuple[Remedy, Proposal]]()
         for remedy in taken:
             proposal = self._propose(remedy, choices)
@@ -188,7 +190,9 @@ class _Climber:
         return found if self._trial.fits(choices) else None
 
     def _prune(self, taken: list[Remedy]) -> list[Remedy]:
-        """Without those that the others make needless: what changes results first, even for a little time; then what costs."""
+        """Remove remedies that the others make unnecessary: first those that change results, even at a small cost in time;
+        then expensive ones.
+        """
         alone_s = {remedy.name: seconds for remedy, seconds in self._ordered}
         kept = self._adjusting_last(taken)
         for remedy in sorted(kept, key=lambda one: (-EFFECTS.index(_effect(one, self._trial)), -alone_s[one.name])):
@@ -200,7 +204,7 @@ class _Climber:
         return kept
 
     def _least_time(self, taken: Sequence[Remedy]) -> float:
-        """Seconds without those that only add time to make it fit: a bound that needs no search."""
+        """Return the seconds without remedies that only add time: a bound that needs no search."""
         choices = self._trial.now
         for remedy in taken:
             proposal = None if remedy.name in _ADDING_TIME else self._propose(remedy, choices)
@@ -208,7 +212,7 @@ class _Climber:
         return self._trial.step_s(choices)
 
     def _adjusting_last(self, taken: list[Remedy]) -> list[Remedy]:
-        """Those that adjust themselves come last, so that they do no more than what is left for them to do, or nothing."""
+        """Put self-adjusting remedies last, so that they do only what is still needed, or nothing."""
         kept, choices = list[Remedy](), self._trial.now
         for remedy in sorted(taken, key=lambda one: _ADJUSTING.index(one.name) + 1 if one.name in _ADJUSTING else 0):
             if remedy.name in _ADJUSTING and self._trial.fits(choices):
@@ -221,7 +225,7 @@ class _Climber:
         return kept if self._trial.fits(choices) else taken
 
     def _time_of(self, taken: Sequence[Remedy]) -> float:
-        """Seconds of a step with these; endless where they do not fit."""
+        """Return the seconds of a step with these; infinite if they do not fit."""
         found = self._apply(taken)
         return self._trial.step_s(found[-1][1].choices) if found else float("inf")
 
@@ -237,8 +241,9 @@ _HAD: tuple[tuple[Callable[[Offered], float | None], str], ...] = (
 
 
 def bigger(trial: Trial, offers: Sequence[Offered]) -> tuple[Rung, ...]:
-    """Of these GPUs the cheapest to buy that holds the step as it is, and the cheapest to rent; where neither is on offer, the
-    one with the least memory that does."""
+    """Return the cheapest of these GPUs to buy that holds the step as it is, and the cheapest to rent; if neither is
+    available, the one with the least memory that does.
+    """
     if trial.fits(trial.now):
         return ()
     tensors = trial.memory(trial.now).allocated_bytes
@@ -255,12 +260,12 @@ def bigger(trial: Trial, offers: Sequence[Offered]) -> tuple[Rung, ...]:
 
 
 def _least(one: Offered) -> tuple[float, int]:
-    """Little memory first, of that the newest."""
+    """Smallest memory first, then newest."""
     return one.gpu.memory_bytes, -(one.gpu.launched_on.toordinal() if one.gpu.launched_on else 0)
 
 
 def _first(trial: Trial, offers: Sequence[Offered]) -> tuple[Offered, Trial] | None:
-    """The first that holds the step as it is, and the trial there."""
+    """Return the first that holds the step as it is, and the trial there."""
     for one in offers:
         there = replace(trial, gpu=one.gpu, room=room_of(one.gpu), _memories={}, _now_s=0.0)
         if there.fits(trial.now):

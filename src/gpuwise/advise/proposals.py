@@ -13,7 +13,9 @@ __all__ = ["Proposal", "Remedy", "inference_only", "training_only"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Other choices, with words for them: what changes, and what to write or set. `effect` where it is not the remedy's own."""
+    """Other choices, with words for what changes and what to write or set. `effect` is set if it differs from the remedy's
+    own.
+    """
 
     choices: Choices
     title: str
@@ -23,7 +25,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A named remedy and what it asks of its user (`EFFECTS`)."""
+    """A named remedy and what it requires from the user (`EFFECTS`)."""
 
     name: str
     effect: str

@@ -30,7 +30,7 @@ _TRITON_SINCE = date(2017, 5, 1)  # Volta, compute capability 7.0
 
 
 def _runs(trial: Trial, precision: str) -> bool:
-    """Whether this GPU has the 16-bit type. fp16 that is only stored, as on GTX 10, saves memory all the same."""
+    """Return whether this GPU has the 16-bit type. Storage-only fp16, as on GTX 10, still saves memory."""
     peaks = trial.gpu.peak_flops_per_s
     known = {dtype for engine in peaks.values() for dtype in engine} | set(trial.gpu.architecture.features)
     return "bf16" in known if "bf16" in precision else "fp16" in known or trial.gpu.vendor == "NVIDIA"
@@ -113,7 +113,7 @@ def _channels_last(trial: Trial, choices: Choices) -> Proposal:
 
 
 def _accumulate(trial: Trial, choices: Choices) -> Proposal:
-    """As few parts of the batch as make it fit, or single samples."""
+    """Divide the batch into as few parts as make it fit, or single samples."""
     plain = trial.ways.plain(choices)
     if "batch" not in plain.symbols:
         raise DoesNotApply("the model was captured at only one batch size")
@@ -138,7 +138,7 @@ def _norms_batches(trial: Trial, choices: Choices) -> bool:
 
 
 def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
-    """The depth at which blocks save most; there as few blocks as make it fit, or all."""
+    """Use the depth at which blocks save most, and there as few blocks as make it fit, or all."""
     training_only(trial)
     plain = trial.ways.plain(choices)
     depths = {depth: len(blocks_of(plain, depth)) for depth in range(1, _DEEPEST + 1)}
@@ -169,7 +169,7 @@ def _tensors(trial: Trial, choices: Choices, blocks: tuple[int, int]) -> float:
 
 
 def _fewest(trial: Trial, choices: Choices, depth: int, most: int) -> int:
-    """The least number of blocks that makes it fit, when `most` do, to a twelfth of them: all but what can be left alone."""
+    """Return the smallest number of blocks that makes it fit, if `most` do, to within a twelfth of them."""
     unit = -(-most // _PARTS)
 
     def need(size: int) -> float:
@@ -273,7 +273,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
 
 
 def _shorter(trial: Trial, choices: Choices) -> Proposal:
-    """The longest sequence that fits; half of it if none does."""
+    """Return the longest sequence that fits, or half of the current one if none does."""
     plain = trial.ways.plain(choices)
     if "seq" not in plain.symbols or plain.seq is None:
         raise DoesNotApply(

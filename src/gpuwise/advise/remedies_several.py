@@ -16,7 +16,7 @@ _COUNTS = (2, 4, 8)
 
 
 def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices]) -> int:
-    """The GPUs that are there; where there is one, as few more as make it fit, or two."""
+    """Return the number of available GPUs; if there is one, as few more as make it fit, or two."""
     if choices.gpu_count > 1:
         return choices.gpu_count
     return next((count for count in _COUNTS if trial.fits(over(count))), _COUNTS[0])

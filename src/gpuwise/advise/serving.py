@@ -17,8 +17,9 @@ _INPUT = CATEGORIES.index("input")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Contexts of `context` tokens at once: `users_paged` where the cache grows by pages, `users_reserved` where each takes the
-    room of the longest context, `reserved_context` tokens, from its start. `cache_bytes_per_token` is of one GPU."""
+    """Contexts of `context` tokens at once: `users_paged` if the cache grows by pages, `users_reserved` if each reserves room
+    for the longest context, `reserved_context` tokens, from its start. `cache_bytes_per_token` is for one GPU.
+    """
 
     context: int
     reserved_context: int
@@ -39,7 +40,7 @@ def cache_bytes(workload: Workload) -> float:
 
 
 def serving(trial: Trial, choices: Choices, longest: int | None) -> Serving | None:
-    """The contexts that fit, by decoding steps; None where the model keeps no cache that grows."""
+    """Return the contexts that fit, by decoding steps; None if the model has no growing cache."""
     try:
         workload = trial.workload(choices)
     except DoesNotApply:

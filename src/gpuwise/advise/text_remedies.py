@@ -55,7 +55,7 @@ class TextWay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRung(Rung):
-    """A remedy of a model that generates text. `batch` and `max_batch` count requests; `host_bytes` lie in system memory."""
+    """A remedy for a model that generates text. `batch` and `max_batch` count requests; `host_bytes` are in system memory."""
 
     tokens_per_s: float
     tokens_per_s_per_user: float
@@ -73,7 +73,7 @@ class _Proposal:
 
 
 def remedies(now: TextWay, larger: Sequence[Offered] = ()) -> tuple[tuple[TextRung, ...], tuple[tuple[str, str], ...]]:
-    """Every remedy alone, and those that do not apply with the reason. `larger` are GPUs that might be taken instead."""
+    """Return every remedy alone, and those that do not apply with the reason. `larger` are GPUs that could be used instead."""
     found, refused = list[_Proposal](), list[tuple[str, str]]()
     for name, propose in _REMEDIES:
         proposed = list(propose(now))
@@ -88,13 +88,14 @@ def remedies(now: TextWay, larger: Sequence[Offered] = ()) -> tuple[tuple[TextRu
 
 
 def _sooner(rung: TextRung, now: TextWay) -> bool:
-    """Whether more GPUs than are needed make it faster: where one works at a time they do not."""
+    """Return whether more GPUs than needed make it faster: not if one works at a time."""
     return rung.tokens_per_s > _FASTER * float(generate(now.serving, [now.gpu]).tokens_per_s[0])
 
 
 def ladder(now: TextWay) -> tuple[TextRung, ...]:
-    """Remedies one on top of another until it fits, with room to spare if it can be had: the most bits that do, then a smaller
-    cache, then more GPUs, at last layers on the CPU; none where it fits already or never does."""
+    """Combine remedies until it fits, with room to spare if possible: the most bits that fit, then a smaller cache, then more
+    GPUs, finally layers on the CPU; none if it already fits or never does.
+    """
     if now.fits:
         return ()
     held = list(product((None, *_smaller_caches(now)), (None, *_smaller_formats(now))))
@@ -108,7 +109,7 @@ def ladder(now: TextWay) -> tuple[TextRung, ...]:
 
 
 def _together(now: TextWay, steps: Sequence[_Proposal], margin: float) -> list[_Proposal]:
-    """These changes one after another, where they fit at the end even if they take `margin` times the memory."""
+    """Apply these changes in order, if they fit at the end even with `margin` times the memory."""
     found, way = list[_Proposal](), now
     for step in steps:
         own = step.way.serving
@@ -152,7 +153,7 @@ def _rung(now: TextWay, proposal: _Proposal) -> TextRung:
 
 
 def _smaller_formats(now: TextWay) -> list[_Proposal]:
-    """Formats of fewer bits that the engine runs on this GPU, most bits first; of those that are held alike the most usual."""
+    """Return formats with fewer bits that the engine runs on this GPU, most bits first; of equivalent ones, the most common."""
     engine, has = now.serving.engine, now.total_bytes
     offered = (*_FORMATS, *_SMALLEST) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
     found: dict[str, _Proposal] = {}
@@ -181,7 +182,7 @@ def _saves(way: TextWay, before_bytes: float) -> bool:
 
 
 def _smaller_caches(now: TextWay) -> list[_Proposal]:
-    """A cache of fewer bits, where the cache is large enough to matter."""
+    """A cache with fewer bits, if the cache is large enough to matter."""
     engine, serving = now.serving.engine, now.serving
     found = []
     for name in _CACHES:
@@ -234,7 +235,7 @@ def spread(split: str) -> str:
 
 
 def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
-    """As few layers as needed on the CPU, in an engine that can do that."""
+    """As few layers as needed on the CPU, in an engine that supports that."""
     if now.fits or now.gpu.is_cpu:
         return
     engine, way, with_it = now.serving.engine, now, ""

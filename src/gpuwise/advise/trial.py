@@ -23,8 +23,9 @@ _ADDRESSABLE = 2.0**63
 
 @dataclass(kw_only=True)
 class Trial:
-    """`now` is how the user wants to run it, `batch` the samples a step and GPU. In a `careful` trial a step fits only if the
-    upper end of the range does."""
+    """`now` is how the user wants to run it, `batch` the samples per step and GPU. In a `careful` trial, a step fits only if
+    the upper end of the range does.
+    """
 
     gpu: Gpu
     room: Room
@@ -54,7 +55,9 @@ class Trial:
         return self._memories[key]
 
     def need(self, choices: Choices, batch: int | None = None) -> float:
-        """Bytes to compare with the room. Where tensors alone exceed it, only theirs: the allocator would change nothing."""
+        """Return the bytes to compare with the room. If tensors alone exceed it, only theirs: the allocator would change
+        nothing.
+        """
         micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
         if (choices, micro) not in self._memories:
             workload = self.workload(choices)
@@ -69,7 +72,7 @@ class Trial:
         return self.need(choices, batch) <= self.room.usable_bytes
 
     def survives(self, choices: Choices) -> bool:
-        """Whether a step gets through all the same, slowly, by giving cached blocks back: PyTorch does when memory runs out."""
+        """Return whether a step still gets through, slowly, by releasing cached blocks, as PyTorch does when memory runs out."""
         if self.fits(choices):
             return True
         workload, memory = self.workload(choices), self.memory(choices)
@@ -80,7 +83,7 @@ class Trial:
         return survives(workload, self.room.usable_bytes, micro, gpu=self.gpu, setting=setting)
 
     def max_batch(self, choices: Choices) -> int:
-        """The largest batch of a step that fits, exactly; 0 if none does."""
+        """Return the exact largest batch of a step that fits, or 0 if none does."""
         workload = self.workload(choices)
         if "batch" not in workload.symbols:
             return workload.batch if self.fits(choices, workload.batch) else 0

@@ -15,9 +15,9 @@ EFFECTS = ("same", "numerics", "quality", "method", "hardware", "task")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One remedy, or one step of a ladder, at the batch asked for.
+    """One remedy, or one step of a ladder, at the requested batch.
 
-    `cost` is GPU-seconds for the same samples over those of now: above 1 slower, below 1 faster. `how` is what to write or set.
+    `cost` is GPU-seconds for the same samples relative to now: above 1 slower, below 1 faster. `how` is what to write or set.
     """
 
     name: str

@@ -23,7 +23,7 @@ _MOST_DIGITS = 9
 
 
 def place(axis: Axis, value: float) -> float:
-    """Where on the axis, from 0 to 1; values beyond its ends stay at the ends."""
+    """Return the position on the axis, from 0 to 1; values beyond its ends stay at the ends."""
     low, high = axis.low, axis.high
     if axis.log:
         low, high, value = math.log(low), math.log(high), math.log(max(value, axis.low))
@@ -31,12 +31,14 @@ def place(axis: Axis, value: float) -> float:
 
 
 def ticks(axis: Axis, count: int = 6) -> list[float]:
-    """Round values along the axis: powers of ten on a log axis, else at most about `count`. Times are round on a clock."""
+    """Return round values along the axis: powers of ten on a log axis, otherwise at most about `count`. Times are round on a
+    clock.
+    """
     return _log_ticks(axis) if axis.log else _even_ticks(axis, count)
 
 
 def labels(axis: Axis, values: Sequence[float]) -> list[str]:
-    """The texts of an axis' ticks, with as many digits as their step needs.
+    """Return the texts for an axis' ticks, with as many digits as their step needs.
 
     >>> labels(Axis(title="", low=0, high=2), [0.5, 1.0, 1.5])
     ['0.5', '1.0', '1.5']
@@ -66,7 +68,7 @@ def _powers(low: float, high: float, digits: Sequence[int]) -> list[float]:
 
 
 def _on_a_clock(axis: Axis, digits: Sequence[int], clock: Sequence[float]) -> list[float]:
-    """Parts of a second and days are counted in tens, all between in seconds, minutes and hours."""
+    """Fractions of a second and days are counted in tens, everything between in seconds, minutes and hours."""
     parts = [value for value in _powers(min(axis.low, 1.0), 1.0, digits) if value < 1.0]
     return [*parts, *clock, *(_DAY_S * days for days in _powers(1.0, max(axis.high / _DAY_S, 1.0), digits))]
 
@@ -78,7 +80,7 @@ def _even_ticks(axis: Axis, count: int) -> list[float]:
 
 
 def _step(axis: Axis, rough: float) -> float:
-    """The next round step that is no smaller."""
+    """Return the next round step that is no smaller."""
     if axis.unit == "s" and rough > 1.0:
         clock = next((float(step) for step in _CLOCK_STEPS if step >= rough * 0.999), None)
         return clock or _DAY_S * _decimal_step(max(1.0, rough / _DAY_S))
@@ -95,7 +97,7 @@ def _inside(axis: Axis, value: float) -> bool:
 
 
 def _plain(values: Sequence[float], *, even: bool) -> list[str]:
-    """Numbers without a unit; evenly spaced ones all have the decimals of the one that needs most."""
+    """Format numbers without a unit; evenly spaced ones all have as many decimals as the one that needs most."""
     needed = [_decimals(value) for value in values]
     most = max(needed, default=0)
     return [f"{value:,.{most if even and value else each}f}" for value, each in zip(values, needed, strict=True)]

@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Points of one kind; `colour` is a place in the palette, which also sets the shape."""
+    """Points of one kind; `colour` is an index into the palette, which also sets the shape."""
 
     label: str
     colour: int
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line through points, such as a roof or the diagonal. `colour` is a place in the palette, or None for a plain one."""
+    """A line through points, such as a roof or the diagonal. `colour` is an index into the palette, or None for a plain one."""
 
     points: tuple[tuple[float, float], ...]
     label: str = ""
@@ -64,7 +64,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A piece of a bar. `colour` is a place in the palette, or None where it stands for no series."""
+    """A piece of a bar. `colour` is an index into the palette, or None if it belongs to no series."""
 
     value: float
     colour: int | None = None
@@ -73,9 +73,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One row: its pieces one after the other, the range of their end, and a word behind it. Without pieces it is a heading.
+    """One row: its consecutive pieces, the range of their end, and a label after it. Without pieces it is a heading.
 
-    What is shown for comparison only, or cannot be had, is `faint`.
+    `faint` bars are for comparison only, or not available.
     """
 
     label: str
@@ -88,7 +88,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Rows of bars over one axis. `labelled` is off where the panel to the left already names the rows."""
+    """Rows of bars over one axis. `labelled` is off if the panel to the left already names the rows."""
 
     title: str
     axis: Axis
@@ -99,7 +99,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Panels side by side under one title. `legend` names colours; `footer` says of when and where the data are."""
+    """Panels side by side under one title. `legend` names colours; `footer` gives the date and source of the data."""
 
     title: str
     subtitle: str = ""

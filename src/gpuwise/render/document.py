@@ -28,7 +28,7 @@ _STYLE = (
 
 
 def as_html(command: str, texts: Sequence[str], images: Sequence[str], today: date) -> str:
-    """What was asked, the answer as it was printed, and its figures; everything is escaped."""
+    """Return the question, the answer as printed, and its charts; everything is escaped."""
     said = "".join(_block(block) for text in texts for block in re.split(r"\n\s*?\n", _plain(text)))
     drawn = "".join(f"<figure>{image}</figure>\n" for image in images)
     head = (
@@ -48,8 +48,9 @@ def _block(block: str) -> str:
 
 
 def as_markdown(command: str, texts: Sequence[str], images: Sequence[tuple[str, str]], today: date) -> str:
-    """The same for an issue or a wiki. `images` are titles and names of files beside this one: GitHub and most viewers show no
-    image that is written into the Markdown itself."""
+    """The same for an issue or a wiki. `images` are titles and names of files next to this one: GitHub and most viewers do not
+    show images embedded in the Markdown itself.
+    """
     said = [f"{_fence(text)}\n{_plain(text)}\n{_fence(text)}\n" for text in texts]
     shown = [f"![{_flat(title)}]({quote(name)})\n" for title, name in images]
     return "\n".join([f"# `{command}`\n", *said, *shown, f"{_made(today)}\n"])
@@ -61,12 +62,12 @@ def _plain(text: str) -> str:
 
 
 def _flat(title: str) -> str:
-    """A title that cannot end the brackets it stands in, nor begin markup."""
+    """Return a title that cannot close the brackets around it, nor start markup."""
     return re.sub(r"([\\\[\]<>`*_!])", r"\\\1", " ".join(title.split()))
 
 
 def _fence(text: str) -> str:
-    """Longer than any in the text."""
+    """Return a fence longer than any in the text."""
     longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)
 

@@ -18,7 +18,7 @@ _ZOOM = 2.0  # of a PNG: sharp on screens of high density
 
 
 def check_figure(path: Path) -> None:
-    """Whether a figure can be written here: asked before long work, not after it."""
+    """Check that a chart can be written here, before long work rather than after it."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
             f"{path} does not have a supported figure file extension",
@@ -31,7 +31,7 @@ def check_figure(path: Path) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure whole or not at all."""
+    """Write the chart atomically."""
     check_figure(path)
     write_whole(path, _encoded(figure, path.suffix.lower()))
 

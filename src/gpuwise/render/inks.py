@@ -10,7 +10,7 @@ _ROLES = {look.INK: "1", look.MUTED: ".72", look.GREY: ".5", look.GRID: ".16"}  
 
 
 def page_inks(within: str) -> str:
-    """Rules of CSS for the drawings that this selector finds. A rule outweighs a colour that is written as an attribute."""
+    """Return CSS rules for the drawings that this selector matches. A rule overrides a colour given as an attribute."""
     inks = [
         f'{within} [{paint}="{colour}"]{{{paint}:currentColor;{paint}-opacity:{opacity}}}'
         for colour, opacity in _ROLES.items()

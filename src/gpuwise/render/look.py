@@ -38,5 +38,5 @@ _WIDE = frozenset("mwMW%@")
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is, in pixels: fonts differ, so on the wide side."""
+    """Estimate the width of a text in pixels, on the wide side because fonts differ."""
     return size * sum(0.38 if letter in _NARROW else 0.92 if letter in _WIDE else 0.62 for letter in text)

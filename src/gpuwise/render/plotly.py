@@ -25,13 +25,15 @@ _NOTE_ROOM = 1.45  # of an axis whose bars have words behind them
 
 
 def check_plotly() -> None:
-    """Whether Plotly is there, before anything is drawn."""
+    """Check that Plotly is installed, before anything is drawn."""
     if find_spec("plotly") is None:
         raise MissingExtra("plotly", extra="notebook", needed_for="a Plotly figure")
 
 
 def as_plotly(figure: Figure) -> Chart:
-    """The whole figure. Colours and type are its template, so `update_layout(template="plotly_dark")` changes them all."""
+    """Return the whole chart. Colours and type are in its template, so `update_layout(template="plotly_dark")` changes them
+    all.
+    """
     from plotly.subplots import make_subplots
 
     shares = [panel.share for panel in figure.panels]
@@ -73,7 +75,7 @@ def _heading(figure: Figure) -> str:
 
 
 def _safe(text: str) -> str:
-    """Plotly reads a little markup; names are data."""
+    """Escape names, because Plotly interprets some markup."""
     return html.escape(text, quote=False)
 
 

@@ -93,7 +93,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float 
 
 
 def _shape(x: float, y: float, radius: float, colour: int, tip: str = "", opacity: float = 1.0) -> str:
-    """A mark in the colour and the shape of its place in the palette, with a thin white edge so that neighbours part."""
+    """A mark in the colour and shape of its palette index, with a thin white edge that separates neighbours."""
     fill = look.PALETTE[colour % len(look.PALETTE)]
     shape = look.SHAPES[colour % len(look.SHAPES)]
     style = f'fill="{fill}" fill-opacity="{opacity:g}" stroke="#FFFFFF" stroke-width="0.7"'

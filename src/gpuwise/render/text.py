@@ -22,7 +22,7 @@ _MATTER = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table; those with the highest `drop` go first when the terminal is narrow."""
+    """A column of a table; those with the highest `drop` are removed first in a narrow terminal."""
 
     title: str
     cells: Sequence[str]
@@ -40,7 +40,7 @@ def bold(text: str, *, colour: bool) -> str:
 
 
 def table(columns: Sequence[Column], *, width: int | None = None, colour: bool = False) -> str:
-    """Aligned columns under a head line. Columns that can be dropped are, until it fits the width."""
+    """Return aligned columns under a heading. Columns that can be dropped are, until it fits the width."""
     kept = _fitting(list(columns), width)
     widths = [column.width for column in kept]
     lines = [bold(_line([column.title for column in kept], kept, widths), colour=colour)]
@@ -93,7 +93,7 @@ def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
 
 
 def _short(value: str) -> str:
-    """Up to the first comma or semicolon that ends a part; commas inside figures stay.
+    """Return the text up to the first comma or semicolon that ends a part; commas inside numbers are kept.
 
     >>> _short("$2,000"), _short("desktop, like AMD Ryzen 7 5800X (2020)")
     ('$2,000', 'desktop')
@@ -109,7 +109,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
 
 
 def range_words(assumed_of: Iterable[str]) -> str:
-    """What a drawn range means, and of which things it is assumed."""
+    """Return what a drawn range means, and for what it is assumed."""
     names = list(dict.fromkeys(assumed_of))
     shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
     return "the range expected to contain 80% of measurements" + (f" (assumed, not measured, for {shown})" if names else "")

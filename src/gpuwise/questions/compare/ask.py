@@ -41,7 +41,7 @@ class CompareQuery:
 
 
 def ask(options: CompareOptions) -> CompareQuery:
-    """The sets of GPUs and the jobs, checked; common jobs where no model is given."""
+    """Return the sets of GPUs and the jobs, checked; common jobs if no model is given."""
     rigs, notes = find_rigs(names(options.names))
     if len(rigs) < 2:
         raise BadValue(
@@ -100,7 +100,7 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
 
 
 def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, notes: list[Assumption]) -> tuple[ComparedJob, ...]:
-    """The jobs that stand in for a model. Those of servers have large batches and many users."""
+    """Return the jobs used if no model is given. Those for servers have large batches and many users."""
     ignored = {"--mode": options.mode, "--precision": options.precision, "--batch": options.batch}
     ignored |= {f"--{name}": getattr(options, name) for name in TEXT_OPTIONS}
     for name, value in ignored.items():
@@ -133,7 +133,9 @@ def _split(job: ComparedJob, rigs: Sequence[Rig]) -> ComparedJob:
 
 
 def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
-    """A job that generates text as all of these GPUs can: in its engine, or step by step in PyTorch where the engine cannot."""
+    """Return a job that generates text in a way that all of these GPUs support: in its engine, or step by step in PyTorch if
+    the engine cannot.
+    """
     if job.text is None:
         return job
     asked = replace(job.text, cpu=cpu)
@@ -158,7 +160,7 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
 
 
 def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:
-    """The same with nothing left open, in one engine that runs on all sets."""
+    """Return the same with nothing left open, in one engine that runs on all sets."""
     gpus = _kinds(rigs)
     text, notes = in_one_engine(asked, gpus)
     check_text(rigs, text)

@@ -27,8 +27,9 @@ _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
 def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tuple[Deal, ...]:
-    """For each set its price, its speed, and where prices are current, the price at which a dollar buys as much speed as with the
-    first set."""
+    """Return for each set its price, its speed and, if prices are current, the price at which a dollar buys as much speed as
+    with the first set.
+    """
     costs = [_cost(rig, book) for rig in rigs]
     base, _, base_is_current, _ = costs[0]
     found = []
@@ -57,8 +58,9 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
 
 
 def _weighs(base: Rig, rig: Rig) -> bool:
-    """Whether speed for the money compares these sets: as many GPUs of one kind each, so that it does not depend on how the work
-    is divided, and not a whole laptop against a card."""
+    """Return whether speed for the money is a fair comparison: equal numbers of GPUs of one kind each, so that it does not
+    depend on how the work is divided, and not a whole laptop against a card.
+    """
     return base.count == rig.count and len(base.parts) == len(rig.parts) == 1 and _is_laptop(base) == _is_laptop(rig)
 
 
@@ -104,15 +106,16 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
 
 
 def _is_open(base: Deal, deal: Deal, pairs: Sequence[Pair]) -> bool:
-    """Whether the speed is so uncertain that either set may be the better buy: its range is wide and includes the ratio of the
-    prices."""
+    """Return whether the speed is so uncertain that either set may be the better buy: its range is wide and includes the ratio
+    of the prices.
+    """
     shared = [pair for pair in pairs if pair.gpu == deal.gpu and pair.comparable]
     low, high = (mean_ratio(ends) for ends in ([pair.ratio_low for pair in shared], [pair.ratio_high for pair in shared]))
     return high > WIDE * low and low < (deal.price_usd or 0.0) / (base.price_usd or 1.0) < high
 
 
 def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callable[[float], str]) -> str:
-    """What two sets cost and how they differ in price and memory, without a word on which is the better buy."""
+    """Return what two sets cost and how they differ in price and memory, without saying which is the better buy."""
     costs, once = _costs(deals, show)
     (usd, cheap, least), (more_usd, dear, most) = sorted(
         (deal.price_usd or 0.0, place, rig.gpu.memory_bytes) for place, (deal, rig) in enumerate(zip(deals, rigs, strict=True))
@@ -128,7 +131,7 @@ def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callab
 
 
 def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
-    """Which of these GPUs is a module for servers, where others are cards, and what the same GPU costs as a card."""
+    """Return which of these GPUs is a module for servers, if others are cards, and what the same GPU costs as a card."""
     gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
     if all(map(_is_module, gpus)):
         return []
@@ -136,8 +139,9 @@ def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
 
 
 def describe_machines(rigs: Sequence[Rig], show: Callable[[float], str]) -> list[str]:
-    """What the machine for three or more desktop cards costs beyond a plain desktop, and what checks it: their price alone would
-    make many small cards look cheap."""
+    """Return what the machine for three or more desktop cards costs beyond a plain desktop, and which command checks it: their
+    price alone would make many small cards look cheap.
+    """
     large = [rig for rig in rigs if rig.count >= _LARGE_SET and all(is_card(gpu) and not in_server(gpu) for gpu, _ in rig.parts)]
     if not large:
         return []
@@ -176,8 +180,9 @@ def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
 
 
 def _costs(deals: Sequence[Deal], show: Callable[[float], str]) -> tuple[list[str], str]:
-    """`costs $800 (used price in 2026-09, two months old)` for each; what all prices have in common is returned apart, to be
-    said once."""
+    """`costs $800 (used price in 2026-09, two months old)` for each; what all prices have in common is returned separately, to
+    be said once.
+    """
     notes = {deal.price_note for deal in deals}
     alike = len(notes) == 1 < len(deals)
     found = [

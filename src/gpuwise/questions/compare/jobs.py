@@ -20,10 +20,11 @@ __all__ = ["COMMON_JOBS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJob:
-    """A workload to compare on. A `precision` of None is one for all GPUs where possible, else 16 bit on a GPU with matrix cores
-    and fp32 on others; a `batch` of None is the model's usual one, 0 the largest power of two that fits. A language model may be
-    asked for `text` instead, and others for `media`: images or transcripts. A `common` job is not the user's own, so its batch or
-    number of users may be reduced."""
+    """A workload to compare on. A `precision` of None is one for all GPUs if possible, otherwise 16 bit on a GPU with matrix
+    cores and fp32 on others; a `batch` of None is the model's default, 0 the largest power of two that fits. A language
+    model may generate `text` instead, and others `media`: images or transcripts. A `common` job is not the user's own, so
+    its batch or number of users may be reduced.
+    """
 
     title: str
     model: str
@@ -40,7 +41,7 @@ class ComparedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
-    """A job as it was run on every set of GPUs, in their order. `shared` is the precision that was chosen for all of them."""
+    """A job as it was run on every set of GPUs, in their order. `shared` is the precision chosen for all of them."""
 
     job: ComparedJob
     found: tuple[Throughput, ...]
@@ -72,8 +73,9 @@ SERVER_JOBS = tuple(map(_common, stand_ins("compare_servers")))
 
 
 def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: Callable[[str], None]) -> RunJob:
-    """The job on every set at one batch or number of users, which is halved for a common job until it fits on all of them, or on
-    as many as possible."""
+    """Run the job on every set at one batch or number of users, which is halved for a common job until it fits on all of them,
+    or on as many as possible.
+    """
     gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
     shared = "" if job.precision or job.text else shared_precision(gpus, job.mode, job.method)
 
@@ -119,7 +121,7 @@ def _fitting(found: Iterable[Throughput]) -> int:
 
 
 def assumptions_of(ran: Sequence[RunJob]) -> list[Assumption]:
-    """What was assumed for all jobs and GPUs, each thing once, with where it differs; then what applies to single GPUs."""
+    """Return what was assumed for all jobs and GPUs, each thing once, with its differences; then what applies to single GPUs."""
     asked = [(one.job, answer) for one in ran for each in one.found for answer in each.answers]
     found: dict[str, list[tuple[str, str, Assumption]]] = {}
     for job, answer in asked:
@@ -144,7 +146,7 @@ def _batch_notes(job: ComparedJob, answer: PredictAnswer) -> list[Assumption]:
 
 
 def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
-    """The same assumption of several jobs on several GPUs as one."""
+    """Merge the same assumption about several jobs on several GPUs."""
     first = entries[0][2]
     if all(note.value == first.value for _, _, note in entries):
         return first
@@ -162,7 +164,7 @@ def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
 
 
 def _list_values(entries: Sequence[tuple[str, str, str]]) -> str:
-    """Values by model, by GPU, or by both where neither settles them: `64 for resnet50 and word_lstm, 16 for bert-base`."""
+    """Return values by model, by GPU, or by both if neither suffices: `64 for resnet50 and word_lstm, 16 for bert-base`."""
     models, gpus = {model for model, _, _ in entries}, {gpu for _, gpu, _ in entries}
     by_model = len({(model, value) for model, _, value in entries}) == len(models)
     by_gpu = len({(gpu, value) for _, gpu, value in entries}) == len(gpus) or len(models) == 1

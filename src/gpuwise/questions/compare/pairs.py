@@ -53,7 +53,7 @@ def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throu
 
 
 def _width(rig: Rig, base: Rig, first: Prediction, told: Prediction) -> tuple[float, float, str]:
-    """The ends of the range of a ratio of speeds, and what they rest on."""
+    """Return the ends of the range for a ratio of speeds, and what they are based on."""
     if isinstance(told, TextPrediction):
         width = text_ratio_width(first, told)
         return 1.0 / width, width, "assumed"
@@ -63,7 +63,7 @@ def _width(rig: Rig, base: Rig, first: Prediction, told: Prediction) -> tuple[fl
 
 
 def _ordered(rig: Rig, base: Rig, ratio: float, low: float, high: float) -> tuple[float, float]:
-    """The range of a ratio without the values that put the better of two GPUs of one architecture behind the other."""
+    """Return the range of a ratio without values that would put the better of two GPUs of one architecture behind the other."""
     if not rig.count == base.count == rig.parts[0][1] == base.parts[0][1]:
         return low, high
     if is_better(rig.gpu, base.gpu):
@@ -72,6 +72,6 @@ def _ordered(rig: Rig, base: Rig, ratio: float, low: float, high: float) -> tupl
 
 
 def _precision(base: Prediction, other: Prediction) -> str:
-    """What both compute in, or hold their weights in where they generate text."""
+    """Return the type in which both compute or, for text generation, store their weights."""
     one, two = (told.generation.weights if isinstance(told, TextPrediction) else told.precision for told in (base, other))
     return two if two == one else f"{two} against {one}"

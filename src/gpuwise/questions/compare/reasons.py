@@ -38,8 +38,9 @@ def explain_ratio(base: Prediction, other: Prediction, ratio: float) -> str:
 
 
 def _describe_rest(base: Prediction, other: Prediction) -> str:
-    """Why a step that memory limits gains less or more than the bandwidth says: the host limits a part of it, or this GPU's
-    software uses another share of its bandwidth."""
+    """Return why a step limited by memory gains less or more than the bandwidth suggests: the host limits a part of it, or
+    this GPU's software uses another share of its bandwidth.
+    """
     host = other.bound_fractions["launch"]
     if other.bound == "memory" and host >= _SHARE:
         return f", but the host limits {host:.0%} of the step"
@@ -56,7 +57,7 @@ def is_tie(ratio: float) -> bool:
 
 
 def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[float]]:
-    """What limits both steps, with the ratios it states, of which one should point to the faster side."""
+    """Return what limits both steps, with the ratios it states, one of which should point to the faster side."""
     rest = _describe_rest(base, other)
     if base.bound != other.bound:
         limits = [told.bound for told in (other, base) if told.bound not in _LIMITS]
@@ -80,7 +81,7 @@ def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[flo
 
 
 def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
-    """What the sets differ in beyond their GPUs, where that points to the faster one: their number and their communication."""
+    """Return how the sets differ beyond their GPUs, if that points to the faster one: their number and their communication."""
     faster, found = ratio > 1, []
     if other.gpu_count != base.gpu_count and (other.gpu_count > base.gpu_count) == faster:
         verb = "is" if other.gpu_count == 1 else "are"
@@ -92,7 +93,7 @@ def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
 
 
 def _cache_ratio(base: Prediction, other: Prediction) -> float | None:
-    """How many times the cache of the first GPU the other one has; None where they differ little, or where it is not known."""
+    """Return the ratio of the other GPU's cache to the first one's; None if they differ little, or it is not known."""
     ratio = _cache_bytes(other) / (_cache_bytes(base) or float("inf"))
     return ratio if ratio >= _MORE_CACHE or 0 < ratio <= _LESS_CACHE else None
 
@@ -102,7 +103,7 @@ def _cache_bytes(result: Prediction) -> float:
 
 
 def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
-    """The second limit of the step, where the first alone would suggest the wrong order."""
+    """Return the second limit of the step, if the first alone would suggest the wrong order."""
     faster = other.samples_per_s / other.gpu_count > base.samples_per_s / base.gpu_count
     ratio, share = _resource_ratio(second, base, other), other.bound_fractions[second]
     if (_resource_ratio(other.bound, base, other) > 1) == faster or (ratio > 1) != faster or share < _SHARE:

@@ -38,7 +38,7 @@ TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context
 
 
 def text_options(model: str, options: CompareOptions, gpu: Gpu) -> TextOptions | None:
-    """The options of a model that is asked for text, as `predict` would take them; None where it is asked for a step."""
+    """Return the options for a model that generates text, as `predict` would take them; None if a step is requested."""
     check_text_bounds(options)
     asked = TextOptions(
         model,
@@ -78,8 +78,9 @@ def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
 
 
 def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions, list[Assumption]]:
-    """The same in an engine that runs on all of these GPUs, where each alone would get another one: the ratio of two engines
-    says little about GPUs. Unchanged where no engine runs on all of them."""
+    """Return the same in an engine that runs on all of these GPUs, if each alone would get a different one: the ratio of two
+    engines says little about GPUs. Unchanged if no engine runs on all of them.
+    """
     alone = [asked_for_text(asked, gpus=[gpu]) for gpu in gpus]
     if len({query.serving.engine.name for query in alone if query is not None}) < 2:
         return asked, []
@@ -109,7 +110,7 @@ def _rate(answer: TextAnswer) -> float:
 
 
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
-    """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
+    """Return why one set is faster if layers of one run on the CPU, which outweighs everything else; empty if none do."""
     found = [
         f"{offloaded(told):.0%} of the {_parts(told)} run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
@@ -124,7 +125,7 @@ def _parts(told: Prediction) -> str:
 
 
 def describe_unmeasured(found: Iterable[Throughput]) -> str:
-    """Which of these GPUs its engine was hardly measured on; empty where there is none."""
+    """Return which of these GPUs its engine was hardly measured on; empty if there is none."""
     for told in (each.slowest for each in found):
         same = _hardly_measured(told)
         if same is not None and isinstance(told, TextPrediction):
@@ -150,8 +151,9 @@ def offloaded(told: Prediction) -> float:
 
 
 def text_ratio_width(base: Prediction, told: TextPrediction) -> float:
-    """How far a ratio of two GPUs may be off, assumed: as far as one GPU that the engine was not measured on. What both miss
-    alike cancels, what each misses by itself adds up."""
+    """Return how far a ratio of two GPUs may be off, assumed: as far as one GPU on which the engine was not measured. Shared
+    errors cancel; individual ones add up.
+    """
     low, high, _ = engine_range(find_engine(told.generation.engine), "decode")
     unsure = base.gpu.name != told.gpu.name and any(_hardly_measured(one) is not None for one in (base, told))
     return math.pow(high / low, 0.5 * (_WIDER if unsure else 1.0))

@@ -41,8 +41,9 @@ def describe_verdict(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lead:
     """The set that is more likely to be faster: by how much on each workload, between which ends, and how likely. `is_split`:
-    one set is clearly faster on some workload, and the other on another; `examples` are the first workloads on which this one is
-    faster, and not faster."""
+    one set is clearly faster on some workload, and the other on another; `examples` are the first workloads on which this
+    one is faster, and not faster.
+    """
 
     fast: str
     slow: str
@@ -55,8 +56,9 @@ class _Lead:
 
 
 def _lead(pairs: Sequence[Pair], *, separate: bool = False, exact: bool = False) -> _Lead:
-    """What pairs of the same two sets say together. Their errors are taken to be the same on all workloads; `exact` ratios have
-    none, as those of separate jobs on more or fewer of the same GPU."""
+    """Combine pairs of the same two sets. Their errors are assumed to be the same on all workloads; `exact` ratios have none,
+    such as separate jobs on more or fewer of the same GPU.
+    """
     found: list[tuple[float, float, float, str]] = []
     for pair in pairs:
         ratio = pair.ratio_separate if separate else pair.ratio
@@ -124,7 +126,7 @@ def _describe_by_precision(pairs: Sequence[Pair]) -> str:
 
 
 def _describe_separate(ran: Sequence[RunJob], rigs: Sequence[Rig], shared: Sequence[Pair]) -> str:
-    """The order with separate jobs, on the workloads of which each GPU has room for one."""
+    """Return the order with separate jobs, on the workloads for which each GPU has room."""
     apart = [pair for pair in shared if pair.ratio_separate is not None]
     if apart:
         lead = _lead(apart, separate=True, exact=same_gpu(rigs))
@@ -168,8 +170,9 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
 
 
 def _describe_split(lead: _Lead, *, first: bool) -> str:
-    """Where each set is clearly faster on some workloads: by how much, on how many, and on which for example. An average near 1
-    would hide what decides."""
+    """If each set is clearly faster on some workloads: by how much, on how many, and on which for example. An average near 1
+    would hide what decides.
+    """
     sides = [[gain for gain in lead.gains if (gain > 1) == won] for won in (True, False)]
     won, lost = (
         f"{_span(side)} times as fast on {len(side)}{of}, such as {example.split(', batch')[0]}"
@@ -259,7 +262,7 @@ def _share(ratio: float) -> str:
 
 
 def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
-    """How likely each step of the order is, where its range includes a tie."""
+    """Return how likely each step of the order is, if its range includes a tie."""
     found: list[str] = []
     for upper, lower in pairwise(_speeds(shared, rigs, separate=False)):
         lead, name = _lead(pairs_between(shared, rigs, lower, upper)), rigs[upper].name
@@ -280,8 +283,9 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
 
 
 def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) -> str:
-    """Why the ratio of these sets is uncertain beyond what its odds say; empty where both were measured well, and where they
-    differ only in the number of the same GPU, so that what is not known of the GPU cancels."""
+    """Return why the ratio of these sets is uncertain beyond its odds; empty if both were measured well, and if they differ
+    only in the number of the same GPU, so that unknowns about the GPU cancel.
+    """
     if same_gpu(rigs):
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
