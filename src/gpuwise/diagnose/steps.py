@@ -19,10 +19,12 @@ LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_
 OPTIMIZER = ("optimizer.step#",)
 _PROFILER = ("profilerstep",)
 _STEP_WORDS = re.compile(
-    r"(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])|(?:^|[^a-z])batch[ _#\[:]*\d|train(?:ing)?_batch|^trainstep"
+    r"(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])|(?:^|[^a-z])batch[ _#\[:]*\d|(?:train(?:ing)?|global)_batch|^trainstep"
     r"|^execute_(?:model|context)|(?:run|forward)_batch(?![a-z])",
     re.IGNORECASE,
 )
+_MICRO = re.compile(r"micro|mini|inner|sub|accum", re.IGNORECASE)
+_WHOLE_RUNS = re.compile(r"epoch|fit(?![a-z])|loop|run(?![a-z])|train(?:ing)?$|eval|valid|main", re.IGNORECASE)
 _NOT_STEPS = re.compile(r"micro|optim|sched|zero_grad|backward|forward(?!_batch)|loss", re.IGNORECASE)
 _PARTS = re.compile(
     r"layer|block|module|attention|attn|mlp|conv|linear|norm|embed|expert|nccl|reduce|gather|profiler|cuda|::", re.IGNORECASE
@@ -100,14 +102,14 @@ def find_steps(trace: Trace, work: Events) -> Steps:
             return _steps(rows.start_ns, rows.end_ns, by)
     rows = _marked_steps(trace, work, _is_step, least=_FEWEST_MARKS)
     if len(rows):
-        return _from_start_to_start(rows)
+        return _from_start_to_start(_enclosing(trace, rows))
     for by, words in (("loader", LOADER), ("optimizer", OPTIMIZER)):
         rows = _outermost(trace.marked(*words))
         if len(rows) >= 3:
             return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
     rows = _marked_steps(trace, work, lambda name: not _PARTS.search(name), least=_REPEATS)
     if len(rows):
-        return _from_start_to_start(rows)
+        return _from_start_to_start(_enclosing(trace, rows))
     starts = _repeats(work)
     if len(starts) >= _REPEATS:
         return _steps(starts[:-1], starts[1:], "kernels")
@@ -200,15 +202,40 @@ def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], 
     """The ranges of one name, numbers aside, that a program marked: of those that cover the work, the rarest."""
     marks = trace.events.of(Kind.MARK)
     span = max(int(work.end_ns.max() - work.start_ns.min()), 1) if len(work) else 1
-    families: dict[str, list[int]] = {}
-    for number in np.unique(marks.name).tolist():
-        if is_wanted(trace.names[number]):
-            families.setdefault(_NUMBERS.sub("", trace.names[number]).strip(), []).append(number)
-    found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in families.values()]
+    found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in _families(trace, marks, is_wanted)]
     found = [rows for rows in found if len(rows) >= least and rows.end_ns[-1] - rows.start_ns[0] >= _COVERED * span]
     return min(
         found, key=lambda rows: (len(rows), -int(rows.duration_ns.sum())), default=marks.where(np.zeros(len(marks), dtype=bool))
     )
+
+
+def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> list[list[int]]:
+    """The names of marks that differ only in their numbers, together."""
+    families: dict[str, list[int]] = {}
+    for number in np.unique(marks.name).tolist():
+        if is_wanted(trace.names[number]):
+            families.setdefault(_NUMBERS.sub("", trace.names[number]).strip(), []).append(number)
+    return list(families.values())
+
+
+def _enclosing(trace: Trace, rows: Events) -> Events:
+    """The marks of one name around these, if those are the steps: each holds as many of the inner ones, and the optimizer steps
+    as often as they do, or the inner ones call themselves parts of a batch."""
+    marks = trace.events.of(Kind.MARK)
+    marks = marks.where((marks.thread == rows.thread[0]) & (marks.duration_ns > int(rows.duration_ns.min())))
+    updates = len(_outermost(trace.marked(*OPTIMIZER)))
+    small = any(_MICRO.search(trace.names[number]) for number in np.unique(rows.name).tolist())
+    for numbers in _families(trace, marks, lambda name: not _PARTS.search(name) and not _WHOLE_RUNS.search(name)):
+        outer = _outermost(marks.where(np.isin(marks.name, numbers)))
+        if len(outer) < _FEWEST_MARKS or len(outer) >= len(rows):
+            continue
+        place = np.searchsorted(outer.start_ns, rows.start_ns, side="right") - 1
+        inside = (place >= 0) & (rows.end_ns <= outer.end_ns[np.maximum(place, 0)])
+        held = np.bincount(place[inside], minlength=len(outer))
+        alike = held.min() >= 2 and held.min() == held.max() and inside.sum() >= len(rows) - held[0]
+        if alike and (abs(len(outer) - updates) < abs(len(rows) - updates) if updates else small):
+            return outer
+    return rows
 
 
 def _is_step(name: str) -> bool:

@@ -176,7 +176,7 @@ def _step_s(cells: Mapping[str, str], samples: float) -> float:
 def _check_precision(gpu: Gpu, precision: str) -> None:
     """Refuse what `predict` refuses too."""
     if precision not in supported(gpu):
-        raise _Unusable(f"the {gpu.name} has no {precision}")
+        raise _Unusable(f"the {gpu.name} does not support {precision}")
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:

@@ -98,7 +98,7 @@ def _tuning(model: LanguageModel | None, shape: DecoderShape, weights: str, cell
         return f"unknown method {cells['method']}"
     recipe = cells["gpu"] == _RECIPES_ON
     if devices > 1 and not (recipe and method == "lora"):
-        return "weights and states sharded over several GPUs, recomputing activations"
+        return "weights and states sharded over several GPUs, with recomputed activations"
     seq = _tokens(cells)
     if seq is None:
         return f"no sequence length in {cells['image_or_seq']}"

@@ -148,7 +148,7 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
         raise _Unusable("adapters, accumulated gradients or recomputation, which the row does not fully describe")
     gpu = _gpu(cells)
     if precision not in supported(gpu):
-        raise _Unusable(f"the {gpu.name} has no {precision}")
+        raise _Unusable(f"the {gpu.name} does not support {precision}")
     return TodayQuestion(
         question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"], tuned=tuned
     )
@@ -246,7 +246,7 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     sizes = _sizes(cells, workload, count)
     if row.tuned:
         if row.tuned.method != "full" and not linear_modules(workload):
-            raise _Unusable("adapters attach to linear layers of repeated blocks, and the model has none")
+            raise _Unusable("adapters are added to linear layers in repeated blocks, and the model has none")
         workload = _tuned_workload(workload, row.tuned)
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}

@@ -226,7 +226,7 @@ class Fusion(Enum):
     LIST = "a loop over each tensor of a list"
     LOOP = "a loop over elements that costs little to run again"
     COPY = "a loop over elements that only moves them"
-    RANDOM = "a loop that makes numbers which cannot be made again"
+    RANDOM = "a loop that generates numbers that cannot be generated again"
     LIBRARY = "a call into a library that is left alone"
 
 
@@ -236,10 +236,10 @@ class Split(Enum):
     MATRIX = "by columns or rows of its weight"
     HEADS = "by heads"
     TABLE = "by words of its table"
-    LOSS = "by words, to a number that all ranks share"
-    CAST = "as what it copies, and a sum that is still to be added up stays one"
-    ADDS = "the same where it adds, as the others where it does not"
-    FOLLOWS = "as what it reads"
+    LOSS = "by words; the result is a number that all ranks share"
+    CAST = "in the same way as its input; a partial sum stays a partial sum"
+    ADDS = "like CAST for an addition, like FOLLOWS otherwise"
+    FOLLOWS = "in the same way as its input"
     WHOLE = "not at all"
 
 

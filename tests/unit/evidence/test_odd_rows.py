@@ -56,6 +56,7 @@ def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        ({"step_ms": "1e-320"}, "the measured value is out of range"),
         ({"gpu_count": "99999999"}, "a number of GPUs that is not between"),
         ({"gpu_count": "two"}, "a number of GPUs that is not a number"),
         ({"batch_per_gpu": "1000000000000"}, "a batch that cannot be run"),
@@ -65,8 +66,8 @@ def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
         ({"step_ms": "nan"}, "a step time that is not positive"),
         ({"step_ms": ""}, "no step time"),
         ({"step_ms": "", "samples_per_s": "0"}, "a step time that is not positive"),
-        ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 has no bf16"),
-        ({"gpu": "GTX 1080 Ti", "precision": "tf32"}, "the GTX 1080 Ti has no tf32"),
+        ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 does not support bf16"),
+        ({"gpu": "GTX 1080 Ti", "precision": "tf32"}, "the GTX 1080 Ti does not support tf32"),
     ],
 )
 def test_every_odd_row_has_its_own_reason(tmp_path: Path, change: dict[str, str], reason: str) -> None:

@@ -1,8 +1,8 @@
 """Element-wise kernels take much of the step.
 
 ## What it detects
-This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, are limited by memory
-bandwidth and take at least 30% of the step.
+This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
+than 10 µs, are limited by memory bandwidth and take at least 30% of the step.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -24,6 +24,7 @@ import numpy as np
 
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.trace.types import Kind
 
 __all__ = ["CODE", "check"]
 
@@ -31,30 +32,37 @@ CODE = "bandwidth_bound"
 _THRESHOLD = 0.3
 _LONG_NS = 10_000
 _BEST, _LIKELY = 0.3, 0.85
+_FEWER_COPIES = (
+    "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
+)
 
 
 def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
     layout = scene.named("copy_") if scene.on_cpu else np.zeros(len(scene.work), dtype=bool)
-    chosen = scene.is_class("elementwise", "norm", "optimizer") & (scene.work.duration_ns > _LONG_NS) & ~layout
+    moving = (scene.work.kind == Kind.MEMSET) | ((scene.work.kind == Kind.MEMCPY) & scene.named("dtod", "d2d"))
+    chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & (scene.work.duration_ns > _LONG_NS) & ~layout
     lost_s = view.exposed_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None
     fused = scene.named("triton_", "fusion")
     already = view.work_s(chosen & fused) / max(view.work_s(chosen), 1e-12)
+    copies = view.work_s(chosen & moving) > 0.5 * view.work_s(chosen)
     return Finding(
         code=CODE,
-        title="element-wise kernels take much of the step",
+        title=f"{'copies within the GPU' if copies else 'element-wise kernels'} take much of the step",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
         confidence="medium",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels that "
-            "are longer than 10 µs",
+            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels "
+            f"{'and copies within the GPU ' if copies else ''}that are longer than 10 µs",
             f"{already:.0%} of that time is in kernels that are already compiled",
         ),
-        remedy="use torch.compile, fused norms and attention, or 16-bit activations",
-        verify=f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
+        remedy=_FEWER_COPIES if copies else "use torch.compile, fused norms and attention, or 16-bit activations",
+        verify=f"there should be far fewer copies {view.per}"
+        if copies
+        else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )

@@ -99,7 +99,7 @@ def _step_on(
     mode = options.mode or ("infer" if options.phase else "")
     if not (mode or options.optimizer or options.method) and makes_images(options.model):
         mode = "infer"
-        effect = "the denoiser of a model that generates images; its other parts can wait on the CPU; `--mode train` trains it"
+        effect = "the denoiser only, because the model's other parts can stay on the CPU; use `--mode train` to train it"
         notes.append(assumed("mode", "infer", effect))
     own = find.tells_itself(options.model)
     says = options.method or options.targets or options.rank is not None

@@ -258,8 +258,8 @@ def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
     hint = "try `--budget 800`, or leave out `--budget` for recommendations at several budgets"
-    value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
-    return currency.to_usd(amount(value, "a budget", hint))
+    value = currency.read(budget, "the budget", hint) if isinstance(budget, str) else budget
+    return currency.to_usd(amount(value, "the budget", hint))
 
 
 def _parse_deadline(text: str) -> float | None:

@@ -329,7 +329,7 @@ class ExpandableAllocator(CachingAllocator):
                 at = at.next
             if room >= size:
                 return start
-        raise AssertionError("the end is endless")
+        raise AssertionError("the last segment has no upper limit")
 
     def _map(self, hole: Block, size: int) -> Block | None:
         """Put memory behind the beginning of a hole: whole pages."""

@@ -146,7 +146,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
     if other:
         raise BadValue(
             f"`--{other[0]}` does not apply to {options.model}, which generates images",
-            hint="set the images that are made at once with `--batch 4`, and their size with `--image 768`",
+            hint="set the number of images per batch with `--batch 4`, and their size with `--image 768`",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
