@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.surfaces.cli.app import app
 
