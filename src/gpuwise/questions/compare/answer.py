@@ -12,7 +12,7 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
-from gpuwise.questions.compare.deals import deals_of, describe_machines, describe_modules, describe_prices
+from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_machines, describe_modules, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
@@ -39,7 +39,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     precision = describe_precision(rigs, pairs)
     kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
-        verdict=describe_verdict(ran, rigs),
+        verdict=describe_verdict(ran, rigs) + describe_better_buy(rigs, deals, pairs),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,
