@@ -211,8 +211,28 @@ def test_given_prices_make_a_better_buy() -> None:
 )
 def test_the_first_sentence_carries_its_doubt(names: tuple[str, str], reason: str) -> None:
     answer = gpuwise.compare(names)
-    assert f", but {reason}, so the true ratio may be anywhere from " in answer.verdict
-    assert answer.verdict.count(". ") == 0
+    first, *rest = answer.verdict.split(". ")
+    assert f", but {reason}, so the true ratio may be anywhere from " in first
+    assert all(text.startswith("At current prices, ") for text in rest)
+
+
+def test_the_better_buy_is_named_with_the_memory_that_speaks_against_it() -> None:
+    cheap = gpuwise.compare(["RTX 5070 Ti", "RTX 3090"], price=["RTX 5070 Ti=800", "RTX 3090=1100"])
+    assert cheap.verdict.endswith(
+        "At these prices, the RTX 5070 Ti offers more speed for the money, unless your models need more than 16 GiB."
+    )
+    assert cheap.deals[1].value is not None
+    assert cheap.deals[1].value < 1
+    turned = gpuwise.compare(["RTX 5070 Ti", "RTX 3090"], price=["RTX 5070 Ti=1500", "RTX 3090=600"])
+    assert turned.verdict.endswith("At these prices, the RTX 3090 offers more speed for the money.")
+
+
+def test_a_speed_with_layers_on_the_cpu_sets_no_price() -> None:
+    answer = gpuwise.compare(["RTX 5090", "RTX PRO 6000"], model=["llama-3-70b"], weights="q4_k_m")
+    assert answer.pairs[0].helped
+    assert answer.deals[1].even_usd is None
+    assert "for the money" not in answer.verdict
+    assert "better buy" not in str(answer)
 
 
 def test_measured_gpus_need_no_doubt() -> None:
