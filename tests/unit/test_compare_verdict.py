@@ -410,3 +410,13 @@ def test_a_reason_tells_why_the_gain_is_more_than_the_bandwidth() -> None:
     assert pair.ratio > 2
     assert "1.85 times the bandwidth of the M4 Max 40-core and uses 1." in pair.why
     assert "only the M1 Max 32-core of Apple's GPUs was measured with llama.cpp" in answer.verdict
+
+
+def test_cards_that_work_one_after_another_are_told_apart_from_those_that_share_each_token() -> None:
+    in_turn, at_once = (
+        gpuwise.compare(["4x RTX 3090", "RTX A6000"], model=["llama-3-70b"], weights=weights) for weights in ("q4_k_m", "int4")
+    )
+    note = "llama.cpp runs the GPUs of 4x RTX 3090 one after another"
+    assert any(text.startswith(note) for text in in_turn.key_notes)
+    assert not any("one after another" in text for text in at_once.key_notes)
+    assert at_once.pairs[0].ratio < in_turn.pairs[0].ratio
