@@ -38,7 +38,7 @@ from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
-from gpuwise.questions.common.media import MADE
+from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.media_paces import MediaPace, price_media
 from gpuwise.questions.which.text_paces import TextPace, price_text
