@@ -382,6 +382,7 @@ class Catalog:
             hint = f"did you mean {meant}? Otherwise, pass its specs: {specs.EXAMPLE}"
         elif near:
             hint = "did you mean " + either(f"`{other}`" for other in near) + "? List all GPUs with `gpuwise gpus`"
+            hint += specs.own_specs(name, lambda text: getattr(self._index.exact(text), "gpu", None))
         else:
             hint = f"list all GPUs with `gpuwise gpus`, or pass the specs of your GPU: {specs.EXAMPLE}"
         return UnknownName(f"unknown GPU '{name}'", looked_in=f"{len(self.gpus):,} GPUs and their aliases", hint=hint)

@@ -22,11 +22,11 @@ from typing import Any
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Basis, Fact, Source
 from gpuwise.core.text import either
-from gpuwise.core.units import parse, parse_memory
+from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
 
-__all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "read_catalog"]
+__all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "own_specs", "read_catalog", "spec_text"]
 
 EXAMPLE = '"name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"'
 _TYPED = Source(id="typed", title="entered by the user", basis=Basis.GIVEN)
@@ -77,6 +77,27 @@ def find_architecture(name: str) -> Architecture:
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     hint = f"did you mean {either(f'`{n}`' for n in near)}?" if near else f"use one of {', '.join(known)}"
     raise UnknownName(f"unknown architecture '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
+
+
+def spec_text(gpu: Gpu, name: str) -> str:
+    """The specs of a GPU as a user would type them, under another name.
+
+    The result reads back as a GPU: `gpu_from_text(spec_text(gpu, "Foo").strip('"'))`.
+    """
+    tdp = f",tdp={gpu.tdp_watts:g}W" if gpu.tdp_watts else ""
+    accumulate = ",accumulate=half" if gpu.half_accumulate else ""
+    chip = f"arch={gpu.architecture.id},sm={gpu.sm_count},boost={gpu.boost_clock_hz / 1e9:g}GHz"
+    memory = f"mem={gpu.memory_bytes / GIB:g}GB,bw={gpu.memory_bytes_per_s / 1e9:g}GB/s"
+    return f'"name={name},{chip},{memory}{tdp}{accumulate}"'
+
+
+def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
+    """How to type a GPU that is not listed, from the one whose name it extends: an `RTX 5080 Super` from the `RTX 5080`."""
+    words = name.replace(",", " ").split()
+    base = next((gpu for size in range(len(words) - 1, 1, -1) if (gpu := find(" ".join(words[:size])))), None)
+    if base is None or base.is_cpu:
+        return ""
+    return f". For a GPU that is not listed, change the specs of the {base.name}: {spec_text(base, ' '.join(words))}"
 
 
 def gpu_from_text(text: str) -> Gpu:

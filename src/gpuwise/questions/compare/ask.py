@@ -11,7 +11,7 @@ from gpuwise.core.text import both, the
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.media import makes_media
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch
@@ -153,7 +153,8 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
     alone = job.text.users is None
     users = "1 user" if alone else f"{text.users} users, or as many as fit on all GPUs"
     notes.append(assumed("LLM generation" if alone else "LLM serving", users, effect))
-    return replace(job, text=text)
+    title = f"LLM generation in {engine} ({job.model})" if alone else job.title  # what fits depends on the engine
+    return replace(job, title=title, text=text)
 
 
 def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:

@@ -34,7 +34,9 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
     found = []
     for rig, (usd, note, current, seen) in zip(rigs, costs, strict=True):
         speed = mean_speed(rig, pairs)
-        comparable = _weighs(rigs[0], rig) and any(pair.gpu == rig.name and pair.comparable for pair in pairs)
+        comparable = _weighs(rigs[0], rig) and any(
+            pair.gpu == rig.name and pair.comparable and not pair.helped for pair in pairs
+        )  # a price for the speed of layers on the CPU says nothing about the GPU
         fair = base is not None and usd is not None and base_is_current and current and _weighs(rigs[0], rig)
         found.append(
             Deal(
@@ -88,7 +90,7 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
         return []
     base, known = deals[0], [deal for deal in deals[1:] if deal.even_usd is not None]
     sold = [deal for deal in deals if deal.price_usd is not None and deal.price_is_current]
-    if any(not _weighs(rigs[0], rig) for rig in rigs) and len(sold) > 1:
+    if (any(not _weighs(rigs[0], rig) for rig in rigs) or any(pair.helped for pair in pairs)) and len(sold) > 1:
         return [_describe_sold(sold, show)]
     found = []
     if len(known) == 1 and _is_open(base, known[0], pairs):

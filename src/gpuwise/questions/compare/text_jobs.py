@@ -111,11 +111,16 @@ def _rate(answer: TextAnswer) -> float:
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
     found = [
-        f"{offloaded(told):.0%} of the layers run on the CPU with {the(told.gpu.name)}"
+        f"{offloaded(told):.0%} of the {_parts(told)} run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
         if offloaded(told)
     ]
     return " and ".join(found) if base.fits and other.fits else ""
+
+
+def _parts(told: Prediction) -> str:
+    """What can run on the CPU."""
+    return "experts" if isinstance(told, TextPrediction) and told.generation.offloads_experts else "layers"
 
 
 def describe_unmeasured(found: Iterable[Throughput]) -> str:

@@ -144,7 +144,7 @@ def cpu(case: TextCase) -> Matter:
         value=max(0.0, 100 * lost),
         unit=f"% slower with {own.name}",
         answer=f"With {own.name} instead of a current desktop CPU, text generation is {format_loss(lost)}.",
-        how="the host launches every op of a token; this costs time only where it does not overlap with GPU work",
+        how="the host launches every op for each token; this costs time only where it does not overlap with GPU work",
         source="computed",
         unless="layers run on the CPU because the model does not fit; the CPU's memory bandwidth then limits the speed",
     )

@@ -33,6 +33,7 @@ from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
+from gpuwise.questions.which.building import check_parts
 from gpuwise.questions.which.instead import faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
@@ -41,7 +42,6 @@ from gpuwise.questions.which.survey import (
     alike,
     best_by_budget,
     buys,
-    check_parts,
     failures,
     make_survey,
     one_more,
@@ -70,7 +70,12 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     best = chosen.best if not query.general else None
     spared = remedied(survey, chosen, progress) if wants_remedies(survey, chosen) else ()
-    builds = {option.key: check_parts(survey, option) for option in shown if option.key in survey.build}
+    decodes = any(priced.decodes for priced in survey.priced)
+    builds = {
+        option.key: check_parts(option, query.psu_watts, query.region, decodes=decodes)
+        for option in shown
+        if option.key in survey.build
+    }
     return WhichAnswer(
         query=query,
         verdict=verdict(survey, chosen, shown, spared),
@@ -295,7 +300,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'set your own with `--price "{bought[0].gpu}=…"`'
-        effect = f"local prices may differ; {yours}; cards are considered available new for {NEW_MONTHS} months after launch"
+        effect = f"local prices may differ; {yours}; cards are assumed to be sold new for {NEW_MONTHS} months after launch"
         found["prices"] = assumed("prices", f"the latest known: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:

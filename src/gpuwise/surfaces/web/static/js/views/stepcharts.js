@@ -51,7 +51,7 @@ export function rooflineChart({ result, gpu }) {
         marker: { size: ops.map(size), color: ops.map((op) => colour(op.bound === "compute" ? "c0" : "c1")), opacity: 0.85 },
         hovertext: ops.map((op, place) => `${plain(f.words(op.op))}: ${f.seconds(op.seconds)}<br>${op.flops ? `${f.si(op.flops / op.seconds, "FLOP/s")}, ` : ""}${f.si(op.moved_bytes / op.seconds, "B/s")}<br>${above(op) ? "part of its data stays in the cache, so it is drawn on the roof" : `${f.percent(places[place][1] / roof(places[place][0]))} of what the GPU allows`}`), hoverinfo: "text" },
     ],
-    annotations: [note(xs[1], peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(xs[0] * 1.1, ys[0] * 1.1, `slope: memory at ${f.si(wide, "B/s")}`, { xanchor: "left", yanchor: "bottom" })],
+    annotations: [note(xs[1], peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(Math.sqrt((xs[0] * peak) / wide) * 1.3, wide * Math.sqrt((xs[0] * peak) / wide), `memory ${f.si(wide, "B/s")}`, { xanchor: "left", yanchor: "middle" })],
     x: { title: "FLOPs per byte moved", ...logTicks(xs, (value) => f.number(value)), range: xs.map(Math.log10) },
     y: { title: "FLOP/s", ...logTicks(ys, (value) => f.si(value, "")), range: ys.map(Math.log10) },
     showlegend: false,
@@ -64,6 +64,11 @@ export function growthChart({ swept, fit, result }) {
   const named = shown.filter((_, place) => innerWidth >= 820 || place % 3 === 0);
   const inside = shown.filter((point) => point.batch <= fit.max_batch);
   const outside = shown.filter((point) => point.batch > fit.max_batch);
+  const last = inside.at(-1);
+  if (last && outside.length && fit.max_batch > last.batch) { // both lines meet at the largest batch itself
+    const share = Math.log(fit.max_batch / last.batch) / Math.log(outside[0].batch / last.batch);
+    inside.push(Object.fromEntries(["batch", "samples_per_s", "step_s"].map((key) => [key, key === "batch" ? fit.max_batch : last[key] * (outside[0][key] / last[key]) ** share])));
+  }
   const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, ${f.seconds(point.step_s)} per step`), hoverinfo: "text", ...more });
   return {
     traces: [
