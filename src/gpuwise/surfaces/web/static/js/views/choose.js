@@ -22,11 +22,12 @@ export function mount(root) {
   const asked = start();
   const [answered, options, below, facets, ranking] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
+  const better = h("p", { class: "note" });
   root.append(
     asked.node,
     h("section", { class: "card hero" }, answered, below),
     card("The options", options),
-    card("Time and cost", chart, h("p", { class: "note" }, "Lower and further left is better. The line connects the options that no other option beats in both time and cost. Grey options are out of reach. Click a point for its fact sheet.")),
+    card("Speed and cost", chart, better),
     card("All cards with a price", h("div", { class: "controls" }, search("Find a card", "find", "24 gb, amd, 1080")), facets, ranking));
   return async (state, signal) => {
     asked.show();
@@ -35,7 +36,9 @@ export function mount(root) {
     fill(answered, hero(answer, state));
     fill(below, assumptions(answer));
     fill(options, answer.options.length ? optionTable(answer, state) : h("p", { class: "note" }, "No option meets these limits."));
-    await draw(chart, `Time per run against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer)), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speedOf(answer, state)) }));
+    const speed = speedOf(answer, state);
+    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. The line connects the options that no other option beats in both speed and cost. Grey options are out of reach. Click a point for its fact sheet.`;
+    await draw(chart, `Speed against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer), speed), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speed) }));
     fill(facets, cardFacets(state));
     const market = wider(state) ? await ask("which", { ...question, vendor: "any", buy: undefined, used: undefined, rent: undefined }, signal) : answer;
     fill(ranking, cardTable(market, answer, state, (await look("choices")).gpus));

@@ -5,7 +5,7 @@ import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
 import { facts, h, num, points } from "../ui.js";
-import { aged, one, said } from "../words.js";
+import { aged, lines, one, said } from "../words.js";
 import { priceTold, rateTold, runTold, totalTold } from "./told.js";
 
 // The option that the verdict names. Where it names one for each of several budgets, the one with the least cost per run.
@@ -56,6 +56,15 @@ function renting(answer, option, state) {
   return others.length ? ["renting instead", num(f.usd(others[0].total_usd), { title: "Renting", formula: `${f.several(others[0].gpu_count, others[0].gpu)}, ${f.usd(others[0].total_usd)} in total ${period}`, answer }), `${f.several(others[0].gpu_count, others[0].gpu)} ${period}`] : null;
 }
 
+// Whether a typical machine takes the cards, and what to look at where it does not.
+function building(option, answer) {
+  if (!option.build.length) return null;
+  const worst = ["fail", "tight", "pass"].find((verdict) => option.build.some((line) => line.verdict === verdict)) ?? "pass";
+  const checks = option.build.filter((line) => line.verdict === worst);
+  const text = { pass: "Works", tight: "Tight", fail: "Needs changes" }[worst];
+  return ["in a typical machine", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), worst === "pass" ? "all checks pass" : checks.map((line) => line.check).join(", ")];
+}
+
 function figures(option, answer, state) {
   const speed = speedOf(answer, state);
   const price = option.price;
@@ -68,6 +77,7 @@ function figures(option, answer, state) {
     [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), ""],
     ["memory", ...fits(option, answer)],
     ["confidence", num(speed.range(option) || "–", runTold(option, answer)), "likely range of the speed"],
+    building(option, answer),
     renting(answer, option, state),
   ]);
 }
