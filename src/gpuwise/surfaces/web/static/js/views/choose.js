@@ -47,10 +47,13 @@ export function mount(root) {
 
 const worst = (checks) => ["fail", "tight", "pass"].find((verdict) => checks.some((line) => line.verdict === verdict));
 
-const remarks = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict")).join("; ");
+const notes = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict"));
+const remarks = (option) => notes(option).join("; ");
+// What is true of every option is said once, under the table.
+const common = (options) => (options.length > 1 ? notes(options[0]).filter((note) => options.every((option) => notes(option).includes(note))) : []);
 
-function remark(option) {
-  const said = remarks(option);
+function remark(option, shared) {
+  const said = notes(option).filter((note) => !shared.includes(note)).join("; ");
   return said && h("div", { class: "small remark" }, said);
 }
 
@@ -58,13 +61,14 @@ function optionTable(answer, state) {
   const speed = speedOf(answer, state);
   const written = writes(state);
   const best = pickOf(answer);
+  const shared = common(answer.options);
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
-  return table(
+  const made = table(
     ["", head("source"), speed.title, "upfront", `${state.years || 3}-year total`, written ? "per million tokens" : "per million samples", "CO₂e", "build"],
     answer.options.map((option) =>
       row([
-        h("th", { scope: "row" }, sheet(option), remark(option)),
+        h("th", { scope: "row" }, sheet(option), remark(option, shared)),
         brief(option.source),
         h("td", { class: "nowrap key-cell" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         h("td", { class: "key-cell" }, option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer))),
@@ -74,6 +78,7 @@ function optionTable(answer, state) {
         option.build.length ? openBuild(option, answer) : "–",
       ], option === best ? { class: "best" } : {})),
     { caption: "Options, best first", cards: true, lean: true });
+  return [made, shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`)];
 }
 
 function openBuild(option, answer) {

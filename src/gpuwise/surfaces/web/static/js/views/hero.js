@@ -61,8 +61,8 @@ function building(option, answer) {
   if (!option.build.length) return null;
   const worst = ["fail", "tight", "pass"].find((verdict) => option.build.some((line) => line.verdict === verdict)) ?? "pass";
   const checks = option.build.filter((line) => line.verdict === worst);
-  const text = { pass: "Works", tight: "Tight", fail: "Needs changes" }[worst];
-  return ["in a typical machine", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), worst === "pass" ? "all checks pass" : checks.map((line) => line.check).join(", ")];
+  const text = f.capital(worst);
+  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
 }
 
 function figures(option, answer, state) {
@@ -92,6 +92,12 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
+// The recommendation with its reason, then, more quietly, what else there is.
+function told(verdict) {
+  const end = verdict.search(/(?<=\.) (?=[A-Z])/);
+  return h("p", { class: "verdict", role: "status", "aria-live": "polite" }, end < 0 ? verdict : [verdict.slice(0, end), h("span", { class: "rest" }, verdict.slice(end))]);
+}
+
 export function hero(answer, state) {
   const option = pickOf(answer);
   pick(option?.gpu, option?.gpu_count);
@@ -102,7 +108,7 @@ export function hero(answer, state) {
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
     option && figures(option, answer, state),
     h("div", { class: "reasons" },
-      h("div", {}, h("p", { class: "verdict", role: "status", "aria-live": "polite" }, said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
+      h("div", {}, told(said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
       changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
   ];
 }
