@@ -62,6 +62,21 @@ def test_axe_finds_no_serious_fault(page: Page, view: str, width: int, dark: boo
     assert [fault for fault in faults if not fault.startswith("minor")] == []
 
 
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)], ids=["wide-light", "phone-dark"])
+def test_a_diagnosis_has_no_serious_fault_either(page: Page, width: int, dark: bool) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is not there: `make axe` fetches it with npm")
+    page.size(width, dark=dark)
+    page.open(view="why")
+    page.run("document.getElementById('sample-pair').click()")
+    page.until("return document.getElementById('compared') && !document.querySelector('.waiting')")
+    page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    page.run(AXE.read_text("utf-8"))
+    faults = page.driver.execute_async_script(_AXE)
+    assert [fault for fault in faults if not fault.startswith("minor")] == []
+    assert page.run(_CONTRAST) == []
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_everything_has_a_name_a_place_and_contrast(page: Page, view: str, dark: bool) -> None:

@@ -128,8 +128,11 @@ def test_more_machines_are_planned_as_the_api_says(page: Page, server: Server) -
     page.open(view="scale", model="bert-base", node="A100 SXM 80GB")
     page.move("nodes", 4)
     answer = server.ask("plan", model="bert-base", cluster="4x8xA100 SXM 80GB").json
-    assert f"{_shown(answer['plans'][answer['recommended']]['samples_per_s'])} samples per second" in page.verdict
+    assert f"{_shown(answer['plans'][answer['recommended']]['samples_per_s'])} samples per second" in page.text
     page.until("return document.querySelector('.chart').data?.length > 2")
+    first, last = answer["scaling"][0], answer["scaling"][-1]
+    assert f"{last['samples_per_s'] / first['samples_per_s']:.1f} times as fast as" in page.verdict
+    assert "for a million samples when rented" in page.verdict
     drawn = page.run("const [first] = document.querySelector('.chart').data; return [[...first.x], [...first.y]]")
     assert drawn[0] == [point["gpu_count"] for point in answer["scaling"]]
     assert drawn[1] == pytest.approx([point["samples_per_s"] for point in answer["scaling"]])
@@ -232,7 +235,7 @@ def test_a_trace_is_dropped_and_diagnosed_and_its_names_stay_text(page: Page, se
     assert page.verdict == answer["verdict"]
     titles = page.run("return [...document.querySelectorAll('.finding h3')].map((title) => title.textContent)")
     assert titles == [f"{place}. {finding['title']}" for place, finding in enumerate(answer["findings"], start=1)]
-    tips = page.run("return [...document.querySelectorAll('.lane span')].map((span) => span.title)")
+    tips = page.run("return [...document.querySelectorAll('.timeline .span title')].map((span) => span.textContent)")
     assert any(evil[:100] in tip for tip in tips)
     assert page.run("return document.querySelectorAll('main script, main img, main b').length") == 0
     assert "hacked" not in page.driver.title
@@ -307,7 +310,10 @@ def test_how_accurate_shows_every_row(page: Page, server: Server) -> None:
     page.open(view="accuracy")
     answer = json.loads(server.send("GET", "/api/accuracy").body)
     assert f"{100 * answer['median_ape']:.1f}%" in page.verdict
-    drawn = page.run("return document.querySelector('.chart').data.slice(1).reduce((sum, trace) => sum + trace.x.length, 0)")
+    drawn = page.run(
+        "return document.querySelector('.chart').data.filter((trace) => trace.mode === 'markers')"
+        ".reduce((sum, trace) => sum + trace.x.length, 0)"
+    )
     assert drawn == answer["predicted"]
     page.keep(SCREENSHOTS / "accuracy-1440-light.png")
     assert page.complaints() == []

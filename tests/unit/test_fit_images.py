@@ -20,7 +20,8 @@ def test_fit_needs_and_takes_what_predict_says(gpu: str) -> None:
 
 def test_parts_take_turns_where_a_card_does_not_hold_all() -> None:
     small, large = (gpuwise.predict("sdxl", gpu=gpu).results[0] for gpu in ("RTX 3070", "RTX 3090"))
-    assert small.fits and large.fits
+    assert small.fits
+    assert large.fits
     assert small.image_generation.moved_s > 0 == large.image_generation.moved_s
     assert small.memory.total_bytes < 8 * GIB < small.image_generation.all_bytes
     assert "taking turns" in str(gpuwise.fit("sdxl", gpu="RTX 3070"))
@@ -31,7 +32,8 @@ def test_a_remedy_is_named_where_nothing_else_helps() -> None:
     (result,) = answer.results
     assert not result.fits
     eight = next(rung for rung in result.advice.remedies if rung.name == "int8-weights")
-    assert eight.fits and eight.memory.total_bytes < 0.7 * result.memory.total_bytes
+    assert eight.fits
+    assert eight.memory.total_bytes < 0.7 * result.memory.total_bytes
     assert gpuwise.predict("flux", gpu="RTX 4090", weights="int8").results[0].fits
     assert "The model fits with int8 weights." in str(answer)
 
@@ -56,7 +58,8 @@ def test_compare_and_which_take_the_time_of_an_image() -> None:
     answer = gpuwise.which(model="sdxl", have="RTX 3090", budget=800)
     own = next(option for option in answer.options if option.kind == "keep")
     assert own.run.seconds / answer.query.jobs[0].samples == pytest.approx(slow.seconds_per_image, rel=1e-3)
-    assert "an image takes" in str(answer) and "per image" in str(answer)
+    assert "an image takes" in str(answer)
+    assert "per image" in str(answer)
 
 
 def test_which_packs_weights_where_the_budget_buys_no_card_for_the_plain_ones() -> None:
@@ -104,3 +107,10 @@ def test_larger_images_take_longer_and_the_usual_size_is_exact(model: str) -> No
 def test_what_images_cannot_use_is_refused(options: dict[str, object], says: str) -> None:
     with pytest.raises(BadValue, match=says):
         gpuwise.predict("sdxl", gpu="RTX 4090", **options)
+
+
+def test_ranges_of_models_that_were_not_measured_are_assumed_and_wider() -> None:
+    known, new = (gpuwise.predict(name, gpu="H100 SXM 80GB").results[0] for name in ("sdxl", "flux"))
+    assert (known.range_basis, new.range_basis) == ("measured", "assumed")
+    spans = [one.image_generation.seconds_per_image_high / one.image_generation.seconds_per_image_low for one in (known, new)]
+    assert spans[1] > 1.2 * spans[0]

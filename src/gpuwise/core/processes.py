@@ -1,7 +1,8 @@
 """Ends a capturing process and all it started, whatever the code in it did to get away.
 
-It leads a group of its own. Who left the group still has our token in its environment. Who gave up both is still its
-descendant, for on Linux the capturing process adopts what its children leave behind.
+It leads a group of its own. Who left the group still has our token in its environment. Who gave up both is still a descendant
+of a process that only waits (`stand_guard`), which adopts on Linux what others leave behind, even where the code ended its own
+process by a crash.
 """
 
 from __future__ import annotations
@@ -18,12 +19,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-__all__ = ["PARENT", "TOKEN", "Tail", "adopt_orphans", "end_descendants", "end_with_parent", "kill", "limit_memory"]
+__all__ = [
+    "PARENT",
+    "TOKEN",
+    "Tail",
+    "adopt_orphans",
+    "end_descendants",
+    "end_with_parent",
+    "held_bytes",
+    "kill",
+    "limit_memory",
+    "stand_guard",
+]
 
 TOKEN = "GPUWISE_CAPTURE"
 PARENT = "GPUWISE_PARENT"  # the number of the process that asked
-_SET_CHILD_SUBREAPER = 36  # of prctl(2)
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # of prctl(2)
 _KEPT_BYTES = 2**16
+_LONGEST_END_S = 3.0
 
 
 def kill(process: subprocess.Popen[bytes], token: str) -> None:
@@ -35,11 +48,10 @@ def kill(process: subprocess.Popen[bytes], token: str) -> None:
         except (ProcessLookupError, PermissionError):
             process.kill()
         _end(below)
-        for _ in range(5):
-            strays = _strays(token)
-            if not strays:
-                break
+        deadline = time.monotonic() + _LONGEST_END_S
+        while (strays := _strays(token)) and time.monotonic() < deadline:  # the end of a large process takes a moment
             _end(strays)
+            time.sleep(0.01)
     else:
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)  # noqa: S603, S607
     process.wait()
@@ -47,9 +59,38 @@ def kill(process: subprocess.Popen[bytes], token: str) -> None:
 
 def adopt_orphans() -> None:
     """Become the parent of what our children leave behind, where the system can (Linux)."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def stand_guard() -> None:
+    """Go on in a child, where the system can (Linux). This process stays, waits, and ends all that the child leaves behind.
+
+    Call it before anything else: a process with threads must not fork.
+    """
+    if sys.platform != "linux":
+        end_with_parent()
+        return
+    adopt_orphans()
+    child = os.fork()
+    if child == 0:
+        _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+        return
+    end_with_parent()
+    signal.signal(signal.SIGUSR1, lambda number, frame: _end([child], number))  # the child prints its stack
+    status = os.waitpid(child, 0)[1]
+    end_descendants()
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:  # end as it did, for the process that asked to see
+        with contextlib.suppress(OSError):  # SIGKILL cannot be set
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_descendants() -> None:
@@ -85,6 +126,20 @@ def limit_memory() -> None:
 
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def held_bytes(top: int) -> int:
+    """The memory that this process and all it started hold, each page counted once; 0 where the system does not tell."""
+    return sum(_proportional_bytes(number) for number in (top, *_descendants(top)))
+
+
+def _proportional_bytes(number: int) -> int:
+    """The memory of one process, with pages that it shares (such as with the process it was forked from) divided."""
+    try:
+        lines = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration, ValueError, IndexError):  # gone, or another system
+        return 0
 
 
 class Tail:
@@ -137,7 +192,7 @@ def _strays(token: str) -> list[int]:
     return found
 
 
-def _end(processes: Iterable[int]) -> None:
+def _end(processes: Iterable[int], how: int | None = None) -> None:
     for number in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(number, signal.SIGKILL)
+            os.kill(number, signal.SIGKILL if how is None else how)

@@ -66,5 +66,4 @@ def _owners(events: Events, work: Events) -> set[int]:
 def _of_processes(trace: Trace, owners: set[int]) -> Trace:
     """The trace without the calls and marks of other processes."""
     events = trace.events
-    on_device = np.isin(events.kind, np.array(_ON_DEVICE, dtype=np.uint8))
-    return replace(trace, events=events.where(on_device | np.isin(events.process, list(owners))))
+    return replace(trace, events=events.where(events.is_kind(*_ON_DEVICE) | np.isin(events.process, list(owners))))

@@ -97,7 +97,7 @@ class Scene:
     @property
     def trains(self) -> bool:
         """Whether anything belongs to a backward pass or an optimizer, as far as names tell."""
-        return bool(self.trace.named(*_TRAINING)[np.unique(self.trace.events.name)].any())
+        return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())
 
     @property
     def kernels(self) -> Mask:

@@ -24,7 +24,7 @@ _PROFILED = (
 )
 _MOST = 20.0
 _FEWEST_STEPS, _FEW, _NEARLY_ALL = 4, 0.5, 0.9  # steps; of the steps; of the time lost
-_UNPROFILED = "the profiler slows CPU ops down, so the real gain can exceed the measured share"
+_UNPROFILED = "without the profiler, CPU ops take less time, so the share of this cause is larger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

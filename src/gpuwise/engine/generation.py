@@ -19,9 +19,17 @@ from gpuwise.core.units import GIB
 from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
 from gpuwise.engine.ways import SYSTEM_FRACTION, room_of
+from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu, Host
 from gpuwise.kernels.types import DTYPE_BYTES
-from gpuwise.step.memory.generation import GenerationMemory, block_bytes, held_memory, read_block_bytes
+from gpuwise.step.memory.generation import (
+    GenerationMemory,
+    block_bytes,
+    held_memory,
+    moved_bytes,
+    read_block_bytes,
+    read_expert_bytes,
+)
 from gpuwise.step.time.engines import Engine, engine_stack, prompt_gain
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.language.build import generation_pass
@@ -40,6 +48,7 @@ __all__ = [
     "generation_memory",
     "host_memory_bytes",
     "least_offloaded",
+    "mixed",
     "most_users",
     "room_bytes",
     "unread_fraction",
@@ -58,7 +67,8 @@ class Serving:
     """How text is generated: `users` requests at once, each with a prompt of `prompt` tokens and an answer of `output`.
 
     Several GPUs hold whole layers each (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
-    fraction of the layers that run on the CPU.
+    fraction of the layers that run on the CPU, or of the experts of a mixture. GPUs of several kinds have `shares` of the layers,
+    of which the one that fills its GPU most is the `largest_share`.
     """
 
     shape: LanguageShape
@@ -74,6 +84,8 @@ class Serving:
     gpu_link: str = ""
     offloaded: float = 0.0
     power_limit_watts: float | None = None
+    shares: tuple[tuple[Gpu, float], ...] = ()
+    largest_share: float = 0.0
 
     @property
     def context(self) -> int:
@@ -102,30 +114,60 @@ class Generations:
     @cached_property
     def decode_s(self) -> Array:
         """One step of all requests in flight, without what interrupts it."""
-        found: Array = self.decode.step_s[self.point] * (1.0 - self.serving.offloaded) + self._host_s
-        return found
+        serving = self.serving
+        found: Array = self._whole(self.decode.step_s[self.point]) * (1.0 - serving.offloaded * self._moved_fraction)
+        return found + self._host_s + self._hops_s
 
     @cached_property
     def prefill_s(self) -> Array:
         """Reading one prompt."""
         serving = self.serving
-        seconds: Array = self.prefill.step_s[0] * self.unread
+        seconds: Array = self._whole(self.prefill.step_s[0]) * self.unread
         if serving.split == "layers" and serving.gpu_count > 1:
             seconds = seconds / prompt_gain(serving.engine, serving.prompt, serving.gpu_count)
         if serving.offloaded:
-            moved = serving.offloaded * block_bytes(serving.shape, serving.weights)
+            moved = serving.offloaded * moved_bytes(serving.shape, serving.weights)
             seconds = np.maximum(seconds, np.array([moved / link_bytes_per_s(gpu) for gpu in self.gpus]))
-        return seconds
+        return seconds + self._hops_s
+
+    def _whole(self, seconds: Array) -> Array:
+        """A pass: on each GPU by itself, or through the layers that each of several kinds has."""
+        shares = self.serving.shares
+        return np.array([sum(part * taken for (_, part), taken in zip(shares, seconds, strict=True))]) if shares else seconds
+
+    @cached_property
+    def _moved_fraction(self) -> float:
+        """Of a step's time on the GPU, what goes to the CPU where everything that can go does: of experts, by the bytes read."""
+        serving, shape = self.serving, self.serving.shape
+        if not shape.experts:
+            return 1.0
+        read = read_block_bytes(shape, serving.weights, serving.users)
+        return read_expert_bytes(shape, serving.weights, serving.users) / read
+
+    @cached_property
+    def _hops_s(self) -> float:
+        """What layers on several GPUs hand on over a link that was named, one GPU after the other."""
+        serving = self.serving
+        if serving.split != "layers" or not serving.gpu_link:
+            return 0.0
+        link = find_link(serving.gpu_link)
+        handed = serving.users * serving.shape.hidden * DTYPE_BYTES["fp32"]
+        each = link.latency_s + handed / (link.bytes_per_s_one_way * link.achieved_fraction)
+        return (serving.gpu_count - 1) * each
 
     @cached_property
     def _host_s(self) -> float:
-        """What layers on the CPU add to a step: its memory is read for weights and caches, and its cores multiply."""
+        """What runs on the CPU adds to a step: its memory is read for weights and caches, and its cores multiply."""
         serving, shape = self.serving, self.serving.shape
         if not serving.offloaded:
             return 0.0
-        cached = shape.cached_tokens(serving.mean_context) * shape.cache_elements * DTYPE_BYTES[serving.cache] * serving.users
-        read = read_block_bytes(shape, serving.weights, serving.users) + cached
-        flops = 2.0 * shape.active_block_weights * serving.users
+        if shape.experts:
+            read = read_expert_bytes(shape, serving.weights, serving.users)
+            flops = 2.0 * shape.routed_layers * shape.chosen * shape.expert_weights * serving.users
+        else:
+            cached = shape.cached_tokens(serving.mean_context) * shape.cache_elements * DTYPE_BYTES[serving.cache]
+            read = block_bytes(shape, serving.weights) + cached * serving.users
+            flops = 2.0 * shape.active_block_weights * serving.users
         moving = read / (serving.host.memory_bytes_per_s * _HOST_REACHES)
         return serving.offloaded * max(moving, flops / (serving.host.core_count * _HOST_FLOPS_A_CORE))
 
@@ -157,19 +199,61 @@ class Generations:
 
 def generate(serving: Serving, gpus: Sequence[Gpu], *, by_kind: bool = False) -> Generations:
     """Text generated on each of these GPUs, or on `gpu_count` of each."""
-    decode = _passes(serving, "decode", gpus, [serving.users], serving.mean_context, by_kind)
-    prefill = _passes(serving, "prefill", gpus, [1], max(1, serving.prompt), by_kind)
+    each = _each(serving, gpus)
+    decode = _passes(serving, "decode", each, [serving.users], serving.mean_context, by_kind)
+    prefill = _passes(serving, "prefill", each, [1], max(1, serving.prompt), by_kind)
     return Generations(serving=serving, gpus=tuple(gpus), decode=decode, prefill=prefill)
 
 
 def curve(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], *, by_kind: bool = False) -> tuple[Generations, ...]:
     """The same serving with each of these numbers of users, all priced in one pass."""
-    decode = _passes(serving, "decode", gpus, users, serving.mean_context, by_kind)
-    prefill = _passes(serving, "prefill", gpus, [1], max(1, serving.prompt), by_kind)
+    each = _each(serving, gpus)
+    decode = _passes(serving, "decode", each, users, serving.mean_context, by_kind)
+    prefill = _passes(serving, "prefill", each, [1], max(1, serving.prompt), by_kind)
     return tuple(
         Generations(serving=replace(serving, users=count), gpus=tuple(gpus), decode=decode, prefill=prefill, point=point)
         for point, count in enumerate(users)
     )
+
+
+def _each(serving: Serving, gpus: Sequence[Gpu]) -> Sequence[Gpu]:
+    """The GPUs that passes are priced on: those of a set of several kinds, where there is one."""
+    return [gpu for gpu, _ in serving.shares] or gpus
+
+
+def mixed(serving: Serving, cards: Sequence[Gpu], name: str) -> tuple[Serving, Gpu]:
+    """The serving with its layers divided over these cards by their memory, and the set as one GPU: the card whose part of the
+    layers leaves it the least room, under the name of all. llama.cpp divides layers so unless told otherwise."""
+    rooms = [usable_bytes(serving.engine, gpu) for gpu in cards]
+    layers = _divided(serving.shape.layers, rooms)
+    shares = [count / serving.shape.layers for count in layers]
+    held = [
+        generation_memory(replace(serving, gpu_count=len(cards), split="layers", largest_share=max(part, 1e-9))).total_bytes
+        for part in shares
+    ]
+    fullest = max(range(len(cards)), key=lambda place: held[place] / rooms[place])
+    found = replace(
+        serving,
+        gpu_count=len(cards),
+        split="layers",
+        shares=tuple(zip(cards, shares, strict=True)),
+        largest_share=shares[fullest],
+    )
+    return found, replace(cards[fullest], name=name, aliases=())
+
+
+def _divided(layers: int, rooms: Sequence[float]) -> list[int]:
+    """Whole layers by room, those left over to where most is missing.
+
+    >>> _divided(80, [24.0, 12.0]), _divided(3, [1.0, 1.0])
+    ([53, 27], [2, 1])
+    """
+    exact = [layers * room / sum(rooms) for room in rooms]
+    found = [int(value) for value in exact]
+    order = sorted(range(len(rooms)), key=lambda place: found[place] - exact[place])
+    for place in order[: layers - sum(found)]:
+        found[place] += 1
+    return found
 
 
 def unread_fraction(serving: Serving, gpus: Sequence[Gpu], cached: float) -> Array:
@@ -242,6 +326,7 @@ def generation_memory(serving: Serving, users: int | None = None) -> GenerationM
         gpu_count=serving.gpu_count,
         split=serving.split,
         offloaded=serving.offloaded,
+        largest_share=serving.largest_share,
     )
 
 

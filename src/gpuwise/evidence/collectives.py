@@ -72,6 +72,8 @@ def collective_sets(table: Table) -> tuple[list[CollectiveSet], Skipped]:
         cells = dict(zip(names, key, strict=True))
         try:
             cluster, inner, outer = _machine(cells)
+            if inner > cluster.gpus_per_node or outer > cluster.node_count:
+                raise ValueError("no machine connects that many GPUs in this way")
         except (GpuwiseError, ValueError, OverflowError) as reason:
             for row in rows:
                 reasons.add(row, getattr(reason, "message", str(reason)))

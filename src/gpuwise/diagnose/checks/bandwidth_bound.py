@@ -32,6 +32,9 @@ CODE = "bandwidth_bound"
 _THRESHOLD = 0.3
 _LONG_NS = 10_000
 _BEST, _LIKELY = 0.3, 0.85
+_FEWER_COPIES = (
+    "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
+)
 
 
 def check(view: View) -> Finding | None:
@@ -45,18 +48,21 @@ def check(view: View) -> Finding | None:
         return None
     fused = scene.named("triton_", "fusion")
     already = view.work_s(chosen & fused) / max(view.work_s(chosen), 1e-12)
+    copies = view.work_s(chosen & moving) > 0.5 * view.work_s(chosen)
     return Finding(
         code=CODE,
-        title="element-wise kernels take much of the step",
+        title=f"{'copies within the GPU' if copies else 'element-wise kernels'} take much of the step",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
         confidence="medium",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels that "
-            "are longer than 10 µs",
+            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels "
+            f"{'and copies within the GPU ' if copies else ''}that are longer than 10 µs",
             f"{already:.0%} of that time is in kernels that are already compiled",
         ),
-        remedy="use torch.compile, fused norms and attention, or 16-bit activations",
-        verify=f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
+        remedy=_FEWER_COPIES if copies else "use torch.compile, fused norms and attention, or 16-bit activations",
+        verify=f"there should be far fewer copies {view.per}"
+        if copies
+        else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )

@@ -10,7 +10,7 @@ from step to step: the shape of the input, a Python value that the compiled code
 
 ## What to do
 Run with `TORCH_LOGS=recompiles` to see what changed. Pad inputs to a few sizes, use `torch.compile(dynamic=True)` or
-`mark_dynamic`, and keep changing Python numbers out of the compiled function. Use a cache on disk for Triton kernels.
+`mark_dynamic`, and do not pass Python numbers that change to the compiled function. Cache Triton kernels on disk.
 
 ## Confidence
 Confidence is high for the time. The lower end of the gain assumes that half of it remains.

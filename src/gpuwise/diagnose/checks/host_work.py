@@ -23,6 +23,7 @@ recorded. The lower end of the gain assumes that half of the work remains in the
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuwise.diagnose.checks import host_sync
 from gpuwise.diagnose.host import Cause, causes
@@ -111,8 +112,10 @@ def check(view: View) -> Finding | None:
 def _gain(view: View, lost_s: float) -> Gain:
     """At best the pauses are gone, and the host runs ahead of the device."""
     without = view.gain(lost_s, likely=Change(stalling=_LIKELY), beyond=_AHEAD)
-    ahead = view.gain(lost_s, likely=Change(stalling=_LIKELY), best=Change(stalling=0.0), beyond=_AHEAD)
-    return max(without, ahead, key=lambda gain: gain.high)
+    if view.recording is None:
+        return without
+    ahead = view.gain(lost_s, best=Change(stalling=0.0), beyond=_AHEAD).high
+    return without if without.high >= ahead else replace(without, high=ahead)
 
 
 def _title(cause: Cause, on_cpu: bool) -> str:

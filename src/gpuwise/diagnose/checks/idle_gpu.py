@@ -108,5 +108,5 @@ def _in_trace(view: View, title: str, share: float, left: float, evidence: Seque
         confidence="medium",
         evidence=tuple(evidence),
         remedy=remedy,
-        verify="all GPUs should be busy for much the same share of the step",
+        verify="all GPUs should be busy for about the same share of the step",
     )

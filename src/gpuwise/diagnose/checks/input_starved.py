@@ -57,7 +57,7 @@ def check(view: View) -> Finding | None:
         confidence="high" if share >= _SURE else "medium",
         evidence=(
             f"the main thread spends {loading:.1%} of the time in the loader",
-            f"the GPU waits for it {share:.1%} of the time",
+            f"the {'step' if view.scene.on_cpu else 'GPU'} waits for it {share:.1%} of the time",
             *each,
         ),
         remedy=_REMEDY,

@@ -157,6 +157,12 @@ def _check_names(given: Sequence[str], count: int) -> None:
         meant = "; `--gpus` sets only the number of GPUs" if count > 1 else ""
         meant += f". Did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
         raise BadValue("no GPU was given", hint=f'try `--gpu "RTX 3090"`{meant}')
+    mixed = next((name for name in given if "+" in name and "=" not in name), "")
+    if mixed:
+        raise BadValue(
+            f"'{mixed}' is a set of different GPUs, which only language models that generate text can share here",
+            hint=f'try `gpuwise plan MODEL --cluster "{mixed}"` for training, or name one kind of GPU',
+        )
 
 
 def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:

@@ -23,5 +23,5 @@ def says_training(options: object) -> str:
     """The first option given that only training has, or an empty text. Refused beside `--mode infer`."""
     found = next((name for name in TRAINING if getattr(options, name, None) not in (None, "", False, "none")), "")
     if found and getattr(options, "mode", "") == "infer":
-        raise BadValue(f"`--{found}` is an option of training", hint=f"leave out `--{found}` or `--mode infer`")
+        raise BadValue(f"`--{found}` is a training option", hint=f"leave out `--{found}` or `--mode infer`")
     return found

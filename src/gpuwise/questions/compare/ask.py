@@ -11,7 +11,7 @@ from gpuwise.core.text import both, the
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.media import makes_media
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch

@@ -30,9 +30,9 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
     """For each set its price, its speed, and where prices are current, the price at which a dollar buys as much speed as with the
     first set."""
     costs = [_cost(rig, book) for rig in rigs]
-    base, _, base_is_current = costs[0]
+    base, _, base_is_current, _ = costs[0]
     found = []
-    for rig, (usd, note, current) in zip(rigs, costs, strict=True):
+    for rig, (usd, note, current, seen) in zip(rigs, costs, strict=True):
         speed = mean_speed(rig, pairs)
         comparable = _weighs(rigs[0], rig) and any(
             pair.gpu == rig.name and pair.comparable and not pair.helped for pair in pairs
@@ -42,6 +42,8 @@ def deals_of(rigs: Sequence[Rig], pairs: Sequence[Pair], book: PriceBook) -> tup
             Deal(
                 gpu=rig.name,
                 price_usd=usd,
+                price_low_usd=seen[0],
+                price_high_usd=seen[1],
                 price_note=note,
                 price_is_current=current,
                 speed=speed,
@@ -64,15 +66,19 @@ def _is_laptop(rig: Rig) -> bool:
     return rig.gpu.segment == "laptop"
 
 
-def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool]:
-    """The price of all GPUs of a set, what it is, and whether every part of it is from the last two years."""
+_Seen = tuple[float | None, float | None]
+
+
+def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool, _Seen]:
+    """The price of all GPUs of a set, what it is, whether every part of it is from the last two years, and the range seen."""
     prices = [(price_now(gpu, book), count) for gpu, count in rig.parts]
     known = [(price, count) for price, count in prices if price is not None]
     if len(known) < len(prices):
-        return None, "no published price", False
+        return None, "no published price", False, (None, None)
     notes = dict.fromkeys(price_text(price, book.today) for price, _ in known)
     current = all((book.today - price.dated).days <= _CURRENT_DAYS for price, _ in known)
-    return sum(price.usd * count for price, count in known), "; ".join(notes), current
+    seen = (sum(price.low_usd * count for price, count in known), sum(price.high_usd * count for price, count in known))
+    return sum(price.usd * count for price, count in known), "; ".join(notes), current, seen
 
 
 # ---------------------------------------------------------------- sentences

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.advise.jobs import StandIn, stand_ins
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.questions.common.media import media_throughput
+from gpuwise.questions.common.media.both import media_throughput
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions

@@ -112,7 +112,7 @@ def _rate(answer: TextAnswer) -> float:
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     """Why one set is faster where layers of one run on the CPU, which hides all else; empty where none do."""
     found = [
-        f"{offloaded(told):.0%} of the layers run on the CPU with {the(told.gpu.name)}"
+        f"{offloaded(told):.0%} of the {_parts(told)} run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
         if offloaded(told)
     ]
@@ -135,6 +135,11 @@ def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[st
                 "an engine that splits matrices, as with `--engine vllm --weights int4`, uses all of them at once"
             )
     return lines
+
+
+def _parts(told: Prediction) -> str:
+    """What can run on the CPU."""
+    return "experts" if isinstance(told, TextPrediction) and told.generation.offloads_experts else "layers"
 
 
 def describe_unmeasured(found: Iterable[Throughput]) -> str:

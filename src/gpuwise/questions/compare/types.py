@@ -54,6 +54,8 @@ class Deal:
 
     gpu: str
     price_usd: float | None
+    price_low_usd: float | None
+    price_high_usd: float | None
     price_note: str
     price_is_current: bool
     speed: float

@@ -22,10 +22,10 @@ from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
-from gpuwise.questions.common.drawing import asked_for_images
+from gpuwise.questions.common.media.images import asked_for_images
+from gpuwise.questions.common.media.speech import asked_for_speech
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.rewriting import choices_of
-from gpuwise.questions.common.speech import asked_for_speech
 from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face
@@ -53,7 +53,7 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
             return fit_images(images, with_remedies=options.remedies)
         text = asked_for_text(options)
         if text is not None:
-            return fit_text(text, display=options.display, with_remedies=options.remedies)
+            return fit_text(text, display=options.display, with_remedies=options.remedies and not text.serving.shares)
         return fit_step(ask(options), progress)
     if options.gpu:
         raise BadValue("--all and --gpu cannot be combined", hint="leave out one of them")

@@ -14,8 +14,8 @@ from gpuwise.engine.ways import largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
-from gpuwise.questions.common.drawing import ImagePrediction, ImageQuery, drawings, predict_images
-from gpuwise.questions.common.speech import SpeechPrediction, SpeechQuery, predict_speech, transcripts
+from gpuwise.questions.common.media.images import ImagePrediction, ImageQuery, drawings, predict_images
+from gpuwise.questions.common.media.speech import SpeechPrediction, SpeechQuery, predict_speech, transcripts
 from gpuwise.questions.fit.larger import larger_than
 from gpuwise.questions.fit.media_types import MediaFit, MediaFitAnswer
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB, format_si
-from gpuwise.questions.common.drawing import ImagePrediction
+from gpuwise.questions.common.media.images import ImagePrediction
 from gpuwise.questions.fit.media_types import MediaFit, MediaFitAnswer
 from gpuwise.questions.fit.text import bar_of
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpuwise.questions.common.drawing import ImagePrediction
-from gpuwise.questions.common.speech import SpeechPrediction
+from gpuwise.questions.common.media.images import ImagePrediction
+from gpuwise.questions.common.media.speech import SpeechPrediction
 from gpuwise.questions.fit.types import Fit, FitAnswer
 
 __all__ = ["MediaFit", "MediaFitAnswer"]

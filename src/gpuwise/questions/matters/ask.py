@@ -79,7 +79,7 @@ def _cards(text: str, topics: tuple[str, ...]) -> tuple[str, Gpu | None]:
         return text, None
     if topics != _OF_TWO_CARDS:
         raise BadValue(
-            f"`{text}` names two kinds of cards, but these topics are about one",
+            f"`{text}` names two kinds of cards, but these topics are about one kind",
             hint=f'try `gpuwise matters mixed-cards --gpu "{text}"`, or compare sets with `gpuwise compare`',
         )
     (rig,), _ = find_rigs([text])

@@ -68,7 +68,7 @@ def nvlink(case: TextCase) -> Matter:
         answer=f"{text} {_describe_misfit(case)}".strip(),
         how=_describe_traffic(case),
         source="computed",
-        unless="many users are served at once, which sends more over the link, or you train the model",
+        unless="many users are served at once, which sends more data over the link, or you train the model",
     )
 
 
@@ -144,7 +144,7 @@ def cpu(case: TextCase) -> Matter:
         value=max(0.0, 100 * lost),
         unit=f"% slower with {own.name}",
         answer=f"With {own.name} instead of a current desktop CPU, text generation is {format_loss(lost)}.",
-        how="the host launches every op of a token; this costs time only where it does not overlap with GPU work",
+        how="the host launches every op for each token; this costs time only where it does not overlap with GPU work",
         source="computed",
         unless="layers run on the CPU because the model does not fit; the CPU's memory bandwidth then limits the speed",
     )

@@ -158,7 +158,7 @@ def egpu(case: MattersCase) -> Matter:
     losses = format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
     is_little = lost["Thunderbolt 3"] < _MEASURED_OVER_A_CABLE
     seen = f"0 to {100 * _MEASURED_OVER_A_CABLE:.0f}%"
-    measured = f"Measured losses of other models are {seen}, and up to 25% for small ones"
+    measured = f"Measured losses for other models are {seen}, and up to 25% for small ones"
     measured += ", so expect to lose more than computed." if is_little else "."
     return Matter(
         topic="egpu",

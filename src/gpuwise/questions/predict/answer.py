@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuwise.questions.common.drawing import predict_images
+from gpuwise.questions.common.media.images import predict_images
+from gpuwise.questions.common.media.speech import predict_speech
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
-from gpuwise.questions.common.speech import predict_speech
 from gpuwise.questions.common.text.answer import predict_text
 from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_speech, ask_for_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.questions.common.drawing import ImageQuery, asked_for_images
-from gpuwise.questions.common.speech import SpeechQuery, asked_for_speech
+from gpuwise.questions.common.media.images import ImageQuery, asked_for_images
+from gpuwise.questions.common.media.speech import SpeechQuery, asked_for_speech
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
 from gpuwise.questions.common.text.bounds import check_text_bounds

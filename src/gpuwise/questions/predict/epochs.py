@@ -17,7 +17,7 @@ def check_epochs(options: PredictOptions, *, generates: bool) -> None:
         raise BadValue("`--epochs` needs the number of samples in an epoch", hint="try `--samples 50000 --epochs 3`")
     if options.samples is not None and (generates or options.mode == "infer" or options.phase):
         raise BadValue(
-            "`--samples` sets the samples of an epoch of training, but the model is not trained here",
+            "`--samples` sets the number of samples in a training epoch, but the model is not trained here",
             hint="add `--mode train`, or leave out `--samples`",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.speech import SpeechAnswer, SpeechPrediction
+from gpuwise.questions.common.media.speech import SpeechAnswer, SpeechPrediction
 from gpuwise.questions.predict.text import MEANING, sized
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 

@@ -303,7 +303,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
         yours = f'set your own with `--price "{bought[0].gpu}=…"`'
-        effect = f"local prices may differ; {yours}; cards are considered available new for {NEW_MONTHS} months after launch"
+        effect = f"local prices may differ; {yours}; cards are assumed to be sold new for {NEW_MONTHS} months after launch"
         found["prices"] = assumed("prices", f"the latest known: {_kinds_of(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:

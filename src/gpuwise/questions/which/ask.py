@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from gpuwise.advise.candidates import Terms, Wanted
@@ -31,7 +31,7 @@ from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
-from gpuwise.questions.common.media import makes_media
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.common.uses import trains
@@ -103,7 +103,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_how_asked(options, lab, notes),
+        asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
         text=text,
         media=_made(options, models) if models and text is None else "",
         kinds=kinds,
@@ -258,8 +258,8 @@ def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
     hint = "try `--budget 800`, or leave out `--budget` for recommendations at several budgets"
-    value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
-    return currency.to_usd(amount(value, "a budget", hint))
+    value = currency.read(budget, "the budget", hint) if isinstance(budget, str) else budget
+    return currency.to_usd(amount(value, "the budget", hint))
 
 
 def _parse_deadline(text: str) -> float | None:

@@ -12,7 +12,7 @@ from gpuwise.engine.choices import Choices
 from gpuwise.engine.ways import room_of
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Asked, Priced
-from gpuwise.questions.common.media import asked_for_media, predict_media, seconds_each
+from gpuwise.questions.common.media.both import asked_for_media, predict_media, seconds_each
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.text.options import TextOptions
 

@@ -36,7 +36,7 @@ from gpuwise.money.costs import COOLING, in_server, more_machine_usd, server_cou
 from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
-from gpuwise.questions.common.media import MADE
+from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.building import failing, mended, usual_checks
 from gpuwise.questions.which.media_paces import MediaPace, price_media

@@ -68,7 +68,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
-    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run, ' and' if have else ', which')}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
     if best.kind == "rent" and best.rent is not None:
@@ -101,13 +101,13 @@ def _sparing(priced: Priced) -> str:
     return f"{taken} ({', '.join(needs)}{once})"
 
 
-def _in_time(survey: Survey, run: TaskRun) -> str:
-    """Whether the expected time meets the deadline, and whether the slow end of the range does too."""
+def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
+    """Whether the expected time meets the deadline, and whether the slow end of the range does too. `link` begins the clause."""
     deadline = survey.query.limits.deadline_s
     if deadline is None:
         return ""
     unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
-    return f", which meets the deadline of {format_si(deadline, 's')}{unless}"
+    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"
 
 
 def _to_change(survey: Survey, best: Candidate) -> str:

@@ -11,7 +11,15 @@ from gpuwise.step.time.engines import Engine
 from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["GenerationMemory", "block_bytes", "held_memory", "read_block_bytes"]
+__all__ = [
+    "GenerationMemory",
+    "block_bytes",
+    "expert_bytes",
+    "held_memory",
+    "moved_bytes",
+    "read_block_bytes",
+    "read_expert_bytes",
+]
 
 _COMPUTED = DTYPE_BYTES["fp16"]  # bytes of what is not packed
 
@@ -48,29 +56,41 @@ def held_memory(
     gpu_count: int = 1,
     split: str = "",
     offloaded: float = 0.0,
+    largest_share: float = 0.0,
 ) -> GenerationMemory:
-    """What the fullest of the GPUs holds for so many requests of `context` tokens, with prompts of `prompt`."""
+    """What the fullest of the GPUs holds for so many requests of `context` tokens, with prompts of `prompt`. Of layers that are
+    divided unequally it has the `largest_share`. What is `offloaded` are layers, or of a mixture of experts its experts."""
     share = tables = kept = 1.0
     if gpu_count > 1 and split == "tensor":
         share = tables = 1.0 / gpu_count
         kept = 1.0 / min(gpu_count, 1 if shape.latent else shape.kv_heads)  # heads of keys are divided, and repeated beyond
     elif gpu_count > 1:
-        share = -(-shape.layers // gpu_count) / shape.layers
+        share = largest_share or -(-shape.layers // gpu_count) / shape.layers
         kept = share
         tables = 0.5  # the table of words is on the first GPU, the last layer on the last
-    here = share * (1.0 - offloaded)
     cached = shape.cached_tokens(context) * shape.cache_elements * DTYPE_BYTES[cache] * users
     chunk = min(prompt, engine.chunk or prompt)
     wide = max(0 if shape.experts else shape.intermediate, shape.chosen * shape.expert_intermediate, shape.hidden)
     active = chunk * (4 * shape.hidden + 3 * wide) * _COMPUTED + users * shape.vocabulary * DTYPE_BYTES["fp32"]
-    blocks = block_bytes(shape, weights)
+    moved = moved_bytes(shape, weights) * offloaded
+    gone = 0.0 if shape.experts else offloaded  # of the cache, which goes with its layers
     return GenerationMemory(
-        weight_bytes=blocks * here + _table_bytes(shape, weights) * tables,
-        cache_bytes=cached * kept * (1.0 - offloaded),
+        weight_bytes=(block_bytes(shape, weights) - moved) * share + _table_bytes(shape, weights) * tables,
+        cache_bytes=cached * kept * (1.0 - gone),
         activation_bytes=float(active),
         engine_bytes=engine.fixed_bytes,
-        host_bytes=(blocks + cached) * offloaded,
+        host_bytes=moved + cached * gone,
     )
+
+
+def moved_bytes(shape: LanguageShape, weights: Format) -> float:
+    """What goes to the CPU where all of it goes: the experts of a mixture of them, else all blocks."""
+    return expert_bytes(shape, weights) if shape.experts else block_bytes(shape, weights)
+
+
+def expert_bytes(shape: LanguageShape, weights: Format) -> float:
+    """Bytes of all experts."""
+    return shape.routed_layers * shape.experts * shape.expert_weights * weights.bytes_a_weight
 
 
 def block_bytes(shape: LanguageShape, weights: Format) -> float:
@@ -86,8 +106,12 @@ def read_block_bytes(shape: LanguageShape, weights: Format, users: int) -> float
     if not shape.experts:
         return block_bytes(shape, weights)
     missed = (1.0 - shape.chosen / shape.experts) ** users
-    experts = shape.routed_layers * shape.experts * shape.expert_weights * weights.bytes_a_weight
-    return block_bytes(shape, weights) - experts * missed
+    return block_bytes(shape, weights) - expert_bytes(shape, weights) * missed
+
+
+def read_expert_bytes(shape: LanguageShape, weights: Format, users: int) -> float:
+    """Bytes of the experts that some request goes to in one step."""
+    return expert_bytes(shape, weights) * (1.0 - (1.0 - shape.chosen / shape.experts) ** users)
 
 
 def _table_bytes(shape: LanguageShape, weights: Format) -> float:

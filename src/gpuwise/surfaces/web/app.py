@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -18,6 +19,7 @@ from gpuwise import __version__
 from gpuwise.advise.jobs import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
+from gpuwise.core.encoding import to_json
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.text.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
@@ -35,7 +37,8 @@ from gpuwise.surfaces.web.statics import page_routes
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.language.find import is_known_name, known_names
 from gpuwise.workload.language.formats import FORMATS
-from gpuwise.workload.store import cache, zoo
+from gpuwise.workload.store import cache as captures
+from gpuwise.workload.store import zoo
 
 __all__ = ["create_app"]
 
@@ -61,7 +64,7 @@ def create_app(
     """The whole server; `hosts` are the names it answers to. With `prepare`, the answer that takes longest is worked out soon
     after the start, before anyone asks for it."""
     answers = Answers(workers)
-    kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
+    kept = {"accuracy": Once("validate", "--json", folder=captures.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -194,10 +197,16 @@ def _add_kept(app: FastAPI, name: str, once: Once, summary: str) -> None:
 
 
 def _add_choices(app: FastAPI) -> None:
-    @app.get("/api/choices")
-    def choices() -> dict[str, Any]:
+    @app.get("/api/choices", response_class=Response)
+    def choices() -> Response:
         """The available models, GPUs, tasks and topics, and the questions that this server answers."""
-        return {
+        return Response(_choices(), media_type="application/json")
+
+
+@cache
+def _choices() -> bytes:
+    return to_json(
+        {
             "models": [
                 {
                     "name": entry.name,
@@ -228,6 +237,7 @@ def _add_choices(app: FastAPI) -> None:
             "questions": list(QUESTIONS),
             "version": __version__,
         }
+    )
 
 
 def _text() -> dict[str, Any]:

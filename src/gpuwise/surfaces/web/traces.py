@@ -20,7 +20,7 @@ from starlette.requests import Request
 from gpuwise.core.encoding import to_json
 from gpuwise.surfaces.web.commands import Done, most_memory, run, told
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "Traces"]
+__all__ = ["MOST_BYTES", "MOST_FILES", "NoRoom", "Room", "Traces"]
 
 MOST_BYTES = 2 * 2**30
 MOST_FILES = 64

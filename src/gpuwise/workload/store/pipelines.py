@@ -34,6 +34,11 @@ class Pipeline:
     names: tuple[str, ...] = ()
 
     @property
+    def is_measured(self) -> bool:
+        """Whether whole calls of this pipeline were measured on GPUs."""
+        return self.denoiser in _MEASURED and not self.control and self.passes == 2
+
+    @property
     def models(self) -> tuple[str, ...]:
         """All of them, the denoiser first."""
         return (self.denoiser, *((self.control,) if self.control else ()), *self.texts, self.decoder)
@@ -47,6 +52,7 @@ class Pipeline:
 _XL = ("clip_l_text", "clip_big_g_text")
 _VAE, _VAE_1024, _VAE16 = "sd_vae_decoder", "sd_vae_decoder_1024", "vae16_decoder_1024"
 _FLUX = "flux_transformer"
+_MEASURED = ("sd15_unet", "sd2_unet", "sdxl_unet", "sdxl_unet_512")
 _PIPELINES = (
     Pipeline(denoiser="sd15_unet", texts=("clip_l_text",), decoder=_VAE, image=512),
     Pipeline(denoiser="sd2_unet", texts=("clip_h_text",), decoder=_VAE, image=512),

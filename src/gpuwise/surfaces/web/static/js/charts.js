@@ -94,7 +94,25 @@ export function labelled({ traces, x, y, height = 340, margin: given = {}, ...mo
 }
 
 // Charts of lines or bars say all their values at one place; charts of points say the nearest point.
-const hovered = (traces) => (traces.some((trace) => trace.type === "bar" || (trace.mode ?? "").includes("lines")) ? "x unified" : "closest");
+function hovered(traces) {
+  const told = traces.filter((trace) => trace.hoverinfo !== "skip");
+  if (told.some((trace) => trace.type === "bar" && trace.orientation === "h")) return "y unified";
+  return told.some((trace) => trace.type === "bar" || (trace.mode ?? "").includes("lines")) ? "x unified" : "closest";
+}
+
+// Texts of points that do not lie on each other: the first ones are kept, and one without room is left to the hover. Places are
+// pixels of a plot of this size; a text stands to the right of its point.
+export function uncrowded(texts, places) {
+  const kept = [];
+  return texts.map((text, number) => {
+    if (!text) return "";
+    const [x, y] = places[number];
+    const box = [x, y - LINE_PX / 2, x + 10 + LETTER_PX * text.length, y + LINE_PX / 2];
+    if (kept.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) return "";
+    kept.push(box);
+    return text;
+  });
+}
 
 // `build` gives {traces, x, y, ...layout} with the colours of the moment, so that dark and light can be changed while it is shown.
 export async function draw(node, label, build, onclick) {

@@ -1,6 +1,6 @@
 // What to buy, rent or keep: three questions, the recommendation, its rivals, time against money, and every card on the market.
 
-import { ask } from "../api.js";
+import { ask, look } from "../api.js";
 import { which, writes } from "../case.js";
 import { search } from "../controls.js";
 import { draw } from "../charts.js";
@@ -38,14 +38,16 @@ export function mount(root) {
     await draw(chart, `Time per run against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer)), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speedOf(answer, state)) }));
     fill(facets, cardFacets(state));
     const market = wider(state) ? await ask("which", { ...question, vendor: "any", buy: undefined, used: undefined, rent: undefined }, signal) : answer;
-    fill(ranking, cardTable(market, answer, state));
+    fill(ranking, cardTable(market, answer, state, (await look("choices")).gpus));
   };
 }
 
 const worst = (checks) => ["fail", "tight", "pass"].find((verdict) => checks.some((line) => line.verdict === verdict));
 
+const remarks = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict")).join("; ");
+
 function remark(option) {
-  const said = lines(option.reasons.filter((reason) => reason !== "the verdict")).join("; ");
+  const said = remarks(option);
   return said && h("div", { class: "small remark" }, said);
 }
 
@@ -54,21 +56,21 @@ function optionTable(answer, state) {
   const written = writes(state);
   const best = pickOf(answer);
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
-  const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source]] }) }, named(option));
+  const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
   return table(
     ["", head("source"), speed.title, "upfront", `${state.years || 3}-year total`, written ? "per million tokens" : "per million samples", "CO₂e", "build"],
     answer.options.map((option) =>
       row([
         h("th", { scope: "row" }, sheet(option), remark(option)),
         brief(option.source),
-        h("td", { class: "nowrap" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
-        num(f.usd(option.upfront_usd), priceTold(option, answer)),
+        h("td", { class: "nowrap key-cell" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
+        h("td", { class: "key-cell" }, option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer))),
         num(f.usd(option.total_usd), totalTold(option, answer)),
         num(f.usd(option.usd_per_million_tokens ?? option.usd_per_million_samples, 2), perTold(option, answer)),
         num(`${f.number(option.kg_co2e)} kg`, carbonTold(option, answer)),
         option.build.length ? openBuild(option, answer) : "–",
       ], option === best ? { class: "best" } : {})),
-    { caption: "Options, best first", cards: true });
+    { caption: "Options, best first", cards: true, lean: true });
 }
 
 function openBuild(option, answer) {

@@ -3,6 +3,7 @@
 import { Refused, ask } from "../api.js";
 import { list, model, wording, writes } from "../case.js";
 import { colour, draw, plain } from "../charts.js";
+import { flipChart, flipSays } from "../figures.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
 import { openSheet } from "../sheet.js";
@@ -21,12 +22,13 @@ export function mount(root) {
   const [below, numbers] = [1, 2].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
+  const prices = h("div", { class: "chart short" });
   root.append(
     h("section", { class: "card verdict-card" }, headline, numbers, verdict, chips, below),
     card("Your model", mine),
     card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
-    card("What would change this", flips));
+    card("What would change this", prices, flips));
   let shown = null;
   return async (state, signal) => {
     const names = list(state.cards);
@@ -42,6 +44,9 @@ export function mount(root) {
     fill(mine, pairTable(own));
     fill(sheets, sheetTable(sheet.gpus, own));
     fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would affect this result."));
+    const deals = own.deals.filter((deal) => deal.price_is_current).map((deal) => ({ name: deal.gpu, usd: deal.price_usd, low_usd: deal.price_low_usd, high_usd: deal.price_high_usd, flip_usd: deal.even_usd }));
+    prices.hidden = !deals.some((deal) => deal.flip_usd != null);
+    if (!prices.hidden) await draw(prices, flipSays(deals), () => flipChart(deals));
     common(names, signal, usual, chart);
   };
 }

@@ -72,17 +72,27 @@ function figures(option, answer, state) {
   ]);
 }
 
+// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are said.
+function faster(answer, option, state) {
+  if (!option || option.source === "rent" || answer.verdict.startsWith("The best value")) return [];
+  const within = (other) => other.source !== "rent" && other.fits && other.gpu_count > option.gpu_count && (!state.budget || other.upfront_usd <= Number(state.budget));
+  const [best] = answer.options.filter((other) => within(other) && other.run_s < 0.97 * option.run_s).sort((a, b) => a.run_s - b.run_s);
+  const name = best && f.several(best.gpu_count, best.gpu);
+  if (!best || answer.verdict.includes(name)) return [];
+  return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
+}
+
 export function hero(answer, state) {
   const option = pickOf(answer);
   pick(option?.gpu, option?.gpu_count);
-  const changes = [...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
+  const changes = [...faster(answer, option, state), ...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
   const rival = answer.options.find((other) => option && other.gpu !== option.gpu && other.source !== "keep");
   return [
     h("p", { class: "purpose" }, "For ", purpose(answer, state).map((part, place) => [place ? " · " : "", h("span", {}, part)])),
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
     option && figures(option, answer, state),
-    h("p", { class: "verdict", role: "status", "aria-live": "polite" }, said(answer.verdict)),
-    option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? ""),
-    changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes)),
+    h("div", { class: "reasons" },
+      h("div", {}, h("p", { class: "verdict", role: "status", "aria-live": "polite" }, said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
+      changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
   ];
 }

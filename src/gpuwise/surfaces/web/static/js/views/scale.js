@@ -17,7 +17,7 @@ const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
 
 export function mount(root) {
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const how = h("p", {});
+  const how = h("p", { class: "how" });
   const [money, plans, links, rejected, rest] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const progress = h("p", { class: "note", role: "status" });
   const chart = h("div", { class: "chart tall" });

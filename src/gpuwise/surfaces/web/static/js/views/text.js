@@ -33,7 +33,7 @@ export function textFigures({ answer, result, gpu, fits }) {
     ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
     ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
     needs,
-    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rented from", `${rent.cloud} at $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented from ${rent.cloud}`],
+    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
   ]);
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.drawing import ImagePrediction, ImageQuery, asked_for_images, predict_images
+from gpuwise.questions.common.media.images import ImagePrediction, ImageQuery, asked_for_images, predict_images
+from gpuwise.questions.common.media.speech import SpeechPrediction, SpeechQuery, asked_for_speech, predict_speech
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput
-from gpuwise.questions.common.speech import SpeechPrediction, SpeechQuery, asked_for_speech, predict_speech
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.workload.store.pipelines import makes_images
 from gpuwise.workload.store.speech import transcribes

@@ -102,7 +102,7 @@ def _check(options: TextOptions) -> None:
     if given:
         raise BadValue(
             f"`--{given[0]}` does not apply to {options.model}, which transcribes speech",
-            hint="set the windows of 30 s that run at once with `--batch 16`, and the tokens in each with `--output 100`",
+            hint="set the number of 30 s windows per batch with `--batch 16`, and the tokens in each with `--output 100`",
         )
     if options.engine and options.engine.lower() not in ("transformers", "hf", "huggingface"):
         raise BadValue(
@@ -115,7 +115,8 @@ def _check(options: TextOptions) -> None:
         )
     if options.batch is not None and parse_batch(options.batch) == 0:
         raise BadValue(
-            "`--batch auto` is not available for speech", hint="give the windows that run at once, such as `--batch 16`"
+            "`--batch auto` is not available for speech",
+            hint="give the number of windows to process at once, such as `--batch 16`",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(

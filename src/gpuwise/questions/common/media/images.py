@@ -24,6 +24,7 @@ __all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_i
 
 _MOST_STEPS = 10_000
 _MOST_PIXELS = 4096
+_WIDER = 1.15  # range of a model that is only like those that were measured, assumed
 _ONLY_TEXT = ("kv", "engine", "users", "prompt", "output", "context")
 
 
@@ -145,7 +146,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
     if other:
         raise BadValue(
             f"`--{other[0]}` does not apply to {options.model}, which generates images",
-            hint="set the images that are made at once with `--batch 4`, and their size with `--image 768`",
+            hint="set the number of images per batch with `--batch 4`, and their size with `--image 768`",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
@@ -207,12 +208,15 @@ def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePredicti
         "fits": drawn.fits(place),
         "assumptions": query.assumptions,
     }
+    if not query.pipeline.is_measured:
+        values["range_basis"] = "assumed"
     return ImagePrediction(**values, image_generation=_drawn(drawn, place, query.weights))
 
 
 def _drawn(drawn: Drawings, place: int, weights: str) -> Drawn:
     each = float(drawn.call_s[place]) / drawn.images
-    low, high = drawn.denoiser.widths.low[0, place], drawn.denoiser.widths.high[0, place]
+    wider = 1.0 if drawn.pipeline.is_measured else _WIDER
+    low, high = drawn.denoiser.widths.low[0, place] / wider, drawn.denoiser.widths.high[0, place] * wider
     return Drawn(
         images=drawn.images,
         image=drawn.image,
