@@ -33,7 +33,6 @@ from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.building import check_parts
 from gpuwise.questions.which.instead import faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
@@ -42,6 +41,7 @@ from gpuwise.questions.which.survey import (
     alike,
     best_by_budget,
     buys,
+    check_parts,
     failures,
     make_survey,
     one_more,
