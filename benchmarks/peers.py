@@ -109,7 +109,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
             asked=f"{asked}, {name}",
             theirs=f"{their:.1%}",
             ours=f"{own:.1%}",
-            ratio=f"{own / their:.2f}x its error",
+            ratio=f"{own / their:.2f} times the error",
             why=note if name == "median" else "",
         )
         for name, their, own in figures
@@ -144,7 +144,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
             asked=f"{asked}: peak memory",
             theirs=f"{theirs[1] / 1e6:,.0f} MB",
             ours=f"{ours[1] / 1e6:,.0f} MB",
-            ratio=f"{ours[1] / theirs[1]:.2f}x its memory",
+            ratio=f"{ours[1] / theirs[1]:.0%} of the memory",
         ),
     ]
 
@@ -222,7 +222,7 @@ def memory(options: argparse.Namespace) -> list[Row]:
             asked=title,
             theirs=f"{(error := float(np.median(np.abs(np.array([row[place] for row in theirs]) / measured - 1)))):.1%}",
             ours=f"{ours:.1%}",
-            ratio=f"{ours / error:.2f}x its error",
+            ratio=f"{ours / error:.0%} of the error",
             why=why,
         )
         for name, place, why in told

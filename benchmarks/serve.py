@@ -1,6 +1,6 @@
 """How many `predict` answers a second the page's server gives, and how long the slowest in a hundred takes.
 
-    python benchmarks/serve.py [--seconds 10] [--new 0.005]
+    python benchmarks/serve.py [--seconds 10] [--new 0.005] [--kernels 15000]
 
 The mix is that of people who move sliders: one zoo model on 12 GPUs at 12 batches, each question as likely as any other, so that
 nearly all have been asked before; and a share `--new` of batches that nobody has asked for. Repeated questions are answered from
@@ -8,6 +8,9 @@ memory (4,096 are kept), new ones are worked out by two worker processes. `wrk` 
 The first pass, every question of the mix once, is printed by itself: nothing of it is in memory. On a machine that others use,
 look at the processor time of an answer too: it does not wait for anybody. `wrk` counts a connection that waits as if it had gone
 on asking (coordinated omission), so its p99 shows the slow answers of rare questions as well.
+
+Then one person asks while a large trace (`--kernels` a step) is read over and over, and the memory of the server and its workers
+is printed before and after many new questions: it must stay where it is.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -60,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--new", type=float, default=0.005)
+    parser.add_argument("--kernels", type=int, default=15_000)
     given = parser.parse_args()
     command = [sys.executable, "-m", "gpuwise", "serve", "--no-browser", "--port", "0", "--workers", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -68,6 +73,8 @@ def main() -> None:
             found = re.search(r":(\d+)/", server.stdout.readline())
             assert found, "the server did not start"
             _measure(int(found[1]), server.pid, given.seconds, given.new)
+            _beside_a_trace(int(found[1]), given.seconds, given.kernels)
+            _memory(int(found[1]), server.pid)
         finally:
             server.terminate()
 
@@ -95,6 +102,63 @@ def _measure(port: int, pid: int, seconds: int, new: float) -> None:
             f"{name}, {CONNECTIONS} connections, {seconds} s, {1 - share:.1%} of questions in memory: {rate:,.0f} a second, "
             f"median {median:.1f} ms, p99 {p99:.1f} ms, {wrong} errors, processor time {1e3 * used:.2f} ms each"
         )
+
+
+def _beside_a_trace(port: int, seconds: int, kernels: int) -> None:
+    """Small questions of one person, in memory and new in turn, while a trace is read."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from making_traces import Run, training
+
+    with tempfile.TemporaryDirectory() as folder:
+        trace = training(Run(), kernels=kernels, kernel_us=50.0).write(Path(folder) / "heavy.json.gz").read_bytes()
+    end, read = time.perf_counter() + seconds, 0
+
+    def diagnose() -> None:
+        nonlocal read
+        while time.perf_counter() < end:
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/why?name=heavy.json.gz", trace)
+            with urllib.request.urlopen(asked) as answer:
+                answer.read()
+            read += 1
+
+    beside = threading.Thread(target=diagnose)
+    beside.start()
+    times: dict[str, list[float]] = {"in memory": [], "new": []}
+    fresh = iter(range(20_000, 10**6))
+    while time.perf_counter() < end:
+        times["in memory"].append(_ask(port, _body(random.choice(GPUS), random.choice(BATCHES))))
+        times["new"].append(_ask(port, _body(random.choice(GPUS), next(fresh))))
+        time.sleep(0.02)
+    beside.join()
+    for name, found in times.items():
+        found.sort()
+        print(
+            f"beside a trace of {len(trace) / 1e6:.1f} MB (read {read} times), {name}: "
+            f"median {1e3 * found[len(found) // 2]:.1f} ms, p99 {1e3 * found[int(0.99 * len(found))]:.1f} ms of {len(found)}"
+        )
+
+
+def _memory(port: int, pid: int, rounds: int = 4, each: int = 300) -> None:
+    """Of the server and its workers, after each round of questions that nobody asked before; more than are kept in memory."""
+    fresh, sizes = iter(range(100_000, 10**7)), []
+    for _ in range(rounds):
+        for _ in range(each):
+            _ask(port, _body(random.choice(GPUS), next(fresh)))
+        sizes.append(_memory_bytes(pid) / 2**20)
+    print(f"memory after each {each} new questions, MiB: {', '.join(f'{size:.0f}' for size in sizes)}")
+
+
+def _memory_bytes(pid: int) -> int:
+    """Resident memory of a process and its children; 0 where there is no /proc."""
+    whole = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if pid in (int(stat.parent.name), int(fields[1])):
+            whole += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return whole
 
 
 def _processor_s(pid: int) -> float:

@@ -32,12 +32,12 @@ program that gpuwise has not seen.
 Keep the following in mind:
 
 - Lambda's figures are the lowest and highest of three containers. They include loading ImageNet, which the prediction
-  does not, and Lambda does not state the layout. So one row is predicted with channels-last and one without.
+  does not, and Lambda does not state the layout, so one row is predicted with channels-last and one without.
 - NVIDIA's script for Mask R-CNN is from 2019 and loads images during the step. Mixed precision makes it only 1.4 times
-  as fast, because much of its step is not on the matrix engine. We predict a larger gain.
+  as fast, because much of its step does not run on the matrix engine. We predict a larger gain.
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
-- We found no published training speed with a stated GPU, batch and precision for YOLOv8, DeepLab, SDXL or a 2-D U-Net
-  of a size that we have.
+- We found no published training speed with a stated GPU, batch and precision for YOLOv8, DeepLab or SDXL, or for a 2-D
+  U-Net of a size that is in the zoo.
 """
 
 

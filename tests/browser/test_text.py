@@ -21,7 +21,7 @@ def page(browser: Any, server: Server) -> Page:
     return page
 
 
-FOLD = "[...document.querySelectorAll('details.fold')].find((one) => one.textContent.startsWith('Generate text'))"
+WORDS = "document.querySelector('#inputs [name=weights]').checkVisibility()"
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -31,14 +31,14 @@ def test_tokens_come_first_for_a_language_model(page: Page, server: Server, widt
     told = server.ask("predict", model="llama-3-8b", gpu=["RTX 4090"], weights="q4_k_m", users=8).json["results"][0]["generation"]
     assert f"generates {told['tokens_per_s']:.0f} tokens per second" in page.verdict
     assert page.run("return document.querySelector('.facts dt').textContent") == "tokens per second"
-    assert page.run(f"return {FOLD}.open")
+    assert page.run("return document.querySelector('#inputs [name=weights]').value") == "q4_k_m"
     assert page.run("return document.documentElement.scrollWidth") <= width
     page.keep(SCREENSHOTS / f"text-{width}.png")
     assert page.complaints() == []
 
 
 def test_a_model_that_is_known_by_its_sizes_alone_can_be_asked_for(page: Page) -> None:
-    page.open(view="model", model="Qwen/Qwen3-14B", gpu="RTX 4090")
+    page.open(view="model", model="Qwen/Qwen3-14B", gpu="RTX 4090", weights="q4_k_m")
     assert "tokens per second with Qwen/Qwen3-14B" in page.verdict
     assert page.complaints() == []
 
@@ -46,21 +46,21 @@ def test_a_model_that_is_known_by_its_sizes_alone_can_be_asked_for(page: Page) -
 def test_a_language_model_trains_where_that_is_chosen(page: Page) -> None:
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090")
     assert "tokens per second with llama-3-8b" in page.verdict
-    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", mode="train")
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", mode="train", method="qlora", seq="512")
     assert "samples per second" in page.verdict
-    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", precision="bf16")
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", method="qlora", seq="512")
     assert "samples per second" in page.verdict
     assert page.complaints() == []
 
 
 def test_a_model_without_words_is_not_offered_any(page: Page) -> None:
     page.open(view="model", model="resnet50", gpu="RTX 4090")
-    assert page.run(f"return {FOLD}.hidden")
+    assert not page.run(f"return {WORDS}")
     assert "samples per second" in page.verdict
 
 
-def test_the_fold_asks_for_text(page: Page) -> None:
-    page.open(view="model", model="gpt2-xl", gpu="RTX 4090")
+def test_an_engine_asks_for_text(page: Page) -> None:
+    page.open(view="model", model="gpt2-xl", gpu="A100 SXM 80GB")
     assert "samples per second" in page.verdict
     page.run(
         "const field = document.querySelector('[name=engine]'); field.value = 'vllm'; field.dispatchEvent(new Event('change'))"

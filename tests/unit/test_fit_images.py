@@ -1,47 +1,116 @@
-"""`fit` of a program that makes images: the denoiser is checked, and a note says what all parts need."""
+"""`fit`, `compare` and `which` of a program that makes images mean the whole program, as `predict` does."""
 
 from __future__ import annotations
 
 import pytest
 
 import gpuwise
+from gpuwise.core.errors import BadValue
 from gpuwise.core.units import GIB
-from gpuwise.questions.fit.text import render
 
 
-def notes(model: str, *gpus: str, **how: object) -> tuple[str, ...]:
-    return tuple(note for note in gpuwise.fit(model, gpu=gpus, remedies=False, **how).notes if "denoiser" in note)
+@pytest.mark.parametrize("gpu", ["RTX 3070", "RTX 3090", "GTX 1650"])
+def test_fit_needs_and_takes_what_predict_says(gpu: str) -> None:
+    said, fitted = (ask("sdxl", gpu=gpu).to_dict() for ask in (gpuwise.predict, gpuwise.fit))
+    result = said["results"][0]
+    assert fitted["memory"]["total_bytes"] == pytest.approx(result["memory"]["total_bytes"])
+    assert fitted["fits"] == result["fits"]
+    assert fitted["step_s"] == pytest.approx(result["image_generation"]["seconds_per_image"])
 
 
-@pytest.mark.parametrize("gpu", ["RTX 3070", "RTX 3090"])
-def test_all_parts_need_what_predict_says(gpu: str) -> None:
-    whole = gpuwise.predict("sdxl", gpu=gpu).results[0]
-    (note,) = notes("sdxl", gpu)
-    assert f"all parts of sdxl at once need {whole.memory.total_bytes / GIB:.1f} GiB" in note
-    assert ("which also fits" in note) == whole.fits
-    assert ("moves the text encoders and the decoder out" in note) == (not whole.fits)
+def test_parts_take_turns_where_a_card_does_not_hold_all() -> None:
+    small, large = (gpuwise.predict("sdxl", gpu=gpu).results[0] for gpu in ("RTX 3070", "RTX 3090"))
+    assert small.fits
+    assert large.fits
+    assert small.image_generation.moved_s > 0 == large.image_generation.moved_s
+    assert small.memory.total_bytes < 8 * GIB < small.image_generation.all_bytes
+    assert "taking turns" in str(gpuwise.fit("sdxl", gpu="RTX 3070"))
 
 
-def test_the_note_is_in_the_brief_answer() -> None:
-    answer = gpuwise.fit("sdxl", gpu="RTX 3070")
-    assert answer.fits
-    printed = render(answer)
-    assert "note: these numbers are for the denoiser" in printed
-    assert len(printed.splitlines()) <= 25
+def test_a_remedy_is_named_where_nothing_else_helps() -> None:
+    answer = gpuwise.fit("flux", gpu="RTX 4090")
+    (result,) = answer.results
+    assert not result.fits
+    eight = next(rung for rung in result.advice.remedies if rung.name == "int8-weights")
+    assert eight.fits
+    assert eight.memory.total_bytes < 0.7 * result.memory.total_bytes
+    assert gpuwise.predict("flux", gpu="RTX 4090", weights="int8").results[0].fits
+    assert "The model fits with int8 weights." in str(answer)
 
 
-def test_a_card_too_small_for_one_part_is_not_helped_by_moving_the_others() -> None:
-    (note,) = notes("sdxl", "GTX 1650")
-    assert "largest part alone" in note
-    assert "moves" not in note
+def test_images_fit_as_long_as_fit_says() -> None:
+    most = gpuwise.fit("sdxl", gpu="RTX 3090", remedies=False).results[0].max_batch
+    held = [gpuwise.predict("sdxl", gpu="RTX 3090", batch=size).results[0].fits for size in (most, most + 1)]
+    assert held == [True, False]
 
 
-def test_several_gpus_get_one_note_about_those_that_are_too_small() -> None:
-    (note,) = notes("sdxl", "RTX 3070", "RTX 3090")
-    assert "the RTX 3070" in note
-    assert "3090" not in note
+@pytest.mark.parametrize("option", [{"mode": "train"}, {"optimizer": "adamw"}])
+def test_training_options_train_the_denoiser_in_every_command(option: dict[str, str]) -> None:
+    assert gpuwise.predict("sdxl", gpu="RTX 3090", **option).results[0].mode == "train"
+    assert gpuwise.fit("sdxl", gpu="RTX 3090", remedies=False, **option).results[0].mode == "train"
+    assert {job.mode for job in gpuwise.which(model="sd15", budget=800, **option).query.jobs} == {"train"}
 
 
-@pytest.mark.parametrize(("model", "how"), [("sdxl_unet", {"mode": "infer"}), ("sdxl", {"mode": "train"}), ("resnet50", {})])
-def test_a_single_model_has_no_other_parts(model: str, how: dict[str, object]) -> None:
-    assert not notes(model, "RTX 3070", **how)
+def test_compare_and_which_take_the_time_of_an_image() -> None:
+    slow, fast = (gpuwise.predict("sdxl", gpu=gpu).results[0].image_generation for gpu in ("RTX 3090", "RTX 4090"))
+    (pair,) = gpuwise.compare(["RTX 3090", "RTX 4090"], model="sdxl").to_dict()["pairs"]
+    assert pair["ratio"] == pytest.approx(slow.seconds_per_image / fast.seconds_per_image)
+    answer = gpuwise.which(model="sdxl", have="RTX 3090", budget=800)
+    own = next(option for option in answer.options if option.kind == "keep")
+    assert own.run.seconds / answer.query.jobs[0].samples == pytest.approx(slow.seconds_per_image, rel=1e-3)
+    assert "an image takes" in str(answer)
+    assert "per image" in str(answer)
+
+
+def test_which_packs_weights_where_the_budget_buys_no_card_for_the_plain_ones() -> None:
+    answer = gpuwise.which(model="flux", budget=1500)
+    assert answer.best is not None
+    assert "8-bit weights" in str(answer)
+
+
+def test_flux_and_sd3_have_all_their_parts() -> None:
+    flux, sd3 = (gpuwise.predict(name, gpu="H100 SXM 80GB").results[0] for name in ("flux", "sd3"))
+    assert flux.memory.weight_bytes == pytest.approx(2 * (11.90e9 + 4.76e9 + 0.123e9 + 0.05e9), rel=0.01)
+    assert sd3.memory.weight_bytes == pytest.approx(2 * (2.03e9 + 4.76e9 + 0.123e9 + 0.695e9 + 0.05e9), rel=0.01)
+    schnell = gpuwise.predict("flux-schnell", gpu="H100 SXM 80GB").results[0].image_generation
+    assert schnell.steps == 4
+    assert schnell.it_per_s == pytest.approx(flux.image_generation.it_per_s)
+
+
+def test_a_control_net_runs_at_every_step() -> None:
+    plain, steered = (gpuwise.predict(name, gpu="RTX 3090").results[0] for name in ("sd15", "sd15-controlnet"))
+    assert steered.image_generation.it_per_s < 0.9 * plain.image_generation.it_per_s
+    assert steered.memory.weight_bytes == pytest.approx(plain.memory.weight_bytes + 2 * 361_279_120, rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["sd15", "sdxl", "sd3", "flux", "sdxl-controlnet"])
+def test_larger_images_take_longer_and_the_usual_size_is_exact(model: str) -> None:
+    usual = gpuwise.predict(model, gpu="RTX 4090").results[0].image_generation
+    times = [
+        gpuwise.predict(model, gpu="RTX 4090", image=side).results[0].image_generation.seconds_per_image
+        for side in (512, 768, 1024, 1280)
+    ]
+    assert times == sorted(times)
+    assert times[(512, 768, 1024).index(usual.image)] == pytest.approx(usual.seconds_per_image)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"image": 777}, "in steps of 64"),
+        ({"image": 8192}, "64 to 4096"),
+        ({"users": 2}, "does not apply to sdxl"),
+        ({"weights": "awq"}, "16, 8 or 4 bits"),
+        ({"optimizer": "adamw", "mode": "infer"}, "option of training"),
+    ],
+)
+def test_what_images_cannot_use_is_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(BadValue, match=says):
+        gpuwise.predict("sdxl", gpu="RTX 4090", **options)
+
+
+def test_ranges_of_models_that_were_not_measured_are_assumed_and_wider() -> None:
+    known, new = (gpuwise.predict(name, gpu="H100 SXM 80GB").results[0] for name in ("sdxl", "flux"))
+    assert (known.range_basis, new.range_basis) == ("measured", "assumed")
+    spans = [one.image_generation.seconds_per_image_high / one.image_generation.seconds_per_image_low for one in (known, new)]
+    assert spans[1] > 1.2 * spans[0]

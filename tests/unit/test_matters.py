@@ -74,6 +74,46 @@ def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, 
     assert bounds[1] != "input"
 
 
+def test_the_cpu_that_is_named_is_the_one_that_is_judged() -> None:
+    own, old = one("cpu", gpu="RTX 4090", cpu="Ryzen 5 3600"), one("cpu", gpu="RTX 4090")
+    assert "the Ryzen 5 3600" in own.unit
+    assert "The 6 cores of the Ryzen 5 3600 decode" in own.answer
+    assert own.unit != old.unit
+    assert "the Ryzen 5 3600" in one("cpu", model="llama-3-8b", cpu="Ryzen 5 3600").answer
+
+
+def test_photographs_in_single_files_are_too_slow_from_a_hard_disk(usual: dict[str, Matter]) -> None:
+    assert "a SATA SSD is enough" in usual["ssd"].unit
+    assert "9.1 times as long, unless the files are packed" in usual["ssd"].answer
+    assert "Even a hard disk keeps up" in one("ssd", model="bert-base").answer
+
+
+def test_ram_is_answered_for_one_gpu_too() -> None:
+    assert one("ram-size", gpu="RTX 4090", gpus=1).unit == "GiB is enough for one GPU"
+    with pytest.raises(GpuwiseError, match="invalid --gpus 1"):
+        one("nvlink", gpus=1)
+
+
+def test_two_cards_that_are_named_are_mixed_in_either_order() -> None:
+    found = [one("mixed-cards", gpu=pair) for pair in ("RTX 3090 + RTX 4090", "RTX 4090 + RTX 3090")]
+    assert found[0].answer == found[1].answer
+    assert found[0].unit == "times as fast with an RTX 3090 beside an RTX 4090"
+    assert 1.0 < found[0].value < 2.0
+
+
+@pytest.mark.parametrize(
+    ("topic", "pair", "said"),
+    [
+        ("ssd", "RTX 3090 + T4", "two kinds of cards"),
+        ("mixed-cards", "T4 + T4 + T4", "not a pair"),
+        ("mixed-cards", "T4 + cpu", "is a CPU"),
+    ],
+)
+def test_what_is_no_pair_of_cards_is_refused(topic: str, pair: str, said: str) -> None:
+    with pytest.raises(GpuwiseError, match=said):
+        one(topic, gpu=pair)
+
+
 @pytest.mark.parametrize("model", ["mnist_mlp", "bert-base", "wav2vec2"])
 def test_what_is_no_photograph_is_not_decoded(model: str) -> None:
     assert "JPEG" not in one("cpu", model=model, gpu="RTX 3090").answer

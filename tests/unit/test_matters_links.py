@@ -50,7 +50,12 @@ def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_sui
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
     assert f"they are {gain:.1f}% faster with NVLink." in found.answer
     assert found.value > 2 * gain
-    assert found.unit.endswith("data parallelism")
+    large = one_topic_at(64)
+    assert found.unit == f"% gained at batch 16, {large:.0f}% at batch 64"
+
+
+def one_topic_at(batch: int) -> float:
+    return gpuwise.matters("nvlink", model="bert-large", gpu="RTX 3090", batch=str(batch)).topics[0].value
 
 
 def test_a_bridge_of_a_job_that_is_not_planned_is_answered_without_a_split() -> None:
@@ -84,7 +89,7 @@ def test_mixed_cards_are_asked_about_the_job_that_was_given() -> None:
 def test_typed_specs_are_mixed_with_a_card_that_is_sold() -> None:
     found = asked("mixed-cards", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W")
     assert found.value > 0
-    assert "Foo" not in found.unit
+    assert "a Foo beside an RTX" in found.unit
 
 
 def test_a_desktop_takes_a_range() -> None:

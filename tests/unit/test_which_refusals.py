@@ -23,7 +23,7 @@ def refused(*arguments: str) -> GpuwiseError:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--budget", "0"), "a budget must be above zero, not 0"),
+        (("--budget", "0"), "the budget must be above zero, not 0"),
         (("--budget", "-5"), "must be above zero"),
         (("--budget", "nan"), "must be a finite number"),
         (("--budget", "inf"), "must be a finite number"),

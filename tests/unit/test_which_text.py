@@ -14,6 +14,7 @@ from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, WORTH_A_CHANGE, sho
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.types import WhichAnswer
+from gpuwise.step.time.engines import find_engine
 from gpuwise.surfaces.cli.app import app
 
 BIG = "llama-3-70b"
@@ -39,7 +40,7 @@ def test_two_used_3090_are_what_2500_dollars_buy_for_70_billion_weights() -> Non
     answer = which(model=BIG, weights="int4", budget=2500)
     assert best(answer).name == "2x RTX 3090"
     assert "tokens/s" in answer.verdict
-    assert "GPU holds a part of the model" in " ".join(answer.reasons[best(answer).key])
+    assert "GPU holds part of the model" in " ".join(answer.reasons[best(answer).key])
 
 
 @pytest.mark.parametrize("budget", [700, 1000, 1500, 2000, 3000, 5000, 10_000, None])
@@ -154,3 +155,23 @@ def test_the_table_counts_tokens_and_fits_a_terminal() -> None:
 def test_what_cannot_be_answered_is_refused(options: dict[str, Any], fault: type[GpuwiseError], said: str) -> None:
     with pytest.raises(fault, match=said):
         gpuwise.which(budget=2000, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"), [("gpt-oss-120b", ""), ("llama-3-8b", "q4_k_m"), ("llama-3-8b", "int4"), ("qwen3-8b", "")]
+)
+def test_which_and_predict_take_the_same_engine(model: str, weights: str) -> None:
+    answer = gpuwise.which(model=model, weights=weights, budget=5000)
+    for option in answer.options:
+        told = gpuwise.predict(model, weights=weights, gpu=option.gpu.name, gpus=option.gpu_count).results[0]
+        pace = option.run.paces[0]
+        assert find_engine(pace.engine).name == told.generation.engine
+        assert pace.samples_per_s == pytest.approx(told.generation.tokens_per_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8", "amp", "fp32"])
+def test_a_precision_means_the_same_in_predict_and_which(precision: str) -> None:
+    told = gpuwise.predict("qwen3-1.7b", gpu="RTX 4090", precision=precision).results[0]
+    asked = gpuwise.which(model="qwen3-1.7b", precision=precision, budget=3000).query
+    assert (told.mode == "train") == (asked.text is None)
+    assert asked.text is None or asked.text.weights == precision

@@ -62,7 +62,7 @@ def _razer(value: Mapping[str, Any]) -> Reply:
 _two_processes = unanswered(
     "S062",
     question="two independent processes on two cards reach 1.14 times the speed of one",
-    why="the cause of this measurement was never found; in our model, independent jobs reach a factor of 2",
+    why="the cause of this measurement was never found; in our model, two independent jobs are twice as fast as one",
 )
 
 

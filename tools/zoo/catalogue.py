@@ -16,6 +16,8 @@ MODULES = (
     "recommenders",
     "diffusion",
     "pictures",
+    "control",
+    "dit",
     "yolo",
     "detection",
     "speech",

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, gelu, interpolate, mse_loss, scal
 from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
-__all__ = ["models"]
+__all__ = ["SD15", "SDXL", "Denoiser", "Plan", "Stage", "models", "waves"]
 
 
 def _double(before: int, after: int, padding: int = 0) -> nn.Sequential:
@@ -62,7 +62,7 @@ def _unet() -> Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class Plan:
     """What differs between the two: depths of the transformers at each level, heads, width of the text, extra conditions."""
 
     widths: tuple[int, ...]
@@ -74,9 +74,9 @@ class _Plan:
     added: int = 0
 
 
-_SD15 = _Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(8, 8, 8, 8), text=768, linear=False)
-_SD2 = _Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(5, 10, 20, 20), text=1024, linear=True)
-_SDXL = _Plan(widths=(320, 640, 1280), depths=(0, 2, 10), middle=10, heads=(5, 10, 20), text=2048, linear=True, added=2816)
+SD15 = Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(8, 8, 8, 8), text=768, linear=False)
+_SD2 = Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=(5, 10, 20, 20), text=1024, linear=True)
+SDXL = Plan(widths=(320, 640, 1280), depths=(0, 2, 10), middle=10, heads=(5, 10, 20), text=2048, linear=True, added=2816)
 
 
 class _Residual(nn.Module):
@@ -130,7 +130,7 @@ class _Block(nn.Module):
 class _Spatial(nn.Module):
     """Transformer blocks on the pixels of a feature map."""
 
-    def __init__(self, width: int, heads: int, depth: int, plan: _Plan) -> None:
+    def __init__(self, width: int, heads: int, depth: int, plan: Plan) -> None:
         super().__init__()
         self.norm, self.linear = nn.GroupNorm(32, width), plan.linear
         self.into, self.out = (nn.Linear(width, width) if plan.linear else nn.Conv2d(width, width, 1) for _ in range(2))
@@ -148,10 +148,10 @@ class _Spatial(nn.Module):
         return x + (y if self.linear else self.out(y))
 
 
-class _Stage(nn.Module):
+class Stage(nn.Module):
     """One residual block and, where the level has them, transformer blocks."""
 
-    def __init__(self, before: int, after: int, heads: int, depth: int, plan: _Plan) -> None:
+    def __init__(self, before: int, after: int, heads: int, depth: int, plan: Plan) -> None:
         super().__init__()
         self.residual = _Residual(before, after, 4 * plan.widths[0])
         self.attention = _Spatial(after, heads, depth, plan) if depth else None
@@ -161,10 +161,10 @@ class _Stage(nn.Module):
         return x if self.attention is None else self.attention(x, text)
 
 
-class _Denoiser(nn.Module):
+class Denoiser(nn.Module):
     """Two stages a level down, three up, a middle; shortcuts from every map on the way down."""
 
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
         first, time = plan.widths[0], 4 * plan.widths[0]
         self.first = first
@@ -175,49 +175,50 @@ class _Denoiser(nn.Module):
         self.down, before = nn.ModuleList(), first
         for level, (width, depth, heads) in enumerate(zip(plan.widths, plan.depths, plan.heads, strict=True)):
             for _ in range(2):
-                self.down.append(_Stage(before, width, heads, depth, plan))
+                self.down.append(Stage(before, width, heads, depth, plan))
                 shortcuts.append(width)
                 before = width
             if level < len(plan.widths) - 1:
                 self.down.append(nn.Conv2d(width, width, 3, 2, 1))
                 shortcuts.append(width)
-        self.middle = _Stage(before, before, plan.heads[-1], plan.middle, plan)
+        self.shortcuts = tuple(shortcuts)
+        self.middle = Stage(before, before, plan.heads[-1], plan.middle, plan)
         self.middle_end = _Residual(before, before, time)
         self.up = nn.ModuleList()
         levels = list(zip(plan.widths, plan.depths, plan.heads, strict=True))
         for level, (width, depth, heads) in reversed(list(enumerate(levels))):
             for _ in range(3):
-                self.up.append(_Stage(before + shortcuts.pop(), width, heads, depth, plan))
+                self.up.append(Stage(before + shortcuts.pop(), width, heads, depth, plan))
                 before = width
             if level:
                 self.up.append(nn.Conv2d(width, width, 3, padding=1))
         self.norm, self.out = nn.GroupNorm(32, first), nn.Conv2d(first, 4, 3, padding=1)
 
     def forward(self, x: Any, step: Any, text: Any, added: Any) -> Any:
-        time = self.time(_waves(step.to(x.dtype), self.first))
+        time = self.time(waves(step.to(x.dtype), self.first))
         time = time if self.added is None else time + self.added(added)
         x = self.into(x)
         kept = [x]
         for block in self.down:
-            x = block(x, time, text) if isinstance(block, _Stage) else block(x)
+            x = block(x, time, text) if isinstance(block, Stage) else block(x)
             kept.append(x)
         x = self.middle_end(self.middle(x, time, text), time)
         for block in self.up:
-            if isinstance(block, _Stage):
+            if isinstance(block, Stage):
                 x = block(torch.cat((x, kept.pop()), 1), time, text)
             else:
                 x = block(interpolate(x, scale_factor=2.0, mode="nearest"))
         return self.out(silu(self.norm(x)))
 
 
-def _waves(step: Any, width: int) -> Any:
+def waves(step: Any, width: int) -> Any:
     """Sines and cosines of the time step."""
     rates = torch.exp(torch.arange(width // 2, dtype=step.dtype) * (-9.21 / (width // 2)))
     angles = step[:, None] * rates[None]
     return torch.cat((angles.cos(), angles.sin()), -1)
 
 
-def _denoiser(plan: _Plan, size: int) -> Subject:
+def _denoiser(plan: Plan, size: int) -> Subject:
     """The U-Net alone on latents of size x size; in training with the noise as the target."""
 
     def inputs(batch: int, seq: int | None) -> Any:
@@ -229,7 +230,7 @@ def _denoiser(plan: _Plan, size: int) -> Subject:
         noise = model(*batch[:4])
         return mse_loss(noise, batch[4]) if training else noise
 
-    return Subject(build=lambda: _Denoiser(plan), inputs=inputs, forward=forward)
+    return Subject(build=lambda: Denoiser(plan), inputs=inputs, forward=forward)
 
 
 def models() -> list[Model]:
@@ -252,7 +253,7 @@ def models() -> list[Model]:
             title="Stable Diffusion 1.5 U-Net",
             family="diffusion",
             source="arXiv:2112.10752; sizes of the released v1.5 configuration",
-            subject=plain(lambda: _denoiser(_SD15, 64)),
+            subject=plain(lambda: _denoiser(SD15, 64)),
             aliases=("stable_diffusion", "sd1.5", "sd_v1_5", "sd15", "stable_diffusion_v1_5", "stable_diffusion_1.5"),
             published=859_520_964,
             optimizer="adamw",
@@ -260,11 +261,23 @@ def models() -> list[Model]:
             image=512,
         ),
         Model(
+            name="sd15_unet_1024",
+            title="Stable Diffusion 1.5 U-Net at 1024 pixels",
+            family="diffusion",
+            source="arXiv:2112.10752; sizes of the released v1.5 configuration",
+            subject=plain(lambda: _denoiser(SD15, 128)),
+            published=859_520_964,
+            optimizer="adamw",
+            batch=1,
+            image=1024,
+            modes=("infer",),
+        ),
+        Model(
             name="sdxl_unet",
             title="SDXL U-Net",
             family="diffusion",
             source="arXiv:2307.01952; sizes of the released base 1.0 configuration",
-            subject=plain(lambda: _denoiser(_SDXL, 128)),
+            subject=plain(lambda: _denoiser(SDXL, 128)),
             aliases=("sdxl", "stable_diffusion_xl"),
             published=2_567_463_684,
             optimizer="adamw",
@@ -276,7 +289,7 @@ def models() -> list[Model]:
             title="SDXL U-Net at 512 pixels",
             family="diffusion",
             source="arXiv:2307.01952; sizes of the released base 1.0 configuration",
-            subject=plain(lambda: _denoiser(_SDXL, 64)),
+            subject=plain(lambda: _denoiser(SDXL, 64)),
             aliases=("sdxl_512",),
             published=2_567_463_684,
             optimizer="adamw",

@@ -108,6 +108,8 @@ whisper-base   openai/whisper-base              whisper 16  448 Whisper-base
 whisper-small  openai/whisper-small             whisper  8  448 Whisper-small  whisper
 whisper-medium openai/whisper-medium            whisper  4  448 Whisper-medium
 whisper-large  openai/whisper-large-v3          whisper  2  448 Whisper-large  whisper-large-v3
+whisper-turbo  openai/whisper-large-v3-turbo    whisper  2  448 Whisper-turbo  whisper-large-v3-turbo whisper-v3-turbo
+distil-whisper distil-whisper/distil-large-v3   whisper  2  448 Distil-Whisper-large distil-large-v3 distil-whisper-large-v3
 """
 # name, layers, width, heads, published parameters, title, aliases; the 13B with the width of 5120 that its 40 heads ask for, and
 # an XL with the width of 3072 that the paper's 24 heads of 128 ask for (some benchmarks build it so)

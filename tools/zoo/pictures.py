@@ -50,10 +50,11 @@ class _PixelAttention(nn.Module):
 class _Decoder(nn.Module):
     """A middle with attention, then four levels of three residual blocks, the side doubled between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 4) -> None:
         super().__init__()
         first = _DECODER_WIDTHS[0]
-        self.before, self.into = nn.Conv2d(4, 4, 1), nn.Conv2d(4, first, 3, padding=1)
+        self.before = nn.Conv2d(4, 4, 1) if channels == 4 else nn.Identity()  # left out where latents have more channels
+        self.into = nn.Conv2d(channels, first, 3, padding=1)
         self.middle = nn.Sequential(_Residual(first, first), _PixelAttention(first), _Residual(first, first))
         self.levels, self.widen, width = nn.ModuleList(), nn.ModuleList(), first
         for after in _DECODER_WIDTHS:
@@ -77,11 +78,11 @@ def _towards(model: nn.Module, batch: tuple[Any, Any], training: bool) -> Any:
     return mse_loss(found, batch[1]) if training else found
 
 
-def _decoder(size: int) -> Subject:
+def _decoder(size: int, channels: int = 4) -> Subject:
     side = size * 2 ** (len(_DECODER_WIDTHS) - 1)
     return Subject(
-        build=_Decoder,
-        inputs=lambda batch, seq: (torch.randn(batch, 4, size, size), torch.randn(batch, 3, side, side)),
+        build=lambda: _Decoder(channels),
+        inputs=lambda batch, seq: (torch.randn(batch, channels, size, size), torch.randn(batch, 3, side, side)),
         forward=_towards,
     )
 
@@ -175,6 +176,21 @@ def models() -> list[Model]:
             batch=1,
             image=1024,
             optimizer="adamw",
+        ),
+        *(
+            Model(
+                name=f"vae16_decoder_{image}",
+                title=f"VAE decoder with 16 channels at {image} pixels",
+                family="diffusion",
+                source="arXiv:2403.03206; sizes of the released configuration, which Stable Diffusion 3 and Flux share",
+                subject=plain(lambda image=image: _decoder(image // 8, 16)),  # type: ignore[misc]
+                published=49_545_475,
+                batch=1,
+                image=image,
+                optimizer="adamw",
+                modes=("infer",),
+            )
+            for image in (512, 1024)
         ),
         Model(
             name="clip_l_text",

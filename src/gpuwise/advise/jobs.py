@@ -143,8 +143,8 @@ WAYS = {
     "checkpoint": "mixed precision, recomputing the activations of repeated blocks",
     "int8": "8-bit weights",
     "int4": "4-bit weights",
-    "lora": "LoRA adapters, recomputing the activations of repeated blocks if memory requires it",
-    "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if memory requires it",
+    "lora": "LoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
+    "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if that is needed to save memory",
 }
 # The same behind a model's name in a sentence.
 SHORT_WAYS = {

@@ -221,6 +221,9 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
     used = [f"{direct} of the {size.sixteen_pin} sixteen-pin plugs"] if direct else []
     used += [f"{needed} of the {has} eight-pin plugs"] if needed or not direct else []
     text = f"the cards use {' and '.join(used)} that a typical {size.watts:,.0f} W power supply has ({wants})"
+    if needed > has:
+        besides = f"besides {direct} sixteen-pin plugs, " if direct else ""
+        text = f"{besides}the cards need {needed} eight-pin plugs, but a typical {size.watts:,.0f} W supply has {has} ({wants})"
     remedy = {
         "pass": "",
         "tight": _remedy_for_plugs(adapters, unknown),
@@ -302,7 +305,8 @@ def _room(watts: float, box: Box) -> CheckLine:
         line = CheckLine(check="heat", verdict="pass", value=watts, limit=_HEATER_WATTS, unit="W", text=heat)
         if watts <= _HEATER_WATTS:
             return line
-        text = f"{heat}, as much as {watts / _HEATER_WATTS:.1f} space heaters"
+        heaters = f"{watts / _HEATER_WATTS:.1f}"
+        text = f"{heat}, as much as {'one space heater' if heaters == '1.0' else f'{heaters} space heaters'}"
         return replace(
             line,
             verdict="tight",

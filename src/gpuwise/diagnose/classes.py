@@ -20,12 +20,15 @@ _CLASS_PATTERNS = (
     (
         "communication",
         r"nccl|rccl|msccl|oneccl|all[-_]?reduce(?!.*gemm)|cross_device_reduce|^(c10d|gloo|nccl|mpi|ucc):"
-        # what hands tokens to experts and fetches them back: DeepEP, pplx-kernels, TensorRT-LLM, and whatever runs on NVSHMEM
+        # what hands tokens to experts and fetches them back: DeepEP, pplx-kernels, MORI, TensorRT-LLM, and what runs on NVSHMEM
         r"|deep_?ep(?![a-z])|(intra|inter)node(_ll)?::|pplx|moe_?(a2a|all_?to_?all)|nvshmem|rocshmem|all[-_]?to[-_]?all(?!.*gemm)"
-        r"|(^|::|_)(all[-_]?gather|reduce[-_]?scatter)(?!.*gemm)|notify_dispatch",
+        r"|(^|::|_)(all[-_]?gather|reduce[-_]?scatter)(?!.*gemm)|notify_dispatch|mori::|(^|::)ep(dispatch|combine)(intra|inter|kernel|lowlatency)",
     ),
     ("optimizer", r"multi_tensor_apply|adam(w|functor)?(?![a-z])|fused_?sgd|lamb_|adagrad(?!_unweighted)|^optimizer"),
-    ("attention", r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::"),
+    (
+        "attention",
+        r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::|sdpa|(prefill|decode)withpagedkv",
+    ),
     (
         "norm",
         r"batch_?norm|layer_?norm|group_?norm|rms_?norm|instance_?norm|bn_(fw|bw)|cudnn::.*bn_|rowwisemoments|gammabeta|miopenbatchnorm",
@@ -42,7 +45,7 @@ _CLASS_PATTERNS = (
     (
         "matmul",
         r"gemm|cijk_|cutlass|matmul|(^|::|_)(b?add)?b?mm(_out)?($|[^a-z])|gemv|dot_(general|kernel)|addmm|xmma_gemm|splitkreduce"
-        r"|cublas|nvjet|einsum|linear(?!_algebra|iz)",
+        r"|cublas|nvjet|einsum|fused_moe|marlin|linear(?!_algebra|iz)",
     ),
     ("norm", r"softmax"),
     (

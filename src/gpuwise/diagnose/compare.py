@@ -15,12 +15,14 @@ __all__ = ["Difference", "PartChange", "difference"]
 _MATH = ("matmul", "conv", "attention")
 _MEMORY = ("norm", "embedding", "elementwise", "optimizer", "other")
 _HOST = {
+    "profiler": "this is the profiler's own work",
     "input_wait": "this depends on the data loader, not on the GPU",
     "allocation": "this depends on the driver, not on the GPU",
     "compiling": "this depends on what is compiled during the steps",
     "host_work": "this depends on what the host does besides launching",
     "synchronisation": "this depends on how often the host waits",
     "host_launch": "this depends on the host; a faster GPU waits longer",
+    "other_gpus": "this depends on how the model is spread over the GPUs",
     "graph_wait": "this depends on CUDA graph launches",
     "idle_unexplained": "the traces do not show the cause",
     "communication": "this depends on the link and on the slowest rank",

@@ -22,21 +22,21 @@ _BECAUSE = {
         "give it the same loader workers, storage and share of the data as the others",
     ),
     "allocation": ("it allocates memory inside the step", "keep its tensor sizes the same in every step"),
-    "synchronisation": ("its host waits for the GPU inside the step", "look for .item(), .cpu() or logging that only it does"),
+    "synchronisation": ("its host waits for the GPU inside the step", "look for .item(), .cpu() or logging on this rank alone"),
     "host_launch": ("its host launches kernels late", "check the CPU load, clock and pinning of its host"),
     "host_work": ("its host does other work", "move that work out of the step, or spread it over the ranks"),
     "compiling": ("it compiles inside the step", "give it the same shapes as the others, or mark dynamic sizes"),
     "copy": ("its copies take longer", "check its PCIe link, its pinned memory and its share of the data"),
     "slower": (
         "its kernels are slower",
-        "compare its clock, temperature and power with `gpuwise watch`, and its sizes of tensors",
+        "compare its tensor sizes with those of other ranks, and its clock, temperature and power (`gpuwise watch`)",
     ),
     "more": (
         "it runs more kernels",
         "spread the work evenly over the ranks: sequence lengths, experts, embedding tables, stages",
     ),
 }
-_IDLE = ("its GPU is idle longer", "record its host too, to see what it does meanwhile")
+_IDLE = ("its GPU is idle for longer", "also record its host, to see what it does in the meantime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def why_late(
         lines.append(_kernels_text(late, usual, part))
     check = _matching(seconds, seen, seen_usually)
     if check is not None:
-        lines.append(f"the check {check.code} finds on it: {check.title}")
+        lines.append(f"the check {check.code} reports on this rank: {check.title}")
         lines += check.evidence[:2]
         remedy = check.remedy
     return Cause(part=part, extra_s=seconds, because=because, remedy=remedy, evidence=tuple(lines))

@@ -34,16 +34,16 @@ def _is_mtia(trace: Trace) -> bool:
     )
 
 
-def each_device(trace: Trace) -> Iterator[tuple[Trace, int]]:
-    """What belongs to each GPU, the one with most kernel time first, and its number. Where one process drives all of them, they
-    share its calls; where each has a process of its own, none sees those of another. Nothing for a trace without a GPU."""
+def each_device(trace: Trace) -> Iterator[tuple[Trace, int, bool]]:
+    """What belongs to each GPU, the one with most kernel time first; its number; and whether a process of its own drives it.
+    Where one process drives all of them, they share its calls; else none sees those of another. Nothing without a GPU."""
     kind = trace.events.kind
     work = trace.events.where((kind == Kind.KERNEL) | (kind == Kind.MEMCPY) | (kind == Kind.MEMSET))
     indices = _by_kernel_time(work)
     owners = {index: _owners(trace.events, work.where(work.device == index)) for index in indices} if len(indices) > 1 else {}
     alone = len(indices) > 1 and all(len(found) == 1 for found in owners.values()) and len(set.union(*owners.values())) > 1
     for index in indices:
-        yield (_of_processes(trace, owners[index]) if alone else trace), index
+        yield (_of_processes(trace, owners[index]) if alone else trace), index, alone
 
 
 def _by_kernel_time(work: Events) -> list[int]:
@@ -66,5 +66,4 @@ def _owners(events: Events, work: Events) -> set[int]:
 def _of_processes(trace: Trace, owners: set[int]) -> Trace:
     """The trace without the calls and marks of other processes."""
     events = trace.events
-    on_device = np.isin(events.kind, np.array(_ON_DEVICE, dtype=np.uint8))
-    return replace(trace, events=events.where(on_device | np.isin(events.process, list(owners))))
+    return replace(trace, events=events.where(events.is_kind(*_ON_DEVICE) | np.isin(events.process, list(owners))))

@@ -17,7 +17,7 @@ from gpuwise.diagnose.intervals import Spans, union
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Events, Kind, Mask, printable
 
-__all__ = ["Cause", "after_waits", "causes", "compiling", "stall_ns", "stalls"]
+__all__ = ["Cause", "after_waits", "causes", "compiling", "profiling", "stall_ns", "stalls"]
 
 _LONG = 10  # times the usual pause
 _USUAL_NS = 50_000  # more than a launch takes, even under a profiler; assumed
@@ -38,7 +38,9 @@ _COMPILES = re.compile(
     r"|torch/_inductor/(?:compile_fx|codecache|async_compile)\.py\(\d+\): "
     r"(?!run$|__call__$|wrapper$|forward$|new_fn$|current_callable$)"
     r"|torch/utils/cpp_extension\.py\(\d+\): (?:load|_jit_compile|_write_ninja|_run_ninja)"
+    r"|^Lazy Function Loading|^Runtime Triggered Module Loading"
 )
+_PROFILES = re.compile(r"^(?:Activity )?Buffer (?:Request|Flush)|^Instrumentation$|^CUPTI|^Resource$", re.IGNORECASE)  # by itself
 
 Times = npt.NDArray[np.int64]
 
@@ -120,17 +122,40 @@ def after_waits(scene: Scene) -> Spans:
     place = np.searchsorted(starts, sync.end_ns, side="left")
     following = np.where(place < len(starts), starts[np.minimum(place, len(starts) - 1)], sync.end_ns)
     gap = following - sync.end_ns
-    explained = np.where(gap <= np.minimum(_WAITS * sync.duration_ns, _AFTER_WAIT_NS), gap, 0)
+    explained = _paid_for(gap.tolist(), sync.duration_ns.tolist(), int(scene.steps.median_s * 1e9))
     return union(np.maximum(sync.start_ns, sync.end_ns - stall_ns(scene)), sync.end_ns + explained)
+
+
+def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
+    """What the waits explain of the gap behind each of them. A wait that is longer than the gap behind it also explains later
+    ones, up to the time by which the host would have been ahead without it, but never more than a step."""
+    explained, ahead = np.zeros(len(gaps), dtype=np.int64), 0
+    for place, (gap, wait) in enumerate(zip(gaps, waits, strict=True)):
+        if gap <= min(_WAITS * wait + ahead, _AFTER_WAIT_NS):
+            explained[place] = gap
+            ahead = min(max(ahead + wait - gap, 0), most)
+        else:
+            ahead = 0
+    return explained
 
 
 def compiling(scene: Scene) -> Spans:
     """When a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
-    kinds = (Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
     names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
-    chosen = names[events.name] & np.isin(events.kind, np.array(kinds, dtype=np.uint8)) & (events.duration_ns >= _COMPILES_NS)
-    rows = events.where(chosen & np.isin(events.thread, scene.threads) if len(scene.threads) else chosen)
+    chosen = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER) & (events.duration_ns >= _COMPILES_NS)
+    chosen &= names[events.name]
+    if len(scene.threads):  # overhead that the driver reports has no thread
+        chosen &= np.isin(events.thread, scene.threads) | (events.kind == Kind.OTHER)
+    rows = events.where(chosen)
+    return union(rows.start_ns, rows.end_ns)
+
+
+def profiling(scene: Scene) -> Spans:
+    """When the profiler itself held the host up, as it reports."""
+    names = np.array([_PROFILES.search(name) is not None for name in scene.trace.names], dtype=bool)
+    rows = scene.trace.events.of(Kind.OTHER)
+    rows = rows.where(names[rows.name])
     return union(rows.start_ns, rows.end_ns)
 
 
@@ -169,7 +194,7 @@ def _host_events(scene: Scene) -> Events:
     begin, end = scene.steps.steady_window
     threads = np.unique((scene.work if scene.on_cpu else scene.driving).thread)
     marks = scene.trace.named("profilerstep")[events.name]
-    kinds = np.isin(events.kind, np.array((Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME), dtype=np.uint8))
+    kinds = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME)
     if len(threads):
         kinds &= np.isin(events.thread, np.union1d(threads, np.unique(events.thread[marks & kinds])))
     whole_step = (events.kind == Kind.MARK) & (events.duration_ns >= _WHOLE * scene.steps.median_s * 1e9)
@@ -189,13 +214,14 @@ def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind |
     level = min((frame.level for frame in frames), default=LIBRARY)
     place = next((place for place, frame in enumerate(frames) if frame.level == level), 0)
     function = str(frames[place]) if frames else ""
-    if place and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9:  # the loop around all steps
+    is_loop = bool(frames) and held.duration_ns[rows[python[place]]] >= _LOOP * scene.steps.median_s * 1e9  # around all steps
+    if place and is_loop:
         function = f"{frames[place - 1]} in {function}"
     innermost = Kind(int(kinds[0]))
     if innermost in (Kind.OP, Kind.RUNTIME):
         around = f" in {function}" if function and level == OWN else ""
         return innermost, printable(names[0]) + around, ""
-    if innermost == Kind.MARK and level != OWN:
+    if innermost == Kind.MARK and (level != OWN or is_loop):
         return innermost, printable(names[0]), ""
     leaf = frames[0] if frames else None
     return Kind.PYTHON, function, _below(leaf, function)
@@ -207,8 +233,9 @@ def _below(leaf: Frame | None, function: str) -> str:
 
 def _many_ops(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
     """The most frequent of many short ops that together fill most of a stall."""
-    inside: Mask = (held.start_ns < end) & (held.end_ns > begin) & ((held.kind == Kind.OP) | (held.kind == Kind.RUNTIME))
-    rows = held.where(inside)
+    near = np.arange(*np.searchsorted(held.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
+    rows = held.where(near).of(Kind.OP, Kind.RUNTIME)
+    rows = rows.where(rows.end_ns > begin)
     if union(rows.start_ns, rows.end_ns).within(begin, end).total_ns < _COVERS * (end - begin):
         return None
     names, place = np.unique(rows.name, return_inverse=True)

@@ -91,16 +91,18 @@ def _device_parts(scene: Scene) -> Iterator[tuple[str, Spans]]:
 
 
 def idle_spans(scene: Scene, idle: Spans) -> dict[str, Spans]:
-    """Idle time by what the host does: it waits for input, compiles, allocates, has synchronised, does something that takes long,
-    has not launched yet, or none of these.
+    """Idle time by what the host does: it is held up by the profiler, waits for input, compiles, allocates, waits for another
+    GPU, has synchronised, does something that takes long, has not launched yet, or none of these.
 
     What is idle inside a CUDA graph is told apart: profilers do not always record what runs inside one.
     """
     found: dict[str, Spans] = {}
     sources = {
+        "profiler": host.profiling(scene),
         "input_wait": scene.loader,
         "compiling": host.compiling(scene),
         "allocation": union(scene.churn.start_ns, scene.churn.end_ns),
+        "other_gpus": scene.others,
         "graph_wait": _inside_graphs(scene, idle),
         "synchronisation": host.after_waits(scene),
         "host_work": host.stalls(scene).and_(_until_launched(scene, idle)),

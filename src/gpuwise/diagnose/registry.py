@@ -92,6 +92,7 @@ def run_checks(
     late = straggler.check_ranks(peers(ranks), _found)
     waiting_s = late.seconds_per_step if isinstance(late, Finding) else 0.0
     answers += [exposed_comm.check_waiting(view, waiting_s), late, slower_than_expected.check_expected(view, expected)]
+    answers.append(idle_gpu.check_ranks(peers(ranks), _found))
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     abstained = [answer for answer in answers if isinstance(answer, Abstained)]
     abstained += _not_in_traces()
@@ -107,7 +108,7 @@ def _asked(check: Check, view: View) -> Finding | Abstained | None:
     code, device = check.__module__.rpartition(".")[2], view.scene.device
     if device.is_gpu or code not in _ABOUT_GPUS:
         return check(view)
-    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use the tools of its vendor")
+    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use its vendor's tools")
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ as it was.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Change:
     work: npt.NDArray[np.float64] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Recording:
     """The steady steps as a list of what the host did, with the work each launch started."""
 
@@ -77,7 +78,12 @@ class Recording:
 
     def gain(self, change: Change) -> float:
         """How many times as fast a step would be."""
-        return max(self.seconds(Change()) / max(self.seconds(change), 1e-12), 1.0)
+        return max(self.unchanged_s / max(self.seconds(change), 1e-12), 1.0)
+
+    @cached_property
+    def unchanged_s(self) -> float:
+        """A mean step as it was recorded, played like all others."""
+        return self.seconds(Change())
 
     def _play(self, change: Change, durations: list[int]) -> int:
         clock = 0

@@ -22,7 +22,9 @@ _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
 )
 _LAUNCH = re.compile(r"launch|memcpy|memset", re.IGNORECASE)
+_TRAINING = ("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
 _DRIVES = 0.1  # of the launches
+_AT_ONCE, _FAIR_PART, _IN_TURN = 0.25, 0.1, 0.5  # of the work of a GPU, of another one, and of the recording; assumed
 _ROUNDING_NS = 2_000
 _LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something up
 
@@ -31,7 +33,8 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Everything the checks look at. `work` is in order of start; the arrays beside it have one entry a row."""
+    """Everything the checks look at. `work` is in order of start; the arrays beside it have one entry a row. `others` is when
+    other GPUs of the same program work, where it uses them in turn."""
 
     trace: Trace
     device: Device
@@ -48,6 +51,7 @@ class Scene:
     allocations: Events
     launches: Events
     threads: npt.NDArray[np.int32]
+    others: Spans
 
     @property
     def busy(self) -> Spans:
@@ -91,6 +95,11 @@ class Scene:
         return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
     @property
+    def trains(self) -> bool:
+        """Whether anything belongs to a backward pass or an optimizer, as far as names tell."""
+        return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())
+
+    @property
     def kernels(self) -> Mask:
         return np.asarray(self.work.kind == Kind.KERNEL, dtype=bool)
 
@@ -107,10 +116,12 @@ class Scene:
         return (end - begin) * 1e-9 / max(self.steps.steady_count, 1)
 
 
-def make_scene(trace: Trace, index: int | None = None) -> Scene:
-    """Gather what belongs to one device, by default that with most kernel time; without any, the host's ops are the work."""
+def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> Scene:
+    """Gather what belongs to one device, by default that with most kernel time; without any, the host's ops are the work. `alone`
+    if no other device is driven by the same process."""
     work = trace.events.of(Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
     work = work.where(work.duration_ns >= 0)
+    others = union(work.start_ns[:0], work.end_ns[:0])
     on_cpu = not (work.kind == Kind.KERNEL).any()
     if on_cpu:
         computing = cpu_work.computing_ops(trace)
@@ -119,6 +130,7 @@ def make_scene(trace: Trace, index: int | None = None) -> Scene:
         work, device = computing, Device(index=-1, name="CPU")
     else:
         index = _busiest(work) if index is None else index
+        others = others if alone else _in_turn(work, index)
         work, device = work.where(work.device == index), trace.device(index)
     runtime = trace.events.of(Kind.RUNTIME)
     if len(work) and not on_cpu and (runtime.process >= 0).any():
@@ -145,6 +157,7 @@ def make_scene(trace: Trace, index: int | None = None) -> Scene:
         allocations=_of_threads(_matching(trace, _ALLOCATE, runtime), threads),
         launches=launches,
         threads=threads,
+        others=others,
     )
 
 
@@ -170,6 +183,19 @@ def _driving(trace: Trace, work: Events, launches: Events) -> npt.NDArray[np.int
 
 def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
     return rows.where(np.isin(rows.thread, threads)) if len(threads) and len(rows) else rows
+
+
+def _in_turn(work: Events, index: int) -> Spans:
+    """When other GPUs work, if one of them mostly works at a time, as they do where each holds some of the layers."""
+    own, other = (
+        union(rows.start_ns, rows.end_ns) for rows in (work.where(work.device == index), work.where(work.device != index))
+    )
+    if not len(own) or not len(other):
+        return other
+    both, either = own.and_(other).total_ns, union(work.start_ns, work.end_ns)
+    alone = both < _AT_ONCE * min(own.total_ns, other.total_ns) and other.total_ns >= _FAIR_PART * own.total_ns
+    filled = either.total_ns >= _IN_TURN * (int(either.end[-1]) - int(either.start[0]))
+    return other if alone and filled else Spans(other.start[:0], other.end[:0])
 
 
 def _busiest(work: Events) -> int:

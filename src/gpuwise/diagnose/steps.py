@@ -19,10 +19,12 @@ LOADER = ("enumerate(dataloader)", "iteratorgetnext", "dataloader_next", "_next_
 OPTIMIZER = ("optimizer.step#",)
 _PROFILER = ("profilerstep",)
 _STEP_WORDS = re.compile(
-    r"(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])|(?:^|[^a-z])batch[ _#\[:]*\d|train(?:ing)?_batch|^trainstep"
+    r"(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])|(?:^|[^a-z])batch[ _#\[:]*\d|(?:train(?:ing)?|global)_batch|^trainstep"
     r"|^execute_(?:model|context)|(?:run|forward)_batch(?![a-z])",
     re.IGNORECASE,
 )
+_MICRO = re.compile(r"micro|mini|inner|sub|accum", re.IGNORECASE)
+_WHOLE_RUNS = re.compile(r"epoch|fit(?![a-z])|loop|run(?![a-z])|train(?:ing)?$|eval|valid|main", re.IGNORECASE)
 _NOT_STEPS = re.compile(r"micro|optim|sched|zero_grad|backward|forward(?!_batch)|loss", re.IGNORECASE)
 _PARTS = re.compile(
     r"layer|block|module|attention|attn|mlp|conv|linear|norm|embed|expert|nccl|reduce|gather|profiler|cuda|::", re.IGNORECASE
@@ -32,6 +34,7 @@ _FEWEST_MARKS = 2
 _BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
+_WARM_UP_OF_TWO = 3  # times as long as the second of two
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
 _REPEATS = 4
@@ -73,8 +76,10 @@ class Steps:
 
     @property
     def median_s(self) -> float:
-        """The median step, a cut last one left out."""
+        """The median step, a cut last one left out; of two steps, one that is warm-up too."""
         lengths = self.end_ns - self.start_ns
+        if len(lengths) == 2:
+            lengths = lengths[self.steady]
         whole = lengths[:-1] if self._last_is_cut(lengths) else lengths
         return float(np.median(whole)) * 1e-9
 
@@ -97,22 +102,36 @@ def find_steps(trace: Trace, work: Events) -> Steps:
         ("steps line", _device_steps(trace, work)),
     ):
         if len(rows):
-            return _steps(rows.start_ns, rows.end_ns, by)
+            return _without_first_of_two(_steps(rows.start_ns, rows.end_ns, by), work)
     rows = _marked_steps(trace, work, _is_step, least=_FEWEST_MARKS)
     if len(rows):
-        return _from_start_to_start(rows)
+        return _from_start_to_start(_enclosing(trace, rows))
     for by, words in (("loader", LOADER), ("optimizer", OPTIMIZER)):
         rows = _outermost(trace.marked(*words))
         if len(rows) >= 3:
             return _steps(rows.start_ns[:-1], rows.start_ns[1:], by)
     rows = _marked_steps(trace, work, lambda name: not _PARTS.search(name), least=_REPEATS)
     if len(rows):
-        return _from_start_to_start(rows)
+        return _from_start_to_start(_enclosing(trace, rows))
     starts = _repeats(work)
     if len(starts) >= _REPEATS:
         return _steps(starts[:-1], starts[1:], "kernels")
     begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
     return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
+
+
+def _without_first_of_two(steps: Steps, work: Events) -> Steps:
+    """Two steps of which the first is warm-up: it takes several times as long, but for hardly more work. With as much less work,
+    the second would have been cut short instead."""
+    lengths = steps.end_ns - steps.start_ns
+    if len(lengths) != 2 or lengths[0] < _WARM_UP_OF_TWO * lengths[1]:
+        return steps
+    began = np.searchsorted(work.start_ns, np.concatenate([steps.start_ns, [steps.end_ns[-1]]]))
+    first, second = np.diff(began).tolist()
+    if second < _ALIKE * first:
+        return steps
+    note = f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is warm-up"
+    return replace(steps, steady=np.array([False, True]), notes=(*steps.notes, note))
 
 
 def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
@@ -167,6 +186,8 @@ def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
     reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
     if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
         return False
+    if len(found) > _REPEATS and gaps[0] > period:  # the first one may tune its kernels
+        found, gaps = found[1:], gaps[1:]
     pattern = kernels.name[found[0] : found[0] + period]
     alike = [np.array_equal(kernels.name[at : at + period], pattern) for at in found[:-1].tolist()]
     if np.mean(alike) < _ALIKE or (gaps == period).mean() < _ALIKE:
@@ -200,15 +221,40 @@ def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], 
     """The ranges of one name, numbers aside, that a program marked: of those that cover the work, the rarest."""
     marks = trace.events.of(Kind.MARK)
     span = max(int(work.end_ns.max() - work.start_ns.min()), 1) if len(work) else 1
-    families: dict[str, list[int]] = {}
-    for number in np.unique(marks.name).tolist():
-        if is_wanted(trace.names[number]):
-            families.setdefault(_NUMBERS.sub("", trace.names[number]).strip(), []).append(number)
-    found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in families.values()]
+    found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in _families(trace, marks, is_wanted)]
     found = [rows for rows in found if len(rows) >= least and rows.end_ns[-1] - rows.start_ns[0] >= _COVERED * span]
     return min(
         found, key=lambda rows: (len(rows), -int(rows.duration_ns.sum())), default=marks.where(np.zeros(len(marks), dtype=bool))
     )
+
+
+def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> list[list[int]]:
+    """The names of marks that differ only in their numbers, together."""
+    families: dict[str, list[int]] = {}
+    for number in np.unique(marks.name).tolist():
+        if is_wanted(trace.names[number]):
+            families.setdefault(_NUMBERS.sub("", trace.names[number]).strip(), []).append(number)
+    return list(families.values())
+
+
+def _enclosing(trace: Trace, rows: Events) -> Events:
+    """The marks of one name around these, if those are the steps: each holds as many of the inner ones, and the optimizer steps
+    as often as they do, or the inner ones call themselves parts of a batch."""
+    marks = trace.events.of(Kind.MARK)
+    marks = marks.where((marks.thread == rows.thread[0]) & (marks.duration_ns > int(rows.duration_ns.min())))
+    updates = len(_outermost(trace.marked(*OPTIMIZER)))
+    small = any(_MICRO.search(trace.names[number]) for number in np.unique(rows.name).tolist())
+    for numbers in _families(trace, marks, lambda name: not _PARTS.search(name) and not _WHOLE_RUNS.search(name)):
+        outer = _outermost(marks.where(np.isin(marks.name, numbers)))
+        if len(outer) < _FEWEST_MARKS or len(outer) >= len(rows):
+            continue
+        place = np.searchsorted(outer.start_ns, rows.start_ns, side="right") - 1
+        inside = (place >= 0) & (rows.end_ns <= outer.end_ns[np.maximum(place, 0)])
+        held = np.bincount(place[inside], minlength=len(outer))
+        alike = held.min() >= 2 and held.min() == held.max() and inside.sum() >= len(rows) - held[0]
+        if alike and (abs(len(outer) - updates) < abs(len(rows) - updates) if updates else small):
+            return outer
+    return rows
 
 
 def _is_step(name: str) -> bool:

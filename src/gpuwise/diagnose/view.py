@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuwise.diagnose.intervals import Spans
 from gpuwise.diagnose.parts import Breakdown, Facts, measure, take_apart
 from gpuwise.diagnose.replay import Change, Recording, record
 from gpuwise.diagnose.scene import Scene
@@ -22,7 +23,8 @@ _PROFILED = (
     1.3  # what recording costs ops on a CPU: measured 1.0 to 2.2, the more the smaller the ops (tools/record_pathologies.py)
 )
 _MOST = 20.0
-_UNPROFILED = "the profiler slows CPU ops down, so the real gain can exceed the measured share"
+_FEWEST_STEPS, _FEW, _NEARLY_ALL = 4, 0.5, 0.9  # steps; of the steps; of the time lost
+_UNPROFILED = "without the profiler, CPU ops take less time, so the share of this cause is larger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,20 @@ class View:
     def multiplied(self, factors: npt.NDArray[np.float64]) -> Change:
         """The change that multiplies the time of each piece of work by a factor of its own."""
         return Change() if self.recording is None else Change(work=factors[self.recording.rows])
+
+    def seldom(self, spans: Spans) -> tuple[str, tuple[str, ...]]:
+        """For a title and for the evidence, in how few of the steady steps these spans lie; nothing if they lie in most."""
+        steps = self.scene.steps
+        starts, ends = steps.start_ns[steps.steady], steps.end_ns[steps.steady]
+        held = [spans.within(start, end).total_ns for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        most = np.sort(np.array(held))[::-1].cumsum()
+        if len(held) < _FEWEST_STEPS or most[-1] <= 0:
+            return "", ()
+        count = int(np.searchsorted(most, _NEARLY_ALL * most[-1])) + 1
+        if count > _FEW * len(held):
+            return "", ()
+        few, each_ms = f"in {count} of {len(held)} steps", float(most[count - 1]) * 1e-6 / count
+        return f", {few}", (f"nearly all of this time is lost {few}: {each_ms:,.1f} ms{' in each' if count > 1 else ''}",)
 
     def median_kernel_s(self) -> float:
         """The median kernel of the steady steps."""

@@ -1,73 +1,117 @@
-"""Images from a text: the text encoders once, the denoiser at every step, the decoder for every image.
+"""Predicts image generation from text: the text encoders run once, the denoiser at every step, the decoder for every image.
 
-Each part is a step of a model like any other (`steps.py`); an image takes the sum of them, one after the other.
+Each part is an ordinary step of a model (`steps.py`), and an image takes the sum of all parts. If a GPU can hold each part but
+not all of them at once, programs keep the weights on the host and load those of each part when it runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from gpuwise.engine.run import Run
-from gpuwise.engine.steps import Steps, predict_steps
+from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
+from gpuwise.engine.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.evidence.fits import shipped
-from gpuwise.evidence.images import SCRIPT
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import Memory
 from gpuwise.step.types import Array
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline
+from gpuwise.workload.store.pipelines import PATCH, Pipeline
+from gpuwise.workload.transform.packed import quantised
 
-__all__ = ["Drawings", "draw"]
+__all__ = ["PACKED", "Drawings", "draw"]
+
+PACKED = {"int8": "int8", "fp8": "int8", "q8_0": "int8", "int4": "int4", "nf4": "int4", "q4_0": "int4"}  # how weights are stored
+_LARGE = 1e9  # parameters: smaller models stay in 16 bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawings:
-    """`images` at once in `step_count` denoising steps on each of some GPUs; arrays have a place for each."""
+    """`images` at once in `step_count` denoising steps on each of several GPUs; arrays have one entry per GPU."""
 
     pipeline: Pipeline
     images: int
     step_count: int
+    image: int
     denoiser: Steps
+    controls: tuple[Steps, ...]
     texts: tuple[Steps, ...]
     decoder: Steps
 
     @cached_property
     def iteration_s(self) -> Array:
-        """One denoising step of all images, with guidance."""
-        found: Array = self.denoiser.step_s[0]
+        """One denoising step for all images, including guidance and control networks."""
+        found: Array = sum((one.step_s[0] for one in self.controls), self.denoiser.step_s[0])
         return found
 
     @cached_property
     def call_s(self) -> Array:
         """From a prompt to its images."""
         texts = sum((one.step_s[0] for one in self.texts), np.zeros(len(self.denoiser.gpus)))
-        found: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0] + self.program_s
-        return found
+        models: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0]
+        return models + self.program_s + self.moved_s
 
     @property
     def program_s(self) -> float:
-        """What a program does beside its models in a call, fitted on whole calls."""
+        """The time of a program outside its models in a call, fitted to whole calls."""
+        from gpuwise.evidence.images import SCRIPT  # reads measurements, which few questions need
+
         return shipped().call_s.get(SCRIPT, 0.0)
 
-    def memory(self, place: int) -> Memory:
-        """With all models in memory: the part that needs most, and the weights of the others."""
-        parts = self._parts(place)
-        weights = sum(part.weight_bytes for part in parts)
-        most = max(parts, key=lambda part: part.total_bytes - part.weight_bytes)
-        return _with_weights(most, weights)
+    @cached_property
+    def moved_s(self) -> Array:
+        """The time to load the weights of every part onto the GPU in a call, if they do not all stay there."""
+        places = range(len(self.denoiser.gpus))
+        return np.array(
+            [self._weights(place) / link_bytes_per_s(self.denoiser.gpus[place]) * self.moves(place) for place in places]
+        )
 
-    def largest_part_bytes(self, place: int) -> float:
-        """What the model that needs most holds by itself, with the others out of memory."""
-        return max(part.total_bytes for part in self._parts(place))
+    def moves(self, place: int) -> bool:
+        """Whether the parts take turns on this GPU, because it can hold each of them but not all at once."""
+        room = room_of(self.denoiser.gpus[place]).usable_bytes
+        return self.at_once(place).total_bytes > room >= self.largest_part(place).total_bytes
+
+    def memory(self, place: int) -> Memory:
+        """The memory on the GPU: all models or, if they take turns, the one that needs most."""
+        return self.largest_part(place) if self.moves(place) else self.at_once(place)
+
+    def fits(self, place: int) -> bool:
+        """Whether that fits."""
+        return self.memory(place).total_bytes <= room_of(self.denoiser.gpus[place]).usable_bytes
+
+    def at_once(self, place: int) -> Memory:
+        """With all models in memory: the part that needs most, plus the weights of the others."""
+        most = max(self._parts(place), key=lambda part: part.total_bytes - part.weight_bytes)
+        return _with_weights(most, self._weights(place))
+
+    def largest_part(self, place: int) -> Memory:
+        """The model that needs most on its own, with the others unloaded. A control net stays with its denoiser."""
+        own = [_with_weights(part, part.weight_bytes + self._control_weights(place)) for part in self._parts(place)[:1]]
+        return max((*own, *self._parts(place)), key=lambda part: part.total_bytes)
+
+    def held_bytes(self, images: int, place: int) -> float:
+        """The least memory that this many images at once need on this GPU, with the parts taking turns."""
+        gpu, seen = self.denoiser.gpus[place], self.pipeline.passes * images
+        return max(
+            self.denoiser.needs.total_bytes(gpu, seen) + self._control_weights(place),
+            self.decoder.needs.total_bytes(gpu, images),
+            *(one.memory(0, place).total_bytes for one in self.texts),
+        )
+
+    def _weights(self, place: int) -> float:
+        return sum(part.weight_bytes for part in self._parts(place))
+
+    def _control_weights(self, place: int) -> float:
+        return sum(one.memory(0, place).weight_bytes for one in self.controls)
 
     def _parts(self, place: int) -> list[Memory]:
-        return [steps.memory(0, place) for steps in (self.denoiser, *self.texts, self.decoder)]
+        return [steps.memory(0, place) for steps in (self.denoiser, *self.controls, *self.texts, self.decoder)]
 
 
 def _with_weights(memory: Memory, weights: float) -> Memory:
@@ -76,22 +120,48 @@ def _with_weights(memory: Memory, weights: float) -> Memory:
     return replace(memory, weight_bytes=weights, **ends)
 
 
-def draw(pipeline: Pipeline, gpus: Sequence[Gpu], run: Run, *, precision: str, images: int, step_count: int) -> Drawings:
-    """So many images at once on each of these GPUs."""
+def draw(
+    pipeline: Pipeline,
+    gpus: Sequence[Gpu],
+    run: Run,
+    *,
+    precision: str,
+    images: int,
+    step_count: int,
+    image: int | None = None,
+    weights: str = "",
+) -> Drawings:
+    """Predict this many images at once, with this side in pixels or the default one, on each of these GPUs. Large models may
+    store their `weights` in fewer bits.
+    """
+    side = image or pipeline.image
+    seen = pipeline.passes * images
 
     def steps(name: str, batch: int) -> Steps:
-        return predict_steps(_workload(name, precision), gpus, run, [batch])
+        return predict_steps(_workload(name, precision, side, pipeline.tokens, weights), gpus, run, [batch])
 
     return Drawings(
         pipeline=pipeline,
         images=images,
         step_count=step_count,
-        denoiser=steps(pipeline.denoiser, pipeline.passes * images),
+        image=side,
+        denoiser=steps(pipeline.denoiser, seen),
+        controls=tuple(steps(name, seen) for name in (pipeline.control,) if name),
         texts=tuple(steps(name, pipeline.passes) for name in pipeline.texts),
         decoder=steps(pipeline.decoder, images),
     )
 
 
-def _workload(name: str, precision: str) -> Workload:
+@lru_cache(maxsize=64)
+def _workload(name: str, precision: str, side: int, tokens: int, weights: str) -> Workload:
+    """Return a model at the size of the image: for a transformer, in patches; for a text encoder with a sequence, in the tokens
+    it reads.
+    """
     settings = Settings(mode="infer", precision=precision, optimizer="none")
-    return zoo.load(name, Request(model=name, settings=settings))
+    found = zoo.entry(name)
+    loaded = as_computed(zoo.load(name, Request(model=name, image=side if found.image else None, settings=settings)))
+    if weights and found.parameters >= _LARGE:
+        loaded = quantised(loaded, BYTES_A_WEIGHT[PACKED[weights]])
+    if found.seq is None:
+        return loaded
+    return loaded.sized(seq=tokens if name.endswith("_text") else (side // PATCH) ** 2)

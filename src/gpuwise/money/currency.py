@@ -90,7 +90,7 @@ class Currency:
     def read(self, text: str, what: str, hint: str) -> float:
         """An amount as people write it, in units of this currency; one in another currency is refused.
 
-        >>> [Currency().read(text, "a budget", "") for text in ("$800", "800 USD", "1,500", "1e3")]
+        >>> [Currency().read(text, "the budget", "") for text in ("$800", "800 USD", "1,500", "1e3")]
         [800.0, 800.0, 1500.0, 1000.0]
         """
         found = _AMOUNT.fullmatch(text.strip())

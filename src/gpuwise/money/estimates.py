@@ -138,7 +138,7 @@ def is_gaming_laptop(gpu: Gpu) -> bool:
 
 def _laptop(gpu: Gpu, laptops: LaptopModel) -> Price:
     usd = laptops.usd * math.pow(gpu.sm_count / LAPTOP_UNITS, laptops.power)
-    source = f"estimated from the size of the GPU with {laptops.rows} prices of laptops"
+    source = f"estimated from the size of the GPU with {laptops.rows} laptop prices"
     return _estimated(gpu, "new", usd, (laptops.low, laptops.high), source, "a whole laptop")
 
 

@@ -25,6 +25,7 @@ Batch = list[Any]  # of `Entry`, whose members mypy cannot list
 _CHUNK_BYTES = 8 << 20
 _LARGEST_EVENT_BYTES = 64 << 20
 _TRIES = 6
+_CLOSING = ord("]")
 _HINT = "pass a Chrome trace, such as one written by torch.profiler's export_chrome_trace"
 
 _NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
@@ -68,15 +69,19 @@ class EventStream:
             if not piece:
                 yield from self._last(rest)
                 break
-            rest = rest + piece if rest else piece
-            boundary = _last_boundary(rest)
+            text = bytearray(b"[")
+            text += rest
+            text += piece
+            boundary = _last_boundary(text)
             if boundary is None:
+                rest = bytes(text[1:])
                 self._refuse_endless(rest)
                 continue
-            body, rest = rest[: boundary[0]], rest[boundary[1] :]
-            batch = _decode(body)
+            rest = bytes(text[boundary[1] :])
+            text[boundary[0]] = _CLOSING  # in place of a comma or a space: nothing large is copied
+            batch = _decode_list(memoryview(text)[: boundary[0] + 1])
             if batch is None:
-                batch, rest = self._mend(body, rest)
+                batch, rest = self._mend(bytes(text[1 : boundary[0]]), rest)
             yield batch
         self._close()
 
@@ -201,8 +206,12 @@ class EventStream:
 
 
 def _decode(body: bytes) -> Batch | None:
-    """The events of a cut, or None where it is not whole. Events of unusual types are read one by one."""
-    text = b"[" + body + b"]"
+    """The events of a cut, or None where it is not whole."""
+    return _decode_list(b"[" + body + b"]")
+
+
+def _decode_list(text: bytes | memoryview) -> Batch | None:
+    """The events of a list, or None where it is not whole. Events of unusual types are read one by one."""
     try:
         return _batch_decoder.decode(text)
     except msgspec.ValidationError:
@@ -222,7 +231,7 @@ def _one(raw: msgspec.Raw) -> Any:
         return lenient_record(msgspec.json.decode(raw))
 
 
-def _last_boundary(text: bytes) -> tuple[int, int] | None:
+def _last_boundary(text: bytes | bytearray) -> tuple[int, int] | None:
     """Where the last event ends and where the next begins, looking at the tail first."""
     for window in (1 << 14, 1 << 18, len(text)):
         begin = max(len(text) - window, 0)

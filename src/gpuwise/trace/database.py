@@ -106,7 +106,7 @@ def _reader(tables: Tables) -> tuple[str, str]:
     if _RPD in tables.columns:
         return "rpd", "read_rpd"
     raise BadFile(
-        "the database contains no Nsight Systems tables, nor those of rocmProfileData",
+        "the database contains neither Nsight Systems tables nor rocmProfileData tables",
         looked_in=f"the tables {', '.join(sorted(tables.columns)[:8])}" if tables.columns else "a database with no tables",
         hint="export a report with `nsys export --type sqlite`",
     )

@@ -33,7 +33,7 @@ class Format(Enum):
     MEMORY = "PyTorch memory snapshot"
     FLIGHT = "NCCL flight recorder dump"
     TELEMETRY = "table of GPU readings"
-    OP_TABLE = "table of op sums"
+    OP_TABLE = "table of op totals"
 
 
 TIMELINES = frozenset(

@@ -223,7 +223,7 @@ class _Machine:
     def _append(self, values: list[Any]) -> None:
         target = self._top()
         if type(target) is not list:
-            raise _Damaged("something is appended to what is no list")
+            raise _Damaged("something is appended to a value that is not a list")
         target += values
 
     def _set_one(self) -> None:
@@ -234,12 +234,12 @@ class _Machine:
         """Keys are plain values, or flat tuples of them: hashing a tuple that nests without end would exhaust the stack."""
         into = self._top() if target is None else target
         if type(into) is not dict or len(pairs) % 2:
-            raise _Damaged("an entry is put into what is no dict")
+            raise _Damaged("an entry is added to a value that is not a dict")
         keys = pairs[::2]
         if not {type(key) for key in keys} <= _PLAIN:
             parts = [part for key in keys for part in (key if type(key) is tuple else (key,))]
             if not {type(part) for part in parts} <= _PLAIN:
-                raise _Damaged("a key is no plain value")
+                raise _Damaged("a key is not a plain value")
         into.update(zip(keys, pairs[1::2], strict=True))
         if fresh:
             self._stack.append(into)

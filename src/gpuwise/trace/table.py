@@ -64,7 +64,13 @@ class TableBuilder:
     def build(self) -> Events:
         """The table in order of start; of events that start together the longer one first: a parent precedes its child."""
         start, duration = self._joined("start_ns"), self._joined("duration_ns")
-        order = np.lexsort((-duration, start))
+        order = np.argsort(start, kind="stable")
+        ordered = start[order]
+        tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
+        tied[:-1] |= tied[1:]
+        if tied.any():  # few do: only those are sorted again
+            rows = order[tied]
+            order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
         sorted_already = bool((order[1:] > order[:-1]).all())
         columns: dict[str, npt.NDArray[Any]] = {}
         for name in list(self._pieces):  # one column at a time: its pieces are gone before the next is joined

@@ -65,11 +65,21 @@ class Events:
 
     def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Events:
         """The rows chosen by a mask or by indices."""
-        return Events(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
+        rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        return Events(**{name: getattr(self, name).take(rows) for name in _COLUMNS})
+
+    def is_kind(self, *kinds: Kind) -> Mask:
+        """Which rows are of these kinds."""
+        wanted = np.zeros(256, dtype=bool)
+        wanted[list(kinds)] = True
+        return wanted[self.kind]
 
     def of(self, *kinds: Kind) -> Events:
         """The rows of these kinds."""
-        return self.where(np.isin(self.kind, np.array(kinds, dtype=np.uint8)))
+        return self.where(self.is_kind(*kinds))
+
+
+_COLUMNS = tuple(column.name for column in fields(Events))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

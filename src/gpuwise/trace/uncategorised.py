@@ -24,7 +24,12 @@ _NAMES = (
     (re.compile(r"^memset", re.IGNORECASE), Kind.MEMSET),
 )
 _CALL = re.compile(r"^(?:cuda|hip)[A-Z]\w+$|^cu(?:Launch|Mem|Ctx|Stream|Event|Graph)\w+$")
-_MARK = re.compile(r"^ProfilerStep#|^Optimizer\.|^enumerate\(|#|^step\b", re.IGNORECASE)
+# What a program marks: ops have neither spaces nor brackets in their names, and none is called a step.
+_MARK = re.compile(
+    r"^ProfilerStep#|^Optimizer\.|^enumerate\(|[#\[]|^(?!.*::).*\s|(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])"
+    r"|(?:^|[^a-z])(?:train|training|global|micro|mini)[_-]?batch(?![a-z])|(?:^|[^a-z])batch[_:]?\d",
+    re.IGNORECASE,
+)
 
 
 def sort_out(trace: Trace, titles: Mapping[tuple[Any, Any, str], str], threads: Sequence[tuple[Any, Any]]) -> Trace:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +16,13 @@ from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import files, zoo
 
-__all__ = ["check_name", "is_script", "tells_itself", "unknown", "workload"]
+__all__ = ["check_name", "is_script", "only_read", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
 # What a script or a workload file was captured with, where nothing else is written down.
 _PLAIN = {"implementation": "foreach", "accumulate": 1, "checkpoint": False, "channels_last": False, "clip": False}
 _TOLD_BY_SCRIPTS = ("mode", "precision", "optimizer", "accumulate")
+_capturing: ContextVar[bool] = ContextVar("capturing", default=True)
 
 
 def workload(
@@ -40,6 +43,8 @@ def workload(
             raise BadValue(f"--{name} must be at least 1 and below 2^31, not {value}", hint=f"try `--{name} 32`")
     _refuse_what_nobody_uses(request, asked)
     found = _stored(request)
+    if found is None and not _capturing.get():
+        raise _not_captured(request.model)
     if found is None:
         from gpuwise.workload.capture import process as capture  # not needed for what is stored, and slow to import
         from gpuwise.workload.store import cache
@@ -51,6 +56,24 @@ def workload(
     if tells_itself(request.model):
         _agree(found, request, asked)
     return _fused(found) if compiled else found
+
+
+@contextlib.contextmanager
+def only_read() -> Iterator[None]:
+    """Nothing is captured meanwhile, so no framework is started for a file that a stranger wrote: models are only read."""
+    before = _capturing.set(False)
+    try:
+        yield
+    finally:
+        _capturing.reset(before)
+
+
+def _not_captured(model: str) -> BadValue:
+    name = Path(model).name
+    return BadValue(
+        f"{name} describes the sizes of a model, but not the steps of its training",
+        hint=f"capture a step with PyTorch and use the file that this writes: `gpuwise capture {name} -o model.json.gz`",
+    )
 
 
 def _fused(found: Workload) -> Workload:

@@ -274,7 +274,7 @@ WAITS = [
         first=("host_work",),
         where=("preprocess (image_processing.py:120)",),
     ),
-    Case(name="Python hidden behind a copy", build=hidden_by_a_copy, absent=("host_work",)),
+    Case(name="Python hidden behind a copy", build=hidden_by_a_copy, first=None, absent=("host_work",)),
     Case(name="launches that block on a full queue", build=full_queue, absent=("host_work", "launch_bound")),
     Case(
         name="the clock of the device is behind",

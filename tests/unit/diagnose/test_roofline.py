@@ -135,7 +135,7 @@ def test_slow_ops_are_told_from_half_the_speed_on(reached: float, fires: bool, t
         assert found.seconds_per_step == pytest.approx(4 * should * (1 / reached - 1), rel=0.02)
         realised = answer.view.step_s / (answer.view.step_s - found.seconds_per_step)
         assert found.gain.low < realised <= found.gain.high * 1.01
-        assert f"{reached:.2f} of the speed" in found.title
+        assert f"{reached:.0%} of the speed" in found.title
 
 
 def test_ops_are_ranked_by_the_time_they_lose(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.drawing import ImagePrediction
+from gpuwise.questions.common.media.images import ImagePrediction
 
 
 def told(model: str = "sdxl", gpu: str = "RTX 4090", **more: object) -> ImagePrediction:
@@ -57,7 +57,7 @@ def test_steps_belong_to_images() -> None:
 
 @pytest.mark.parametrize(
     ("options", "part"),
-    [({"steps": 0}, "--steps 0"), ({"steps": -5}, "--steps -5"), ({"image": 100}, "1024 pixels"), ({"batch": "auto"}, "auto")],
+    [({"steps": 0}, "--steps 0"), ({"steps": -5}, "--steps -5"), ({"image": 100}, "in steps of 64"), ({"batch": "auto"}, "auto")],
 )
 def test_what_no_image_has_is_refused(options: dict[str, object], part: str) -> None:
     with pytest.raises(BadValue) as caught:

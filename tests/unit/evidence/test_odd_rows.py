@@ -66,8 +66,8 @@ def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
         ({"step_ms": "nan"}, "a step time that is not positive"),
         ({"step_ms": ""}, "no step time"),
         ({"step_ms": "", "samples_per_s": "0"}, "a step time that is not positive"),
-        ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 has no bf16"),
-        ({"gpu": "GTX 1080 Ti", "precision": "tf32"}, "the GTX 1080 Ti has no tf32"),
+        ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 does not support bf16"),
+        ({"gpu": "GTX 1080 Ti", "precision": "tf32"}, "the GTX 1080 Ti does not support tf32"),
     ],
 )
 def test_every_odd_row_has_its_own_reason(tmp_path: Path, change: dict[str, str], reason: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gpuwise import validate
 from gpuwise.core.errors import BadFile, BadValue
+from gpuwise.evidence.ranges import trust_of
 from gpuwise.evidence.tables import read_table
 
 HEAD = (
@@ -72,6 +73,14 @@ def test_one_measured_row_corrects_the_others(tmp_path: Path) -> None:
     assert (moved > 1) == (off > 1)
     with pytest.raises(BadValue):
         validate(path, measured_rows=-1)
+
+
+def test_a_measurement_says_more_of_software_that_was_not_fitted() -> None:
+    shared = [(True, True), (True, False), (False, True), (False, False)]
+    fitted, other = ([trust_of(same_setup=setup, same_gpu=gpu, fitted=known) for setup, gpu in shared] for known in (True, False))
+    assert all(0 <= one < two < 1 for one, two in zip(fitted, other, strict=True))
+    assert fitted == sorted(fitted, reverse=True)
+    assert other[-1] > 0 == fitted[-1]
 
 
 def test_single_operators_are_predicted(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_verdict_that_clouds_turn_says_the_rent_at_which_it_turns() -> None:
     found = gpuwise.cost(**asked_for)
     assert found.verdict.startswith("About equal at 25 hours a week")
     turns = float(re.search(r"cheaper below about \$([\d.]+) an hour", found.verdict)[1])
-    low, high = map(float, re.search(r"clouds ask \$([\d.]+) to \$([\d.]+)\.", found.verdict).groups())
+    low, high = map(float, re.search(r"clouds charge \$([\d.]+) to \$([\d.]+)\.", found.verdict).groups())
     assert low < turns < high
     below, above = (gpuwise.cost(**asked_for, cloud_price=turns * factor).here for factor in (0.99, 1.01))
     assert below.rent_usd < below.own_usd
@@ -258,7 +258,7 @@ def test_the_clouds_that_a_verdict_names_are_on_both_sides_of_its_rent(hours: fl
     low, high = found.market.low_usd_per_gpu_hour, found.market.high_usd_per_gpu_hour
     even = found.query.rent.usd_per_gpu_hour * found.here.own_usd / found.here.rent_usd
     turns = 0.75 * even if found.verdict.startswith("Owning is recommended") else even
-    assert ("clouds ask" in found.verdict) == (low < turns < high)
+    assert ("clouds charge" in found.verdict) == (low < turns < high)
 
 
 @pytest.mark.parametrize("options", [{}, {"cloud": "vast"}, {"cloud_price": 2.0}])

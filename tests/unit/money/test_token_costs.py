@@ -101,7 +101,19 @@ def test_what_has_no_tokens_is_refused(more: dict[str, Any], said: str) -> None:
         gpuwise.cost(**{**LLAMA, **more})
 
 
-def test_predict_names_the_cheapest_rent() -> None:
+def test_predict_and_cost_take_the_same_rent() -> None:
+    (rent,) = gpuwise.predict("llama-3-8b", gpu="RTX 4090", weights="q4_k_m").rents
+    priced = gpuwise.cost(gpu="RTX 4090", model="llama-3-8b", weights="q4_k_m").to_dict()["tokens"]["rent"]
+    assert rent.usd_per_gpu_hour == pytest.approx(priced["usd_per_hour"])
+    assert rent.price.whole_usd_per_million == pytest.approx(priced["whole_usd_per_million"])
+
+
+def test_gpt2_is_trained_so_its_cost_needs_the_size_of_a_job() -> None:
+    with pytest.raises(BadValue, match="job size is missing"):
+        gpuwise.cost(gpu="RTX 4090", model="gpt2")
+
+
+def test_predict_names_a_rent() -> None:
     answer = gpuwise.predict("llama-3-8b", gpu="RTX 4090", weights="q4_k_m", users=10)
     (rent,) = answer.rents
     told = answer.results[0]

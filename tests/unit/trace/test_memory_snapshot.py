@@ -59,7 +59,7 @@ def test_the_answer_names_fragmentation_and_the_holder(tmp_path: Path) -> None:
 
 def test_a_failed_request_that_would_fit_into_the_pieces_is_called_fragmentation(tmp_path: Path) -> None:
     answer = gpuwise.why([str(pickled(tmp_path / "snapshot.pickle", snapshot(oom=True)))])
-    assert "41.9 MB were requested while 10.5 MB were free" in answer.to_dict()["verdict"]
+    assert "41.9 MB was requested while 10.5 MB was free" in answer.to_dict()["verdict"]
     assert "fragmentation is the cause" in answer.to_dict()["verdict"]
     assert answer.to_dict()["findings"][0]["code"] == "out_of_memory"
 

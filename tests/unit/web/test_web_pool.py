@@ -13,7 +13,7 @@ from gpuwise.surfaces.web import pool
 from gpuwise.surfaces.web.pool import Answers
 
 
-def lasting(question: str, options: Mapping[str, Any]) -> tuple[int, bytes]:
+def lasting(question: str, options: Mapping[str, Any], own: object = ()) -> tuple[int, bytes]:
     """In place of an answer: takes as long as it was asked to."""
     time.sleep(options.get("seconds", 0))
     return 200, question.encode()

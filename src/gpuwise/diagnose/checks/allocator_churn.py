@@ -41,9 +41,10 @@ def check(view: View) -> Finding | None:
         return None
     steps = max(scene.steps.steady_count, 1)
     idle_s = view.parts.parts_s["allocation"]
+    few, each = view.seldom(union(calls.start_ns, calls.end_ns))
     return Finding(
         code=CODE,
-        title="steps allocate memory from the driver",
+        title=f"steps allocate memory from the driver{few}",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
@@ -51,6 +52,7 @@ def check(view: View) -> Finding | None:
         evidence=(
             f"{len(calls) / steps:,.0f} calls {view.per} take {held:.1%} of the time",
             f"they leave the GPU idle {idle_s / view.step_s:.1%} of the time",
+            *each,
         ),
         remedy="do not call empty_cache() in the loop, use few distinct tensor sizes, and set expandable_segments",
         verify="there should be no cudaMalloc or cudaFree calls after the first few steps",

@@ -1,9 +1,10 @@
 """Element-wise kernels take much of the step.
 
 ## What it detects
-This check looks for element-wise, normalisation and optimizer kernels that are longer than 10 µs, are limited by memory
-bandwidth and take at least 30% of the step. On a CPU, it looks only for chains of at least five element-wise ops,
-because single ones, norms and pooling cannot be fused into a convolution or product there.
+This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
+than 10 µs, are limited by memory bandwidth and take at least 30% of the step. On a CPU, it looks only for chains
+of at least five element-wise ops, because single ones, norms and pooling cannot be fused into a convolution or product
+there.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
-from gpuwise.trace.types import Mask
+from gpuwise.trace.types import Kind, Mask
 
 __all__ = ["CODE", "check"]
 
@@ -35,35 +36,42 @@ _THRESHOLD = 0.3
 _LONG_NS = 10_000
 _BEST, _LIKELY = 0.3, 0.85
 _CHAIN = 5
+_FEWER_COPIES = (
+    "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
+)
 
 
 def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
     long = scene.work.duration_ns > _LONG_NS
+    moving = (scene.work.kind == Kind.MEMSET) | ((scene.work.kind == Kind.MEMCPY) & scene.named("dtod", "d2d"))
     if scene.on_cpu:
         chosen = _in_chains(scene.is_class("elementwise") & ~scene.named("copy_"), scene.work.thread) & long
     else:
-        chosen = scene.is_class("elementwise", "norm", "optimizer") & long
+        chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & long
     lost_s = view.exposed_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None
     fused = scene.named("triton_", "fusion")
     already = view.work_s(chosen & fused) / max(view.work_s(chosen), 1e-12)
+    copies = view.work_s(chosen & moving) > 0.5 * view.work_s(chosen)
     return Finding(
         code=CODE,
-        title="element-wise kernels take much of the step",
+        title=f"{'copies within the GPU' if copies else 'element-wise kernels'} take much of the step",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
         confidence="medium",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels that "
-            "are longer than 10 µs",
+            f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels "
+            f"{'and copies within the GPU ' if copies else ''}that are longer than 10 µs",
             f"{already:.0%} of that time is in kernels that are already compiled",
         ),
-        remedy="use torch.compile, fused norms and attention, or 16-bit activations",
-        verify=f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
+        remedy=_FEWER_COPIES if copies else "use torch.compile, fused norms and attention, or 16-bit activations",
+        verify=f"there should be far fewer copies {view.per}"
+        if copies
+        else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )
 
 

@@ -10,8 +10,8 @@ longer on every rank.
 
 ## What to do
 Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
-accumulating, 16-bit gradients or a faster link. Check `straggler` first, because a rank may spend most of a collective
-waiting for the slowest rank.
+accumulating, 16-bit gradients or a faster link. In inference, split the model over fewer GPUs or let two batches
+overlap. Check `straggler` first, because a rank may spend most of a collective waiting for the slowest rank.
 
 ## Confidence
 Confidence is high for the time. The upper end of the gain assumes that all of this time is hidden. The lower end is a
@@ -29,6 +29,11 @@ __all__ = ["CODE", "check_waiting"]
 CODE = "exposed_comm"
 _THRESHOLD = 0.1
 _LIKELY = 0.75
+_IN_TRAINING = "check for a slow rank first, then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate"
+_IN_INFERENCE = (
+    "check for a slow rank first, then split the model over fewer GPUs, use GPUs with a faster link, "
+    "or overlap two batches so that one computes while the other communicates"
+)
 
 
 def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
@@ -51,6 +56,6 @@ def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
             f"{view.count(chosen):,.0f} collectives {view.per}; nothing else runs for {share:.1%} of the time",
             f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication time is hidden",
         ),
-        remedy="check for a slow rank first, then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate",
-        verify="in the profile, collectives should overlap with backward kernels",
+        remedy=_IN_TRAINING if view.scene.trains else _IN_INFERENCE,
+        verify=f"in the profile, collectives should {'overlap with backward kernels' if view.scene.trains else 'take less time'}",
     )

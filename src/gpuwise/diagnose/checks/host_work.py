@@ -2,13 +2,13 @@
 
 ## What it detects
 This check looks for long pauses of the host: for at least ten times as long as usual (and at least 0.2 ms), the host
-launches nothing while the device is idle. It adds them up and names what the host did meanwhile: a Python function, a
-CPU op, one long call of the driver, or a range that the program marked. It reports pauses that take at least 5% of the
-step.
+launches nothing while the device is idle. It adds them up and names what the host did in the meantime: a Python
+function, a CPU op, one long driver call, or a range that the program marked. It reports pauses that take at least 5%
+of the step.
 
 ## Why it costs time
 The device has nothing to do until the host launches again. This is not launch overhead, so CUDA graphs and larger
-kernels do not help. The work itself has to go somewhere else.
+kernels do not help. The work itself must be moved elsewhere.
 
 ## What to do
 Move preprocessing into the `Dataset`, so that loader workers do it. Create tensors on the GPU (`device="cuda"`) instead
@@ -16,13 +16,14 @@ of copying them there. Log, save and evaluate less often or in another thread. I
 with `with_stack=True`, which names the function.
 
 ## Confidence
-Confidence is high if a function or an op fills the pauses, medium for a call of the driver, and low if nothing was
+Confidence is high if a function or an op fills the pauses, medium for a driver call, and low if nothing was
 recorded. The lower end of the gain assumes that half of the work remains in the step.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuwise.diagnose.checks import host_sync
 from gpuwise.diagnose.host import Cause, causes
@@ -49,7 +50,7 @@ _ADVICE = (  # by words of the function's name
         ("log", "logger", "logging", "print", "summary", "tensorboard", "wandb", "tqdm"),
         "log every hundred steps instead of every step",
     ),
-    (("sleep", "wait", "poll", "select", "recv", "acquire"), "find out what the host waits for at this place"),
+    (("sleep", "wait", "poll", "select", "recv", "acquire"), "find out what the host is waiting for here"),
     (("eval", "evaluate", "validate", "validation", "metric", "metrics"), "evaluate less often, or on the GPU"),
     (
         (
@@ -71,7 +72,7 @@ _ADVICE = (  # by words of the function's name
 )
 _BY_KIND = {
     Kind.OP: "run this op on the GPU, create the tensor there, or move the work into the loader workers",
-    Kind.RUNTIME: "warm up before the steps that count; a long call of the driver usually loads code or sets up memory",
+    Kind.RUNTIME: "warm up before the steps that count; a long driver call usually loads code or sets up memory",
     Kind.MARK: "move this work out of the step, or let it overlap with work on the GPU",
     Kind.PYTHON: "move this work out of the step, do it on the GPU, or let it overlap with work on the GPU",
 }
@@ -89,15 +90,17 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s or not len(spans):
         return None
     found = causes(view.scene, spans)
+    few, each = view.seldom(spans)
     return Finding(
         code=CODE,
-        title=_title(found[0], view.scene.on_cpu),
+        title=_title(found[0], view.scene.on_cpu) + few,
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=_gain(view, lost_s),
         confidence=_confidence(found[0]),
         evidence=(
             f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses",
+            *each,
             *(_line(cause, steps) for cause in found[:_LISTED]),
         ),
         remedy=_remedy(found[0]),
@@ -109,8 +112,10 @@ def check(view: View) -> Finding | None:
 def _gain(view: View, lost_s: float) -> Gain:
     """At best the pauses are gone, and the host runs ahead of the device."""
     without = view.gain(lost_s, likely=Change(stalling=_LIKELY), beyond=_AHEAD)
-    ahead = view.gain(lost_s, likely=Change(stalling=_LIKELY), best=Change(stalling=0.0), beyond=_AHEAD)
-    return max(without, ahead, key=lambda gain: gain.high)
+    if view.recording is None:
+        return without
+    ahead = view.gain(lost_s, best=Change(stalling=0.0), beyond=_AHEAD).high
+    return without if without.high >= ahead else replace(without, high=ahead)
 
 
 def _title(cause: Cause, on_cpu: bool) -> str:

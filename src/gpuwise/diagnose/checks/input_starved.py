@@ -22,6 +22,7 @@ the wait, but never less than its CPU time divided by the number of cores.
 
 from __future__ import annotations
 
+from gpuwise.diagnose.host import causes
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.view import View
@@ -44,19 +45,24 @@ def check(view: View) -> Finding | None:
     if share < THRESHOLD:
         return None
     loading = view.facts.loader_fraction
+    waiting = view.parts.idle["input_wait"]
+    few, each = view.seldom(waiting)
+    found = causes(view.scene, waiting)
     return Finding(
         code=CODE,
-        title="the GPU waits for the input pipeline" if not view.scene.on_cpu else "the step waits for the input pipeline",
+        title=("the GPU waits" if not view.scene.on_cpu else "the step waits") + f" for the input pipeline{few}",
         seconds_per_step=idle_s,
         share_fraction=share,
         gain=view.gain(idle_s, likely=Change(loading=_KEPT), best=Change(loading=0.0)),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
             f"the main thread spends {loading:.1%} of the time in the loader",
-            f"the GPU waits for it {share:.1%} of the time",
+            f"the {'step' if view.scene.on_cpu else 'GPU'} waits for it {share:.1%} of the time",
+            *each,
         ),
         remedy=_REMEDY,
         verify="profile again: the loader's share of the step should fall below 5%",
+        where=found[0].where if found else "",
     )
 
 

@@ -1,23 +1,23 @@
-"""Some ops run far slower than this GPU can run them.
+"""Some ops run far more slowly than this GPU allows.
 
 ## What it detects
-This check compares each matmul, convolution, attention, normalisation and element-wise op of known size with what the
-kernel models of `gpuwise predict` expect of it on the same GPU and in the same type. It reports ops that take at least 1%
-of the step and run at no more than half of the expected speed, if they lose at least 5% of the step together.
+This check compares each matmul, convolution, attention, normalisation and element-wise op of known size with the time
+that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It reports ops that take
+at least 1% of the step and run at half the expected speed or less, if together they lose at least 5% of the step.
 
 ## Why it costs time
 A library may have no good kernel for a size, a type or a memory layout, and may convert the layout before and after. A
-GPU that is throttled or shared runs all of its kernels slower, not only some.
+throttled or shared GPU, by contrast, runs all of its kernels more slowly, not only some of them.
 
 ## What to do
-Start with the op that loses most. Try another memory layout (channels-last), sizes that are multiples of 8, another
-backend or a newer library for it, or `torch.compile`, which may fuse it.
+Start with the op that loses the most time. Try another memory layout (channels-last), sizes that are multiples of 8,
+another backend or a newer library for it, or `torch.compile`, which may fuse it.
 
 ## Confidence
-Confidence is medium if the ops run at no more than a third of the expected speed, and low otherwise, because the models
-are wrong by some 20% for most kernels. The upper end of the gain assumes that all of these ops run as expected. The lower
-end is a replay with a quarter of that improvement. The trace must contain shapes (`record_shapes=True`), and the GPU must
-be known.
+Confidence is medium if the ops run at a third of the expected speed or less, and low otherwise, because the models are
+off by about 20% for most kernels. The upper end of the gain assumes that all of these ops run as expected. The lower
+end is a replay with a quarter of that improvement. The trace must contain shapes (`record_shapes=True`), and the GPU
+must be known.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def check(view: View) -> Finding | None:
     worst = rows[0]
     return Finding(
         code=CODE,
-        title=f"{worst.op.partition(' ')[0]} runs at {worst.reached_fraction:.2f} of the speed that this GPU can reach",
+        title=f"{worst.op.partition(' ')[0]} runs at {worst.reached_fraction:.0%} of the speed that this GPU can reach",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s, likely=view.multiplied(1.0 - _LIKELY * (1.0 - factors))),
         confidence="medium" if expected <= _SURE * measured else "low",
         evidence=tuple(
-            f"{row.op} in {row.dtype}: {row.measured_s * 1e3:,.2f} ms {view.per}, but {row.expected_s * 1e3:,.2f} ms expected "
-            f"({row.reached_fraction:.2f} of the speed)"
+            f"{row.op} in {row.dtype}: {row.measured_s * 1e3:,.2f} ms {view.per} instead of {row.expected_s * 1e3:,.2f} ms "
+            f"({row.reached_fraction:.0%} of the expected speed)"
             for row in rows[:_TOLD]
         ),
         remedy="try another memory layout, sizes that are multiples of 8, a newer library or torch.compile for these ops",

@@ -2,21 +2,22 @@
 
 ## What it detects
 This check looks for collectives that take much longer on some ranks than on others, in the traces of several ranks or
-in one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least time in
-it arrived last and the others waited for it, whatever the clocks of the hosts say. The n-th collective of one kind and
-process group on one rank is compared with the n-th on the others. The check reports a rank if the wait takes at least 5%
-of the step and the same rank is late in most steps, and it says what that rank spends more time on. Across many GPUs
-(`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its peers, or
-that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its peers look busy because
-they wait for it inside collectives.
+in one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least time
+in it arrived last and the others waited for it. This does not depend on the hosts' clocks. Within a process group, the
+nth collective of a kind on one rank is compared with the nth on the others. The check reports a rank if the wait takes
+at least 5% of the step and the same rank is late in most steps, and it says what that rank spends more time on. Across
+many GPUs (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its
+peers, or that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its peers look busy
+because they wait for it inside collectives.
 
 ## Why it costs time
 Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
 all of them down.
 
 ## What to do
-Start with what the late rank does longer than a typical one: its data loader, work of its host, slower kernels (clock,
-temperature) or more kernels (sequence lengths, experts, embedding tables). The other checks are run on that rank too.
+Start with what takes longer on the late rank than on a typical one: its data loader, other work on its host, slower
+kernels (clock, temperature) or more kernels (sequence lengths, experts, embedding tables). The other checks are run on
+that rank too.
 
 ## Confidence
 Confidence is high or medium, depending on the share, and low with fewer than three steps. The upper end of the gain
@@ -50,8 +51,8 @@ _WORKS = 0.3  # least busy share: an idle GPU is not part of the job
 _SLOW_CLOCK = 0.95
 _LESS_BUSY = 0.9
 _FOLLOWS = 1 / 3
-_THIN = "only one step was recorded, so the evidence is thin"
-_UNTOLD = "nothing that was recorded takes longer on it than on a typical rank"
+_THIN = "only one step was recorded, so the evidence is limited"
+_UNTOLD = "nothing in the recording takes longer on this rank than on a typical one"
 
 
 def check_ranks(
@@ -90,12 +91,12 @@ def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None
     if late.matched:
         evidence.append(f"{name} is the last to reach {late.last_of} of {late.matched} collectives")
     if late.also:
-        evidence.append("also the last to some collectives: " + ", ".join(ranks[place].label for place in late.also[:_NAMED]))
+        evidence.append("also last to reach some collectives: " + ", ".join(ranks[place].label for place in late.also[:_NAMED]))
     evidence.append(f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN)
     share = late.lost_s / step
     return Finding(
         code=CODE,
-        title=title if cause is None else f"{title}: {cause.because}",
+        title=title if cause is None else f"{title}, because {cause.because}",
         seconds_per_step=late.lost_s,
         share_fraction=share,
         gain=Gain(low=step / max(step - 0.5 * late.lost_s, 0.05 * step), high=step / max(step - late.lost_s, 0.05 * step)),

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.core.units import format_si
@@ -31,7 +29,6 @@ from gpuwise.questions.common.telemetry import with_readings
 from gpuwise.questions.common.trace_views import Progress, read_view, read_views
 from gpuwise.trace.read import find_files
 from gpuwise.trace.readers.telemetry import Telemetry
-from gpuwise.trace.types import Trace
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
@@ -40,6 +37,8 @@ _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, 
 _LEAST_GAIN = 1.02
 _ALWAYS_TOLD = (SLOWER, "wrong_backend")  # faults, whatever they cost in this recording
 _RECORD = "record at least three complete steps"
+_OWN_TIME = 0.01  # of a step, from which on the profiler's own time is mentioned
+_DIFFERS = 0.05  # busy share of all steps and of the steady ones
 _BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
 _NO_GPU = ("no GPU work", "for a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
 _UNNAMED = ("no known GPU", "name it with --gpu")
@@ -203,7 +202,7 @@ def _expected(view: View, model: str, progress: Progress) -> Expectation | Absta
         return Abstained(code=SLOWER, reason=f"{model} cannot be compared, because the trace has {missing}", record_next=then)
     batch = shapes.batch_of(view.scene)
     precision = _precision(view)
-    mode = "train" if _is_training(view.scene.trace) else "infer"
+    mode = "train" if view.scene.trains else "infer"
     query = step_query(StepOptions(model, mode=mode, precision=precision, batch=batch or None), gpus=[view.gpu])
     found = predict(query, lambda text: progress(text, 0.0)).results[0]
     setting = f"batch {found.batch}{'' if batch else ' (assumed)'}, {found.precision}, {mode}"
@@ -221,11 +220,6 @@ def _precision(view: View) -> str:
         if view.scene.named("s1688", "tf32").any() and not view.scene.named("bf16", "16816", "h884", "f16").any()
         else "amp"
     )
-
-
-def _is_training(trace: Trace) -> bool:
-    marks = trace.named("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
-    return bool(marks[np.unique(trace.events.name)].any())
 
 
 def _lacking(view: View) -> str:
@@ -277,7 +271,8 @@ def _without_basis(
 
 def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
-    busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'} {view.whole.busy_fraction:.0%} of the time"
+    is_busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'}"
+    busy = f"{is_busy} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
@@ -287,6 +282,8 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
+        if abs(view.facts.busy_fraction - view.whole.busy_fraction) > _DIFFERS:
+            busy = f"{is_busy} {view.facts.busy_fraction:.0%} of the steady steps"
         return f"healthy: {busy}, and no check found a significant loss"
     return f"only minor causes were found ({busy})"
 
@@ -334,14 +331,16 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
         notes.append(
             f"the {view.calls_it} lags behind the host: {view.whole.outside_fraction:.0%} of its work falls outside the steps"
         )
-    if not view.scene.on_cpu and not _is_training(view.scene.trace):
+    if not view.scene.on_cpu and not view.scene.trains:
         notes.append("there is no backward pass, so this looks like inference")
     for rank in (rank for rank in ranks if rank.first):
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
         chosen = "most kernel time" if in_one_file(ranks) else "the median step"
         notes.append(f"the parts and findings are from {typical(ranks).label}, which has {chosen}")
-    notes.append("the profiler slows the host, so idle time is somewhat lower without profiling")
+    own = view.parts.share("profiler")
+    measured = f" by at least {own:.0%} of the step" if own >= _OWN_TIME else ""
+    notes.append(f"the profiler slows the host{measured}, so idle time is somewhat lower without profiling")
     return tuple(notes)
 
 

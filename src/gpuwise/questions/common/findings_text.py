@@ -69,7 +69,9 @@ def cost(finding: Finding, per: str = "per step") -> str:
 def promise(gain: Gain) -> str:
     """What a fix would give, or that the range is too wide to say."""
     times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
-    return f"the trace cannot tell how much a fix would gain ({times})" if gain.is_wide else f"a fix would make the run {times}"
+    return (
+        f"this trace cannot tell you how much a fix would help ({times})" if gain.is_wide else f"a fix would make the run {times}"
+    )
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:

@@ -27,7 +27,9 @@ __all__ = [
     "how_many",
     "listed",
     "named_gpus",
+    "on_which",
     "parse_min_memory",
+    "set_name",
 ]
 
 MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
@@ -203,3 +205,18 @@ def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
     if count not in (1, number):
         raise BadValue(f"`--gpus {count}` and '{given[0]}' specify different counts", hint="leave out one of them")
     return number, tuple(name for _, name in found)
+
+
+def set_name(gpu: Gpu, count: int) -> str:
+    """So many of a GPU, as people write it; a set of several kinds has its own name.
+
+    >>> from gpuwise.hardware.catalog import load_catalog
+    >>> set_name(load_catalog().find("RTX 3090").gpu, 2)
+    '2x RTX 3090'
+    """
+    return gpu.name if count == 1 or " + " in gpu.name else f"{count}x {gpu.name}"
+
+
+def on_which(gpu: Gpu, count: int) -> str:
+    """Where a number of bytes is held, behind the number: on each GPU, or on the fullest of a set of several kinds."""
+    return "" if count == 1 else " on the fullest GPU" if " + " in gpu.name else " on each GPU"

@@ -30,6 +30,7 @@ __all__ = [
     "Cpu",
     "CurrencyRate",
     "Declared",
+    "DenoisingSteps",
     "GpuCount",
     "GpuNames",
     "Image",
@@ -163,6 +164,10 @@ Stack = Annotated[str, Option(help="The software version, such as torch-2.4 or t
 Cpu = Annotated[str, Option(help="The host CPU: desktop, laptop, server, or a CPU name.")]
 Pcie = Annotated[str, Option(help="The link to the GPU, such as 'PCIe 3.0 x8'; adds the time to copy inputs.")]
 Link = Annotated[str, Option(help="The link between several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
+DenoisingSteps = Annotated[
+    Optional[int],
+    Option(help="The number of denoising steps per image (default: the usual number for the model).", low=1, high=10_000),
+]
 LoaderRate = Annotated[
     Optional[float], Option(help="The number of samples per second that the data loader delivers.", above=0, high=1e12)
 ]

@@ -11,7 +11,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.options import Shown
 from gpuwise.step.memory.peak import Memory
 
-__all__ = ["OpShare", "PredictAnswer", "Prediction"]
+__all__ = ["OpShare", "PredictAnswer", "Prediction", "Training"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,20 @@ class OpShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How much is trained: the samples of an epoch, and how many epochs."""
+
+    samples: float
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
     `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`. `method` is what is trained
-    where that is not all weights, `tokens` how many of a sample a step of a language model works on, and `samples` what people
-    call the samples of other models."""
+    where that is not all weights, `tokens` how many of a sample a step of a language model works on, `samples` what people call
+    the samples of other models, and `audio_s` the seconds of sound in a sample of a speech model. `training` is all that is
+    trained, where the user says how much."""
 
     gpu: Gpu
     gpu_count: int
@@ -58,6 +67,8 @@ class Prediction:
     trained_parameters: int | None = None
     tokens: int | None = None
     samples: str = "samples"
+    audio_s: float | None = None
+    training: Training | None = None
 
     @property
     def samples_per_s(self) -> float:
@@ -71,7 +82,28 @@ class Prediction:
     @property
     def rate(self) -> tuple[float, str]:
         """The speed in the unit that people use for this kind of model, and that unit."""
+        if self.audio_s is not None:
+            return self.samples_per_s * self.audio_s, "x realtime"
         return (self.samples_per_s, f"{self.samples}/s") if self.tokens_per_s is None else (self.tokens_per_s, "tokens/s")
+
+    @property
+    def epoch_s(self) -> float | None:
+        """One pass over the samples that are trained on."""
+        return None if self.training is None else self.training.samples / self.samples_per_s
+
+    def _trained(self) -> dict[str, Any]:
+        """The time of an epoch and of all epochs, with its range."""
+        if self.training is None or self.epoch_s is None:
+            return {}
+        whole = self.epoch_s * self.training.epochs
+        return {
+            "samples": self.training.samples,
+            "epochs": self.training.epochs,
+            "epoch_s": self.epoch_s,
+            "training_s": whole,
+            "training_low_s": whole * self.step_low_s / self.step_s,
+            "training_high_s": whole * self.step_high_s / self.step_s,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The answer with the keys of the JSON contract."""
@@ -92,6 +124,7 @@ class Prediction:
             **({"tokens_per_s": self.tokens_per_s} if self.tokens is not None else {}),
             "rate": rate,
             "rate_unit": unit,
+            **self._trained(),
             "bound": self.bound,
             "bound_fractions": self.bound_fractions,
             "lanes_s": self.lanes_s,

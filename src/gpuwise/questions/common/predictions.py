@@ -29,6 +29,7 @@ from gpuwise.step.time.setting import as_run
 from gpuwise.step.types import BOUNDS
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.types import CATEGORIES, Workload
+from gpuwise.workload.store.speech import audio_s
 
 __all__ = [
     "predict",
@@ -102,6 +103,7 @@ def _told(workload: Workload, query: StepQuery) -> dict[str, Any]:
         "method": tuning.title(workload.precision) if tuning else "",
         "trained_parameters": workload.options.get("trained_parameters"),
         "tokens": tokens_of(workload),
+        "audio_s": None if workload.options.get("phase") else audio_s(workload),
         "samples": "images" if workload.options.get("image") else "samples",
     }
 

@@ -99,7 +99,7 @@ def _step_on(
     mode = options.mode or ("infer" if options.phase else "")
     if not (mode or options.optimizer or options.method) and makes_images(options.model):
         mode = "infer"
-        effect = "the denoiser of a model that generates images; its other parts can wait on the CPU; `--mode train` trains it"
+        effect = "the denoiser only, because the model's other parts can stay on the CPU; use `--mode train` to train it"
         notes.append(assumed("mode", "infer", effect))
     own = find.tells_itself(options.model)
     says = options.method or options.targets or options.rank is not None
@@ -157,6 +157,12 @@ def _check_names(given: Sequence[str], count: int) -> None:
         meant = "; `--gpus` sets only the number of GPUs" if count > 1 else ""
         meant += f". Did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
         raise BadValue("no GPU was given", hint=f'try `--gpu "RTX 3090"`{meant}')
+    mixed = next((name for name in given if "+" in name and "=" not in name), "")
+    if mixed:
+        raise BadValue(
+            f"'{mixed}' is a set of different GPUs, which only language models that generate text can share here",
+            hint=f'try `gpuwise plan MODEL --cluster "{mixed}"` for training, or name one kind of GPU',
+        )
 
 
 def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:

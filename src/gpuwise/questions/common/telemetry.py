@@ -79,7 +79,7 @@ def check_readings(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained
 
 def _lacking(gpus: Sequence[GpuVitals]) -> Iterable[tuple[str, str]]:
     if not any(gpu.reasons is not None or (gpu.clock_hz and gpu.boost_hz and gpu.power_limit_watts) for gpu in gpus):
-        yield "throttled", "throttle reasons, nor the clock with the power limit"
+        yield "throttled", "throttle reasons, or the clock together with the power limit"
     if not any(gpu.memory_used_fraction is not None for gpu in gpus):
         yield "vram_spill", "the share of GPU memory in use"
     if not any(gpu.power_limit_watts and gpu.power_default_watts for gpu in gpus):

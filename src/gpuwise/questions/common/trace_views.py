@@ -65,9 +65,9 @@ def _read(
 ) -> tuple[View, ...]:
     trace = with_accelerators_named(read_trace(path, lambda fraction: progress(f"reading {path.name}", fraction)))
     views: list[View] = []
-    for place, (own, index) in enumerate(list(each_device(trace))[:most] or [(trace, None)]):
+    for place, (own, index, alone) in enumerate(list(each_device(trace))[:most] or [(trace, None, True)]):
         try:
-            scene = _scene(path, own, index)
+            scene = _scene(path, own, index, alone)
         except BadFile:
             if place == 0:
                 raise
@@ -79,7 +79,7 @@ def _read(
     return tuple(views)
 
 
-def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
+def _scene(path: Path, trace: Trace, index: int | None, alone: bool) -> Scene:
     """What is in a trace; refused where that is nothing, or only a part of what is needed."""
     if not len(trace.events):
         if trace.cut is not None:
@@ -89,7 +89,7 @@ def _scene(path: Path, trace: Trace, index: int | None) -> Scene:
             f"'{path.name}' contains no events with a duration" + (f" ({lost})" if lost else ""),
             hint="record at least three steps with the profiler",
         )
-    scene = make_scene(trace, index)
+    scene = make_scene(trace, index, alone)
     if trace.cut is not None:
         return _whole_part(path, scene, trace.cut)
     if not len(scene.work):
@@ -102,9 +102,9 @@ def _without_work(path: Path, trace: Trace) -> BadFile:
     looked = f"its {len(trace.events):,} events"
     if trace.framework.startswith("TensorFlow"):
         return BadFile(
-            f"'{path.name}' contains events of the host only, and what TensorFlow and JAX record there does not tell the work",
+            f"'{path.name}' contains only host events, which TensorFlow and JAX do not record in enough detail",
             looked_in=looked,
-            hint="record on the machine with the GPU, with its device tracer on (the default of jax.profiler and tf.profiler)",
+            hint="record on the machine with the GPU, with device tracing enabled (the default in jax.profiler and tf.profiler)",
         )
     return BadFile(
         f"'{path.name}' contains neither kernels nor ops",

@@ -11,6 +11,7 @@ from gpuwise.core.text import both, the
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch
@@ -20,7 +21,6 @@ from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, in_one_engine, text_options
 from gpuwise.step.time.engines import find_engine
-from gpuwise.workload.store.pipelines import makes_images
 
 __all__ = ["CompareQuery", "ask"]
 
@@ -76,6 +76,12 @@ def _jobs(options: CompareOptions, rigs: Sequence[Rig], notes: list[Assumption])
 
 def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
     """A model as the user asks for it: its text, or a step of it."""
+    made = makes_media(model) if options.mode != "train" else ""
+    if made:
+        asked = TextOptions(model, mode=options.mode, weights=options.weights, kv=options.kv, engine=options.engine)
+        asked = replace(asked, users=options.users, prompt=options.prompt, output=options.output, context=options.context)
+        title = f"{model}, {'images' if made == 'images' else 'speech'}"
+        return ComparedJob(title=title, model=model, mode="infer", precision=options.precision or None, batch=batch, media=asked)
     text = text_options(model, options, rigs[0].gpu)
     if text is not None:
         text, said = in_one_engine(text, _kinds(rigs))
@@ -84,7 +90,7 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
     return ComparedJob(
         title=model,
         model=model,
-        mode=options.mode or ("infer" if makes_images(model) else "train"),
+        mode=options.mode or "train",
         precision=options.precision or None,
         batch=batch,
     )
@@ -147,7 +153,8 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
     alone = job.text.users is None
     users = "1 user" if alone else f"{text.users} users, or as many as fit on all GPUs"
     notes.append(assumed("LLM generation" if alone else "LLM serving", users, effect))
-    return replace(job, text=text)
+    title = f"LLM generation in {engine} ({job.model})" if alone else job.title  # what fits depends on the engine
+    return replace(job, title=title, text=text)
 
 
 def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.advise.jobs import StandIn, stand_ins
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.questions.common.media.both import media_throughput
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions
@@ -21,7 +22,8 @@ __all__ = ["COMMON_JOBS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_o
 class ComparedJob:
     """A workload to compare on. A `precision` of None is one for all GPUs where possible, else 16 bit on a GPU with matrix cores
     and fp32 on others; a `batch` of None is the model's usual one, 0 the largest power of two that fits. A language model may be
-    asked for `text` instead. A `common` job is not the user's own, so its batch or number of users may be reduced."""
+    asked for `text` instead, and others for `media`: images or transcripts. A `common` job is not the user's own, so its batch or
+    number of users may be reduced."""
 
     title: str
     model: str
@@ -32,6 +34,7 @@ class ComparedJob:
     seq: int | None = None
     method: str = ""
     text: TextOptions | None = None
+    media: TextOptions | None = None
     common: bool = False
 
 
@@ -78,6 +81,9 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
         if job.text is not None:
             asked = replace(job.text, users=size)
             return tuple(text_throughput(rig, asked) for rig in rigs)
+        if job.media is not None:
+            asked = replace(job.media, precision=job.precision or shared, batch=size, stack=stack, cpu=cpu)
+            return tuple(media_throughput(rig, asked) for rig in rigs)
         options = StepOptions(
             job.model,
             mode=job.mode,

@@ -48,8 +48,8 @@ def describe_precision(rigs: Iterable[Rig], pairs: Sequence[Pair]) -> list[str]:
     names = both(the(gpu.name) for gpu in slow)
     said = f"{names} {'run' if len(slow) > 1 else 'runs'} in fp32, because 16-bit arithmetic is {reason} there"
     if any(pair.precision == "fp32" for pair in pairs):
-        return [said, "the workloads in fp32 compare like with like"]
-    return [said, "use `--precision fp32` to compare like with like"] if _all_run_fp32(gpus.values()) else [said]
+        return [said, "for a like-for-like comparison, see the workloads in fp32"]
+    return [said, "for a like-for-like comparison, use `--precision fp32`"] if _all_run_fp32(gpus.values()) else [said]
 
 
 def _all_run_fp32(gpus: Iterable[Gpu]) -> bool:

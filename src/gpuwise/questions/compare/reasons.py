@@ -31,7 +31,6 @@ def explain_ratio(base: Prediction, other: Prediction, ratio: float) -> str:
     if other.bound == "launch" and other.bound_fractions["launch"] >= _MOSTLY:
         return "limited by the host, so a faster GPU hardly helps"
     reason, ratios = _describe_limits(base, other)
-    reason += _describe_rest(base, other)
     if not ratios or is_tie(ratio) or any((each > 1) == (ratio > 1) for each in ratios):
         return reason
     rest = _describe_set(base, other, ratio)
@@ -48,7 +47,7 @@ def _describe_rest(base: Prediction, other: Prediction) -> str:
         return ""
     taken = [told.bound_fractions["memory"] * told.step_s for told in (base, other)]
     used = taken[0] / taken[1] / _resource_ratio("memory", base, other) if taken[1] else 1.0
-    return f" and uses {used:.1f} times the share of it" if used >= _MORE_USED else ""
+    return f" and uses {used:.1f} times as large a share of it" if used >= _MORE_USED else ""
 
 
 def is_tie(ratio: float) -> bool:
@@ -58,10 +57,11 @@ def is_tie(ratio: float) -> bool:
 
 def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[float]]:
     """What limits both steps, with the ratios it states, of which one should point to the faster side."""
+    rest = _describe_rest(base, other)
     if base.bound != other.bound:
         limits = [told.bound for told in (other, base) if told.bound not in _LIMITS]
         ratios = [_resource_ratio(bound, base, other) for bound in limits] if len(limits) == 2 else []
-        return f"{_describe_own_limit(base, other)}; {_describe_base_limit(base, other)}", ratios
+        return f"{_describe_own_limit(base, other)}{rest}; {_describe_base_limit(base, other)}", ratios
     if other.bound not in _RESOURCES:
         return f"limited {_LIMITS[other.bound]}", []
     resource = _RESOURCES[other.bound]
@@ -71,7 +71,7 @@ def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[flo
         more = f" and {f'{cache:.2g} times' if cache >= 1 else f'{cache:.0%} of'} the cache"
     minor = "compute" if other.bound == "memory" else "memory"
     second = _describe_second(minor, base, other)
-    reason = f"limited by {other.bound}: it has {share_of(ratio, f'the {resource}')}{more} of {the(base.gpu.name)}{second}"
+    reason = f"limited by {other.bound}: it has {share_of(ratio, f'the {resource}')}{more} of {the(base.gpu.name)}{second}{rest}"
     return reason, [
         ratio,
         *([_resource_ratio(minor, base, other)] if second else []),
@@ -107,7 +107,8 @@ def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
     ratio, share = _resource_ratio(second, base, other), other.bound_fractions[second]
     if (_resource_ratio(other.bound, base, other) > 1) == faster or (ratio > 1) != faster or share < _SHARE:
         return ""
-    return f", but {share_of(ratio, f'the {_RESOURCES[second]}')}, which limits {share:.0%} of the step"
+    only = "only " if ratio < 1 else ""
+    return f", but {only}{share_of(ratio, f'the {_RESOURCES[second]}')}, which limits {share:.0%} of the step"
 
 
 def _describe_own_limit(base: Prediction, other: Prediction) -> str:

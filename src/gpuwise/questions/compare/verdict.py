@@ -175,7 +175,7 @@ def _describe_split(lead: _Lead, *, first: bool) -> str:
         f"{_span(side)} times as fast on {len(side)}{of}, such as {example.split(', batch')[0]}"
         for side, of, example in zip(sides, (f" of {len(lead.gains)} workloads", ""), lead.examples, strict=True)
     )
-    neither = f"{'N' if first else 'n'}either {the(lead.fast)} nor {the(lead.slow)} is faster on everything"
+    neither = f"{'N' if first else 'n'}either {the(lead.fast)} nor {the(lead.slow)} is faster on every workload"
     return f"{neither}: {the(lead.fast)} {are(lead.fast)} {won}, and {lost}"
 
 
@@ -190,7 +190,7 @@ def _times(ratio: float) -> str:
 
 def _title(one: RunJob) -> str:
     """A workload as the subject of a sentence."""
-    return one.job.title if one.job.common or one.job.text is None else one.job.model
+    return one.job.title if one.job.common or (one.job.text is None and one.job.media is None) else one.job.model
 
 
 def _describe_fits(ran: Sequence[RunJob], rigs: Sequence[Rig]) -> list[str]:

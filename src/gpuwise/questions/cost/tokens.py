@@ -83,9 +83,9 @@ def token_job(options: CostOptions) -> TokenJob | None:
 
 
 def _is_language_model(model: str) -> bool:
-    from gpuwise.questions.common.text.ask import language_shape
+    from gpuwise.questions.common.text.ask import generates_unasked
 
-    return language_shape(model) is not None
+    return generates_unasked(model)
 
 
 def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, is_cheaper_rented
+from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, in_server, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["breaks_even", "days", "is_tie", "share", "verdict", "years"]
+__all__ = ["breaks_even", "days", "is_tie", "share", "unpaid", "verdict", "years"]
 
 
 _MANY_DAYS = 1460  # four years: longer than that is said in years
@@ -24,7 +24,7 @@ def verdict(answer: CostAnswer) -> str:
         hours = f"{answer.query.utilization * WEEK_HOURS:.0f} hours a week"
         sums = f"owning costs {show(here.own_usd)} over {horizon}, renting {show(here.rent_usd)}"
         return (
-            f"About equal at {hours} ({sums}): renting is cheaper below about {_hour(answer, even)}, and clouds ask "
+            f"About equal at {hours} ({sums}): renting is cheaper below about {_hour(answer, even)}, and clouds charge "
             f"{_clouds_ask(answer)}."
         )
     if is_tie(here.own_usd, here.rent_usd):
@@ -36,9 +36,9 @@ def verdict(answer: CostAnswer) -> str:
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
-        why = f"uploading data and waiting for machines is worth it only for {1 - RENT_BELOW:.0%}"
+        why = f"the time to upload data and wait for machines is worth it only if renting saves {1 - RENT_BELOW:.0%}"
         much = _turns_at(answer, RENT_BELOW)
-        rents = f", which it saves below {_asked(answer, much)}" if much is not None else ""
+        rents = f", as it does below {_asked(answer, much)}" if much is not None else ""
         return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}{rents}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
@@ -49,6 +49,15 @@ def verdict(answer: CostAnswer) -> str:
         f"{' or' if pays is not None else ', except'} if rent costs more than {_asked(answer, even)}" if even is not None else ""
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
+
+
+def unpaid(answer: CostAnswer) -> str:
+    """What the comparison leaves out where a server is bought: costs that only labs know, and discounts for commitments."""
+    if answer.here is None or not in_server(answer.query.gpu):
+        return ""
+    committed = any(rental.way == "commitment" for rental in answer.rentals)
+    less = "" if committed else "; clouds charge less for a commitment, such as `--commit 0.4`"
+    return f" Owning also takes rack space, a network and staff, which are not counted{less}."
 
 
 def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
@@ -73,7 +82,7 @@ def _hour(answer: CostAnswer, usd: float) -> str:
 
 
 def _asked(answer: CostAnswer, usd: float) -> str:
-    return f"{_hour(answer, usd)} (clouds ask {_clouds_ask(answer)})"
+    return f"{_hour(answer, usd)} (clouds charge {_clouds_ask(answer)})"
 
 
 def is_tie(own_usd: float, rent_usd: float) -> bool:

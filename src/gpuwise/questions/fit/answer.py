@@ -22,6 +22,8 @@ from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.media.images import asked_for_images
+from gpuwise.questions.common.media.speech import asked_for_speech
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.rewriting import choices_of
 from gpuwise.questions.common.step import StepQuery
@@ -29,8 +31,8 @@ from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
-from gpuwise.questions.fit.images import image_notes
 from gpuwise.questions.fit.larger import larger_than
+from gpuwise.questions.fit.media_answer import fit_images, fit_speech
 from gpuwise.questions.fit.options import FitOptions
 from gpuwise.questions.fit.text_answer import fit_text
 from gpuwise.questions.fit.types import Fit, FitAnswer
@@ -43,9 +45,15 @@ __all__ = ["answer", "fit", "fit_step"]
 def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: None) -> FitAnswer | CatalogueFit:
     """The memory of a step on each GPU, or with `all` on every GPU of the catalogue; of text where a model generates it."""
     if not options.all:
+        speech = asked_for_speech(options)
+        if speech is not None:
+            return fit_speech(speech)
+        images = asked_for_images(options, options.steps, weights=options.weights)
+        if images is not None:
+            return fit_images(images, with_remedies=options.remedies)
         text = asked_for_text(options)
         if text is not None:
-            return fit_text(text, display=options.display, with_remedies=options.remedies)
+            return fit_text(text, display=options.display, with_remedies=options.remedies and not text.serving.shares)
         return fit_step(ask(options), progress)
     if options.gpu:
         raise BadValue("--all and --gpu cannot be combined", hint="leave out one of them")
@@ -75,8 +83,7 @@ def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: Non
         trial = Trial(gpu=gpu, room=room_of(gpu), batch=batch, now=now, ways=ways, run=query.run, correction=found)
         trial.display = asked.display
         results.append(_fit(asked, workload, trial, shared))
-    notes = (*workload.notes, *image_notes(query, results))
-    return FitAnswer(model=workload.model, results=tuple(results), notes=notes, data_date=tables.data_date())
+    return FitAnswer(model=workload.model, results=tuple(results), notes=workload.notes, data_date=tables.data_date())
 
 
 def _correction(workload: Workload, query: StepQuery) -> Correction:

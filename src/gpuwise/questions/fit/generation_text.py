@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gpuwise.advise.text_remedies import TextRung
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB
+from gpuwise.questions.common.gpu_list import on_which, set_name
 from gpuwise.questions.fit.text import bar_of
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -40,7 +41,7 @@ def _head(answer: TextFitAnswer, result: TextFit, colour: bool) -> str:
 
 
 def _name(result: TextFit) -> str:
-    return result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+    return set_name(result.gpu, result.gpu_count)
 
 
 # ---------------------------------------------------------------- one GPU, or several of a kind
@@ -78,7 +79,7 @@ def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
 
 
 def _verdict(result: TextFit) -> str:
-    each = " on each GPU" if result.gpu_count > 1 else ""
+    each = on_which(result.gpu, result.gpu_count)
     need = f"needs {_bytes(result.memory.total_bytes)}"
     if result.fits:
         need += f" of {_bytes(result.room.usable_bytes)}{each}"
@@ -89,7 +90,8 @@ def _verdict(result: TextFit) -> str:
     if not result.survives:
         return f"DOES NOT FIT: {need}"
     host = f"{_bytes(told.host_bytes)} of system memory"
-    return f"DOES NOT FIT: {need}; it runs with {told.offloaded_fraction:.0%} of the layers on the CPU, in {host}"
+    what = "experts" if told.offloads_experts else "layers"
+    return f"DOES NOT FIT: {need}; it runs with {told.offloaded_fraction:.0%} of the {what} on the CPU, in {host}"
 
 
 def _speed(result: TextFit) -> str:

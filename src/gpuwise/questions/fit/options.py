@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
-from gpuwise.questions.common.options import Option
+from gpuwise.questions.common.options import DenoisingSteps, Option
 from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["FitOptions"]
@@ -20,6 +20,7 @@ class FitOptions(TextOptions):
     seq: Annotated[
         Optional[int], Option(help="The sequence length in tokens; for inference, the context length.", low=1, high=2**31 - 1)
     ] = None
+    steps: DenoisingSteps = None
     all: Annotated[bool, Option(help="Check every GPU in the catalogue, not only those given with --gpu.", page=False)] = False
     display: Annotated[bool, Option(help="Reserve memory for a desktop display connected to this GPU.")] = False
     remedies: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.advise.text_remedies import TextRung
 from gpuwise.core.units import GIB
+from gpuwise.questions.common.gpu_list import set_name
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.step.memory.peak import Memory
@@ -43,7 +44,7 @@ def text_memory_figure(answer: TextFitAnswer) -> Figure:
 
 
 def _name(result: TextFit) -> str:
-    return result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+    return set_name(result.gpu, result.gpu_count)
 
 
 def _of(result: TextFit) -> list[Bar]:

@@ -24,14 +24,14 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
     """One topic, or all, for this model on this GPU."""
     query = ask(options)
     if isinstance(query.asked, TextQuery):
-        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count))
-    case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
+        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count, cpu=options.cpu))
+    case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count, other=query.other)
     topics = tuple(TOPICS[name](case) for name in query.topics)
     if not (options.model or options.mode) and query.topics[1:] == () and query.topics[0] in _BY_GRADIENTS:
         topics = (_with_transformer(options, topics[0], progress),)
     step = case.step()
     return MattersAnswer(
-        case=_describe_case(query.asked.capture.request.model, step),
+        case=_describe_case(query.asked.capture.request.model, step) + (f" and {the(query.other.name)}" if query.other else ""),
         topics=topics,
         assumptions=(*query.assumptions, *step.assumptions),
         data_date=tables.data_date(),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
+from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.rigs import find_rigs
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text, generates_unasked
 from gpuwise.questions.common.text.bounds import check_text_bounds
@@ -17,27 +19,32 @@ from gpuwise.questions.matters.topics import TOPICS, find_topic
 __all__ = ["MattersQuery", "ask"]
 
 _DEFAULT_GPU, _DEFAULT_MODEL = "RTX 3090", "resnet50"  # what most people ask about
+_OF_ONE_GPU, _OF_TWO_CARDS = ("ram-size",), ("mixed-cards",)  # topics that make sense for one GPU, and for two kinds of cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MattersQuery:
-    """Topics, and the step or the generated text that they are answered for; `options` is that as the user gave it."""
+    """Topics, and the step or the generated text that they are answered for; `options` is that as the user gave it,
+    and `other` a second card of another kind."""
 
     topics: tuple[str, ...]
     options: TextOptions
     asked: StepQuery | TextQuery
     gpu_count: int
+    other: Gpu | None
     assumptions: tuple[Assumption, ...]
 
 
 def ask(options: MattersOptions) -> MattersQuery:
     """One topic or all, for one model on one kind of GPU, checked and completed with stated defaults."""
     topics = (find_topic(options.topic),) if options.topic else tuple(TOPICS)
-    if not 2 <= options.gpus <= MOST_GPUS:
-        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"give a number between 2 and {MOST_GPUS}")
+    fewest = 1 if topics == _OF_ONE_GPU else 2
+    if not fewest <= options.gpus <= MOST_GPUS:
+        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"give a number between {fewest} and {MOST_GPUS}")
+    gpu, other = _cards(options.gpu, topics)
     given = TextOptions(
         options.model or _DEFAULT_MODEL,
-        gpu=options.gpu or _DEFAULT_GPU,
+        gpu=gpu or _DEFAULT_GPU,
         batch=options.batch,
         seq=options.seq,
         image=options.image,
@@ -63,4 +70,22 @@ def ask(options: MattersOptions) -> MattersQuery:
         *([] if options.model else [assumed("model", _DEFAULT_MODEL, "set yours with `--model`")]),
         *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "set yours with `--gpu`")]),
     ]
-    return MattersQuery(topics=topics, options=given, asked=asked, gpu_count=options.gpus, assumptions=tuple(notes))
+    return MattersQuery(topics=topics, options=given, asked=asked, gpu_count=options.gpus, other=other, assumptions=tuple(notes))
+
+
+def _cards(text: str, topics: tuple[str, ...]) -> tuple[str, Gpu | None]:
+    """The card, and the other one of `RTX 3090 + RTX 4090`."""
+    if "+" not in text or "=" in text:  # typed specs are one GPU
+        return text, None
+    if topics != _OF_TWO_CARDS:
+        raise BadValue(
+            f"`{text}` names two kinds of cards, but these topics are about one kind",
+            hint=f'try `gpuwise matters mixed-cards --gpu "{text}"`, or compare sets with `gpuwise compare`',
+        )
+    (rig,), _ = find_rigs([text])
+    if len(rig.parts) != 2 or rig.count != 2:
+        raise BadValue(f"`{text}` is not a pair of cards", hint='name two cards: `--gpu "RTX 3090 + RTX 4090"`')
+    first, second = (part for part, _ in rig.parts)
+    if second.is_cpu:
+        raise BadValue(f"{the(second.name)} is a CPU, but these topics are about GPUs", hint='try `--gpu "RTX 3090 + RTX 4090"`')
+    return first.name, second

@@ -51,6 +51,7 @@ class MattersCase:
     asked: StepOptions
     progress: Callable[[str], None]
     count: int = 2
+    other: Gpu | None = None  # a second card of another kind
     _steps: dict[object, Prediction] = field(default_factory=dict)
     _captured: dict[str, Workload] = field(default_factory=dict)
 
@@ -136,6 +137,11 @@ class MattersCase:
     def largest_batch(self, precision: str = "") -> int:
         """The largest batch that fits this GPU."""
         return Needs(self.workload(precision)).largest(self.gpu, room_of(self.gpu).usable_bytes)
+
+    def at_largest_batch(self) -> MattersCase:
+        """The same case at the largest batch, a power of two, that fits."""
+        asked = replace(self.asked, batch="auto")
+        return MattersCase(query=step_query(asked), asked=asked, progress=self.progress, count=self.count)
 
     @property
     def lanes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
+from gpuwise.questions.matters.host import other_cpu
 from gpuwise.questions.matters.links import format_gain, format_loss, format_losses
 from gpuwise.questions.matters.sheet import faster, ranked
 from gpuwise.questions.matters.text_case import SMALLER, TextCase
@@ -13,7 +14,6 @@ from gpuwise.scale.cluster.shape import takes_bridge, usual_wires
 __all__ = ["cpu", "egpu", "memory_adds_up", "nvlink", "pcie_gen", "pcie_lanes", "spec_sheet"]
 
 _JOINED_BY_A_BRIDGE = 2
-_OLD = "old quad-core"
 _TOKENS_ONLY = "the weights cross PCIe once, when the model is loaded; after that, only tokens do"
 _PARTIALS = "after each layer, the GPUs add up their partial results over the same lanes"
 _LAYERS = "each GPU holds some of the layers and passes its result on, so little crosses the lanes"
@@ -68,7 +68,7 @@ def nvlink(case: TextCase) -> Matter:
         answer=f"{text} {_describe_misfit(case)}".strip(),
         how=_describe_traffic(case),
         source="computed",
-        unless="many users are served at once, which sends more over the link, or you train the model",
+        unless="many users are served at once, which sends more data over the link, or you train the model",
     )
 
 
@@ -135,16 +135,16 @@ def egpu(case: TextCase) -> Matter:
 
 
 def cpu(case: TextCase) -> Matter:
-    """An old CPU in place of a current one."""
-    old, new = case.seconds(cpu=_OLD), case.seconds(cpu="desktop")
-    lost = 1 - new / old
+    """The user's CPU, or an old one, in place of a current one."""
+    own = other_cpu(case.cpu)
+    lost = 1 - case.seconds(cpu="desktop") / case.seconds(cpu=own.host)
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
-        value=100 * lost,
-        unit="% slower with a 2013 quad-core",
-        answer=f"With an old quad-core instead of a current desktop CPU, text generation is {format_loss(lost)}.",
-        how="the host launches every op of a token; this costs time only where it does not overlap with GPU work",
+        value=max(0.0, 100 * lost),
+        unit=f"% slower with {own.name}",
+        answer=f"With {own.name} instead of a current desktop CPU, text generation is {format_loss(lost)}.",
+        how="the host launches every op for each token; this costs time only where it does not overlap with GPU work",
         source="computed",
         unless="layers run on the CPU because the model does not fit; the CPU's memory bandwidth then limits the speed",
     )

@@ -67,15 +67,15 @@ def pcie_gen(case: MattersCase) -> Matter:
 
 def nvlink(case: MattersCase) -> Matter:
     """A bridge between cards."""
-    slot = usual_wires(((case.gpu, case.count),), []).host_link.name
+    slot, gained = usual_wires(((case.gpu, case.count),), []).host_link.name, "with data parallelism"
     if takes_bridge(case.gpu) and case.count > _JOINED_BY_A_BRIDGE:
         value = 0.0
         text = f"A bridge connects two cards, so {case.count} cards in one job still use PCIe. See `gpuwise plan --link NVLink`."
     elif takes_bridge(case.gpu) or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
-        without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
-        gain = without / with_it - 1
+        gain = _bridge_gain(case, slot)
         text = _describe_bridge(case, slot, gain)
         value = 100 * gain
+        gained = _describe_largest(case, slot) or gained
     else:
         found = case.step(count=case.count, gpu_link=slot)
         value = 100 * found.bound_fractions["communication"]
@@ -85,12 +85,27 @@ def nvlink(case: MattersCase) -> Matter:
         topic="nvlink",
         question="Do I need NVLink?",
         value=value,
-        unit="% gained with data parallelism",
+        unit=f"% gained {gained}",
         answer=text,
         how="computed from the time to send gradients over each link, minus the part that overlaps with the backward pass",
         source="computed",
         unless="layers are split across GPUs, or you have eight GPUs (see `gpuwise plan --link NVLink`)",
     )
+
+
+def _bridge_gain(case: MattersCase, slot: str) -> float:
+    without, with_it = (case.seconds(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
+    return without / with_it - 1
+
+
+def _describe_largest(case: MattersCase, slot: str) -> str:
+    """The gain with the largest batch, for users who gave none: larger batches exchange gradients less often."""
+    if case.asked.batch or not case.step().fits:
+        return ""
+    other = case.at_largest_batch()
+    if other.step().batch <= case.step().batch:
+        return ""
+    return f"at batch {case.step().batch}, {100 * _bridge_gain(other, slot):.0f}% at batch {other.step().batch}"
 
 
 def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
@@ -143,7 +158,7 @@ def egpu(case: MattersCase) -> Matter:
     losses = format_losses(lost["Thunderbolt 3"], "over Thunderbolt 3", lost["Thunderbolt 5"], "over Thunderbolt 5")
     is_little = lost["Thunderbolt 3"] < _MEASURED_OVER_A_CABLE
     seen = f"0 to {100 * _MEASURED_OVER_A_CABLE:.0f}%"
-    measured = f"Measured losses of other models are {seen}, and up to 25% for small ones"
+    measured = f"Measured losses for other models are {seen}, and up to 25% for small ones"
     measured += ", so expect to lose more than computed." if is_little else "."
     return Matter(
         topic="egpu",

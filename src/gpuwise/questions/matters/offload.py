@@ -24,17 +24,17 @@ def activation_offload(case: MattersCase) -> Matter:
     copied = f"{format_si(kept, 'B')} of activations take {format_si(copy_s, 's')} in each direction"
     return Matter(
         topic="activation-offload",
-        question="Can activations wait in RAM?",
+        question="Can activations be kept in RAM?",
         value=100 * lost,
         unit="% slower with activations in RAM",
         answer=(
-            f"With all activations in RAM between the forward and the backward pass, the step is {format_loss(lost)}, and the "
-            f"GPU has up to {format_si(kept, 'B')} more room."
+            f"With all activations kept in RAM between the forward and the backward pass, the step is {format_loss(lost)}, and "
+            f"up to {format_si(kept, 'B')} of GPU memory becomes free."
             if trains
             else "Inference keeps no activations, so there is nothing to move."
         ),
         how=f"{copied} at {format_si(rate, 'B/s')}, while the forward pass takes {format_si(forward_s, 's')} and the backward "
-        "pass twice as long; copies overlap with computing",
+        "pass twice as long; copies overlap with compute",
         source="computed; a guide to GPUs for deep learning (2015) reports a loss of 10 to 30% at 8 GB/s",
         unless="the program waits for each copy, which makes the loss much larger; recomputing activations "
         "(`gpuwise fit`) is often cheaper",

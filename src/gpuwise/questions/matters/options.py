@@ -21,8 +21,8 @@ class MattersOptions:
         default="", kw_only=False
     )
     model: Annotated[str, Option(help="Your model (default: resnet50).")] = ""
-    gpu: Annotated[str, Option(help="Your GPU (default: RTX 3090).")] = ""
-    gpus: Annotated[int, Option(help="The number of GPUs, for multi-GPU topics.", low=2, high=MOST_GPUS)] = 2
+    gpu: Annotated[str, Option(help="Your GPU (default: RTX 3090); for mixed-cards, also 'RTX 3090 + RTX 4090'.")] = ""
+    gpus: Annotated[int, Option(help="The number of GPUs, for multi-GPU topics.", low=1, high=MOST_GPUS)] = 2
     batch: Batch = None
     seq: Seq = None
     image: Image = None

@@ -40,30 +40,28 @@ def memory_adds_up(case: MattersCase) -> Matter:
 
 
 def mixed_cards(case: MattersCase) -> Matter:
-    """A new card beside an old one."""
-    other = _older_card(case.gpu)
-    pair = Rig(
-        name=f"{case.gpu.name} + {other.name}",
-        parts=((case.gpu, 1), (other, 1)),
-    )
-    single = Rig(name=case.gpu.name, parts=((case.gpu, 1),))
+    """A second card beside a different one, compared with the faster of the two alone."""
     job = replace(case.asked, batch=case.step().batch)
-    alone, both = (throughput(rig, job, case.progress) for rig in (single, pair))
-    gain = both.together_per_s / alone.together_per_s
-    apart = both.separate_per_s / alone.separate_per_s
+    cards = [Rig(name=gpu.name, parts=((gpu, 1),)) for gpu in (case.gpu, case.other or _older_card(case.gpu))]
+    alone = {rig.name: throughput(rig, job, case.progress) for rig in cards}
+    faster, other = sorted(cards, key=lambda rig: -alone[rig.name].together_per_s)
+    pair = Rig(name=f"{faster.name} + {other.name}", parts=(*faster.parts, *other.parts))
+    both, best = throughput(pair, job, case.progress), alone[faster.name]
+    gain = both.together_per_s / best.together_per_s
+    apart = both.separate_per_s / best.separate_per_s
     return Matter(
         topic="mixed-cards",
         question="Can I mix cards?",
         value=gain,
-        unit=f"times as fast as one card, with {a(other.name)} added",
+        unit=f"times as fast with {a(other.name)} beside {a(faster.name)}",
         answer=(
-            f"With {a(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
-            f"{case.gpu.name}, because the slower card limits the speed and gradients cross PCIe. Two jobs, or shares "
+            f"Yes. With {a(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
+            f"{faster.name}, because the slower card limits the speed and gradients cross PCIe. Two jobs, or shares "
             f"in proportion to speed, are up to {apart:.2f} times as fast."
         ),
         how="we predict each card's step at the same batch, and the exchange of gradients",
         source="computed",
-        unless="both cards are of the same generation and a similar speed, or each runs its own job",
+        unless="one framework version does not support both cards, or each runs its own job",
     )
 
 

@@ -27,6 +27,7 @@ class TextCase:
 
     query: TextQuery
     count: int = 2
+    cpu: str = ""  # as the user names it
 
     @property
     def work(self) -> str:

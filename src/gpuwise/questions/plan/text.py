@@ -135,7 +135,7 @@ def _time(best: PlanEntry, width: int) -> str:
         ("waiting for the host and slower GPUs", one.wait_s),
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > _SMALL * one.step_s)
-    hidden = f"{format_si(one.hidden_comm_s, 's')} of communication overlaps with compute"
+    hidden = f"{format_si(one.hidden_comm_s, 's') if one.hidden_comm_s else 'none'} of the communication overlaps with compute"
     lines = [f"Time per step of the recommended plan: {shown}; {hidden}."]
     lines += [
         f"  {_PURPOSES.get(message.purpose, message.purpose)}: {message.count:,.0f} x {message.op}, "

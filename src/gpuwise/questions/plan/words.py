@@ -148,7 +148,7 @@ def _describe_range(entry: PlanEntry) -> str:
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
-        return ["No plan is possible for the reasons listed below."]
+        return ["No plan is possible; the reasons are listed below."]
     usable = min(gpu.usable_memory_bytes for gpu, _ in answer.cluster.kinds)
     which = "the smallest GPU" if answer.cluster.is_mixed else "each GPU"
     need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but {which} has {format_gib(usable)}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.questions.common.drawing import ImageQuery, asked_for_images
+from gpuwise.questions.common.media.images import ImageQuery, asked_for_images
+from gpuwise.questions.common.media.speech import SpeechQuery, asked_for_speech
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
 from gpuwise.questions.common.text.bounds import check_text_bounds
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.service import asked_users, asks_for_curve
+from gpuwise.workload.store.pipelines import makes_images
 
-__all__ = ["ask", "ask_for_images", "ask_for_text"]
+__all__ = ["ask", "ask_for_images", "ask_for_speech", "ask_for_text"]
 
 
 def ask(options: PredictOptions) -> StepQuery:
@@ -27,7 +29,7 @@ def ask(options: PredictOptions) -> StepQuery:
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
     """A language model that generates text; None where a step is asked for. A curve begins with its first number of users."""
-    if options.on_this_machine:
+    if options.on_this_machine or makes_images(options.model):
         return None
     check_text_bounds(options)
     users = asked_users(options) or ((1,) if asks_for_curve(options) else ())
@@ -36,4 +38,9 @@ def ask_for_text(options: PredictOptions) -> TextQuery | None:
 
 def ask_for_images(options: PredictOptions) -> ImageQuery | None:
     """A model that makes images; None where a step is asked for."""
-    return None if options.on_this_machine else asked_for_images(options, options.steps)
+    return None if options.on_this_machine else asked_for_images(options, options.steps, weights=options.weights)
+
+
+def ask_for_speech(options: PredictOptions) -> SpeechQuery | None:
+    """A model that writes down speech; None where a step is asked for."""
+    return None if options.on_this_machine else asked_for_speech(options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.core.units import format_si
 from gpuwise.engine.generation import usable_bytes
+from gpuwise.questions.common.gpu_list import on_which, set_name
 from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
 from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
@@ -16,7 +17,7 @@ _MEANING = {
     "compute": "its arithmetic throughput",
     "memory": "its memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
-    "copy": "the layers that run on the CPU",
+    "copy": "the part that runs on the CPU",
     "communication": "communication between GPUs",
 }
 
@@ -41,7 +42,7 @@ def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users
 
 def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour: bool) -> str:
     told = result.generation
-    name = result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+    name = set_name(result.gpu, result.gpu_count)
     is_measured = result.range_basis == "measured"
     basis = "80% of measurements fall between" if is_measured else "assumed range:"
     ends = f"{rate(told.tokens_per_s_low)} {'and' if is_measured else 'to'} {rate(told.tokens_per_s_high)}"
@@ -69,8 +70,8 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
 def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
-        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at the lowest "
-        f"rental price, ${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rent of "
+        f"${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
         f"({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name
@@ -96,10 +97,10 @@ def _memory(result: TextPrediction) -> str:
         ("engine", memory.framework_bytes),
     ]
     held = ", ".join(f"{name} {bytes_text(value)}" for name, value in parts)
-    each = " on each GPU" if result.gpu_count > 1 else ""
+    each = on_which(result.gpu, result.gpu_count)
     verdict = "fits" if result.fits else "DOES NOT FIT"
     if result.generation.offloaded_fraction:
-        verdict = f"runs with {bytes_text(result.generation.host_bytes)} of layers in system memory"
+        verdict = f"runs with {bytes_text(result.generation.host_bytes)} of weights in system memory"
     return f"{bytes_text(memory.total_bytes)} of {bytes_text(has)}{each}: {verdict} ({held})"
 
 
@@ -127,7 +128,7 @@ def _cell(result: TextPrediction, text: str) -> str:
 
 
 def _name(result: TextPrediction) -> str:
-    return result.gpu.name if result.gpu_count == 1 else f"{result.gpu_count}x {result.gpu.name}"
+    return set_name(result.gpu, result.gpu_count)
 
 
 def _fits(result: TextPrediction) -> str:

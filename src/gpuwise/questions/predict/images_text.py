@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.drawing import ImageAnswer, ImagePrediction
+from gpuwise.engine.ways import room_of
+from gpuwise.questions.common.media.images import ImageAnswer, ImagePrediction
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -22,7 +23,9 @@ def render(answer: ImageAnswer, *, width: int | None = None, colour: bool = Fals
 def _head(answer: ImageAnswer, result: ImagePrediction, colour: bool) -> str:
     told = result.image_generation
     count = "one image" if told.images == 1 else f"{told.images:,} images at once"
-    return f"{bold(answer.model, colour=colour)}  {result.precision}, {told.steps} steps, {count}"
+    steps = "one step" if told.steps == 1 else f"{told.steps:,} steps"
+    held = f" with {told.weights} weights" if told.weights else ""
+    return f"{bold(answer.model, colour=colour)}  {result.precision}{held}, {told.image} pixels, {steps}, {count}"
 
 
 def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colour: bool) -> str:
@@ -36,13 +39,14 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
         ("denoising", told.denoising_s),
         ("decoding", told.decoding_s),
         ("program overhead", told.program_s),
+        ("moving weights", told.moved_s),
     )
     lines = [
         f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
         "",
         f"  time       {format_si(told.seconds_per_image, 's')} per image   ({basis} {ends})",
         f"  speed      {told.it_per_s:.3g} it/s, {told.images_per_minute:.3g} images per minute",
-        "  parts      " + ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts),
+        wrapped("  parts      " + ", ".join(f"{name} {format_si(took, 's')}" for name, took in parts if took), width, " " * 13),
         f"  limited by {result.bound}",
         wrapped(f"  memory     {_memory(result)}", width, " " * 13),
     ]
@@ -50,10 +54,12 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
 
 
 def _memory(result: ImagePrediction) -> str:
-    has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
-    verdict = "fits" if result.fits else "DOES NOT FIT at once; programs then move models to the CPU when they are not in use"
-    weights = f"weights of all models {_bytes(result.memory.weight_bytes)}"
-    return f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}: {verdict} ({weights})"
+    has, told = room_of(result.gpu).usable_bytes, result.image_generation
+    needs = f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}"
+    if told.moved_s:
+        return f"{needs}: fits with the models taking turns on the GPU (all at once need {_bytes(told.all_bytes)})"
+    verdict = "fits" if result.fits else "DOES NOT FIT, even with the models taking turns on the GPU"
+    return f"{needs}: {verdict} (weights of all models {_bytes(result.memory.weight_bytes)})"
 
 
 def _side_by_side(answer: ImageAnswer, results: list[ImagePrediction], width: int | None, colour: bool) -> str:

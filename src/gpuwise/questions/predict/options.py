@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
-from gpuwise.questions.common.options import Link, Option
+from gpuwise.questions.common.options import DenoisingSteps, Link, Option
 from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["PredictOptions"]
@@ -29,7 +29,11 @@ class PredictOptions(TextOptions):
     precision: Annotated[
         str, Option(help="The precision: fp32, tf32, fp16, bf16, amp, amp-bf16 or fp8; for several: fp32,amp.")
     ] = ""
-    steps: Annotated[Optional[int], Option(help="The number of denoising steps per image (default: 20).", low=1, high=10_000)] = (
+    steps: DenoisingSteps = None
+    samples: Annotated[
+        Optional[float], Option(help="The number of training samples per epoch; adds the time per epoch.", above=0, high=1e18)
+    ] = None
+    epochs: Annotated[Optional[float], Option(help="The number of epochs, with --samples (default: 1).", above=0, high=1e9)] = (
         None
     )
     users: Annotated[Union[int, str, None], Option(help=_USERS)] = None  # type: ignore[assignment]  # a curve has several

@@ -37,7 +37,7 @@ def render(answer: ServingAnswer, *, width: int | None = None, colour: bool = Fa
 
 def _name(gpu: str, answer: ServingAnswer) -> str:
     count = answer.points[0].gpu_count
-    return gpu if count == 1 else f"{count}x {gpu}"
+    return gpu if count == 1 or " + " in gpu else f"{count}x {gpu}"
 
 
 def _shown(points: Sequence[TextPrediction], names: Sequence[str], verbose: bool) -> list[TextPrediction]:

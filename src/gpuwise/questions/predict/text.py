@@ -9,11 +9,11 @@ from gpuwise.core.units import format_si, format_span
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
-__all__ = ["render"]
+__all__ = ["MEANING", "render", "sized"]
 
 _WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
 _SHOWN = 2**20  # bytes: what holds less is not named
-_MEANING = {
+MEANING = {
     "compute": "its arithmetic throughput",
     "memory": "its memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
@@ -22,6 +22,7 @@ _MEANING = {
     "communication": "communication between GPUs",
 }
 
+_COUNTED = ("tokens/s", "x realtime")  # what people count instead of samples
 _HIDDEN = {"input": "the data loader", "copy": "copying inputs"}
 
 
@@ -49,9 +50,10 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
         "",
         f"  step       {_time(result.step_s)}   ({_range(result)})",
         f"  speed      {_speed(result)}" + (f", {used}" if used else ""),
+        *_epochs(result),
         f"  limited by {_limit(result)}",
         "             " + ", ".join(f"{name} {share:.0%}" for share, name in shares),
-        wrapped(f"  memory     {_memory(result)}", width, " " * 13),
+        wrapped(f"  memory     {sized(result)}", width, " " * 13),
         "",
         _ops(result, colour, verbose),
     ]
@@ -63,15 +65,30 @@ def _limit(result: Prediction) -> str:
     shares = result.bound_fractions
     largest = max(shares, key=lambda name: shares[name])
     if largest not in _HIDDEN or result.bound == largest:
-        return _MEANING[result.bound]
+        return MEANING[result.bound]
     own = shares["compute"] + shares["memory"]
     return f"its own work ({own:.0%}: memory and compute), more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
 
 
 def _speed(result: Prediction) -> str:
-    """Tokens first where there are any: that is how people compare language models."""
+    """What people count first: tokens of language models, seconds of audio of speech models."""
     samples = f"{_rate(result.samples_per_s)} samples/s"
-    return samples if result.tokens_per_s is None else f"{_rate(result.tokens_per_s)} tokens/s, {samples}"
+    rate, unit = result.rate
+    if unit == "x realtime":
+        return f"{_rate(rate)} times real time, {samples} of {result.audio_s:.3g} s"
+    return samples if result.tokens_per_s is None else f"{_rate(rate)} {unit}, {samples}"
+
+
+def _epochs(result: Prediction) -> list[str]:
+    """How long an epoch takes, and all of them."""
+    if result.training is None or result.epoch_s is None:
+        return []
+    each, count = result.epoch_s, result.training.epochs
+    low, high = (count * each * end / result.step_s for end in (result.step_low_s, result.step_high_s))
+    many = "" if count == 1 else f", {count:g} epochs {_time(count * each)}"
+    return [
+        f"  epoch      {_time(each)} for {result.training.samples:,.0f} samples{many}   ({_time(low)} to {_time(high)} in all)"
+    ]
 
 
 def _used(result: Prediction) -> str:
@@ -101,7 +118,8 @@ def _range(result: Prediction) -> str:
     return f"80% of measurements fall {ends}" if result.range_basis == "measured" else f"probably {ends}; assumed, not measured"
 
 
-def _memory(result: Prediction) -> str:
+def sized(result: Prediction) -> str:
+    """What a step holds, whether that fits, and what takes how much of it."""
     memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
     verdict = {"yes": "fits", "narrowly": "may fit", "NO": "DOES NOT FIT"}[_fits(result)]
     parts = [
@@ -139,6 +157,7 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="step", cells=[_time(result.step_s) for result in results]),
         Column(title="range", cells=[format_span(result.step_low_s, result.step_high_s, "s") for result in results], drop=3),
         *_tokens(results),
+        *_epoch_column(results),
         Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results], drop=5 if results[0].tokens else 0),
         Column(title="speed", cells=[_against(result, results) for result in results]),
         Column(title="limited by", cells=[result.bound for result in results], right=False),
@@ -151,8 +170,13 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
 
 
 def _tokens(results: Sequence[Prediction]) -> list[Column]:
-    rates = [result.tokens_per_s for result in results if result.tokens_per_s is not None]
-    return [Column(title="tokens/s", cells=[_rate(rate) for rate in rates])] if len(rates) == len(results) else []
+    rates = [(rate, unit) for rate, unit in (result.rate for result in results) if unit in _COUNTED]
+    return [Column(title=rates[0][1], cells=[_rate(rate) for rate, _ in rates])] if len(rates) == len(results) else []
+
+
+def _epoch_column(results: Sequence[Prediction]) -> list[Column]:
+    times = [result.epoch_s for result in results if result.epoch_s is not None]
+    return [Column(title="epoch", cells=[_time(each) for each in times])] if len(times) == len(results) else []
 
 
 def _against(result: Prediction, results: Sequence[Prediction]) -> str:

@@ -16,13 +16,13 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
-from gpuwise.evidence.fits import left_out
+from gpuwise.evidence.fits import left_out, shipped
 from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
 from gpuwise.evidence.odd_rows import answered, comparable
 from gpuwise.evidence.operators import batches, score_operators
 from gpuwise.evidence.parallel import parallel_questions, score_parallel
-from gpuwise.evidence.ranges import TRUST
+from gpuwise.evidence.ranges import trust_of
 from gpuwise.evidence.score import score
 from gpuwise.evidence.seen import in_sample
 from gpuwise.evidence.tables import read_table
@@ -37,7 +37,6 @@ from gpuwise.questions.validate.options import BREAKDOWNS, ValidateOptions
 __all__ = ["NOISE_FLOOR", "ValidateAnswer", "answer", "corrected", "validate"]
 
 _NAMED = 6  # reasons in an error
-_ELSEWHERE = 0.2  # how much of a deviation carries over to another mode, precision or version of fitted software
 # What no predictor can beat, recomputed from published raw files: what changes, and by how much steps differ.
 NOISE_FLOOR = (
     ("another node with the same GPU and code", "0.1 to 0.3% (ResNet-50), 2.4 to 2.9% (BERT-base); worst pair 12%"),
@@ -269,8 +268,8 @@ def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption,
 def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:
     """The first rows of each (source, model) are the user's own measurements: they correct the others and are not scored.
 
-    Most of what a measurement says carries over to the same setup on another GPU, and to anything where it is all that is known
-    of the software; little to another mode, precision or version of software that was fitted.
+    The measurements that share most with a row correct it: the same setup on the same GPU, the same setup, the same GPU, or
+    else all of them.
     """
     groups: dict[tuple[str, ...], list[Residual]] = defaultdict(list)
     for row in residuals:
@@ -287,9 +286,11 @@ def corrected(residuals: Sequence[Residual], count: int) -> list[Residual]:
 
 def _correction(row: Residual, given: Sequence[Residual]) -> float:
     """What these measurements multiply the prediction of a row by."""
-    alike = [own for own in given if own.setup[2:] == row.setup[2:]]
-    trust = TRUST if alike or not row.known else _ELSEWHERE
-    return float(np.exp(trust * np.median([np.log(own.measured_s / own.predicted_s) for own in alike or given])))
+    shared = [(own.setup[2:] == row.setup[2:], own.gpu == row.gpu) for own in given]
+    most = max(shared)
+    off = [np.log(own.measured_s / own.predicted_s) for own, one in zip(given, shared, strict=True) if one == most]
+    fitted = row.known or f"{row.labels['source']}//{row.labels.get('stack') or 'eager'}" in shipped().factors
+    return float(np.exp(trust_of(same_setup=most[0], same_gpu=most[1], fitted=fitted) * np.median(off)))
 
 
 validate = face(ValidateOptions, answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from gpuwise.advise.candidates import Terms, Wanted
@@ -31,14 +31,15 @@ from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
+from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
+from gpuwise.questions.common.uses import trains
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_ask import text_asked, text_job
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import makes_images, pipeline_of
 
 __all__ = ["WhichQuery", "ask"]
 
@@ -49,7 +50,8 @@ _LAPTOP_CPU = "laptop"
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
 _MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
-_IMAGES, _DENOISING_STEPS = 1000.0, 30  # what a run of a model that makes images comes to
+_MADE = {"images": 1000.0, "windows": 12_000.0}  # what a run makes: images, or windows of 30 s from 100 hours of speech
+_UNITS = {"images": "images", "windows": "windows of 30 s"}
 _SAMPLES = 1e6  # about an epoch of ImageNet
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
@@ -64,6 +66,7 @@ class WhichQuery:
     jobs: tuple[Job, ...]
     asked: Asked
     text: TextAsked | None
+    media: str
     kinds: frozenset[str]
     wanted: Wanted
     limits: UserLimits
@@ -100,8 +103,9 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     return WhichQuery(
         title=title,
         jobs=jobs,
-        asked=_how_asked(options, lab, notes),
+        asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
         text=text,
+        media=_made(options, models) if models and text is None else "",
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
         limits=UserLimits(budget_usd=budget, deadline_s=_parse_deadline(options.deadline)),
@@ -157,17 +161,17 @@ def _jobs(
     """What is to be run: the models given, or the jobs of a task."""
     samples = options.samples
     if models:
-        draws = not options.mode and all(makes_images(name) for name in models)
-        usual = _IMAGES if draws else _SAMPLES
+        made = _made(options, models)
+        usual = _MADE.get(made, _SAMPLES)
         count = usual if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="try `--samples 1e6`")
-        unit = "images" if draws else "samples" if text is None else "tokens"
+        unit = _UNITS.get(made, "samples" if text is None else "tokens")
         if samples is None:
             notes.append(assumed("run", f"{count:,.0f} {unit}", f"set the number of {unit} per run with `--samples`"))
-        if draws:
-            notes.append(assumed("steps", str(_DENOISING_STEPS), "denoising steps per image, each with guidance"))
-            return ", ".join(models), tuple(_image_job(name, count) for name in models)
+        if made:
+            ways = ("usual", "int8", "int4") if made == "images" else ("usual",)
+            return ", ".join(models), tuple(Job(model=name, samples=count, mode="infer", batch=1, ways=ways) for name in models)
         jobs = tuple(
             _job(name, count, options.mode, options.phase, options.seq) if text is None else text_job(name, count, text)
             for name in models
@@ -207,11 +211,11 @@ def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> J
     return Job(model=name, samples=samples, mode=mode, phase=phase, seq=seq, ways=ways)
 
 
-def _image_job(name: str, images: float) -> Job:
-    """A model that makes images: its denoiser, which takes nearly all of the time."""
-    pipeline = pipeline_of(name)
-    denoiser, passes = (pipeline.denoiser, pipeline.passes) if pipeline else (name, 1)
-    return Job(model=denoiser, samples=images * passes * _DENOISING_STEPS, mode="infer", batch=passes, ways=("usual",))
+def _made(options: WhichOptions, models: Sequence[str]) -> str:
+    """What all of these models make, where they make images or transcripts and are not trained."""
+    kinds = {makes_media(name) for name in models}
+    steps = trains(options) or options.phase or options.seq
+    return "" if steps or len(kinds) != 1 else kinds.pop()
 
 
 def _find_owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assumption]]:
@@ -254,8 +258,8 @@ def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
     hint = "try `--budget 800`, or leave out `--budget` for recommendations at several budgets"
-    value = currency.read(budget, "a budget", hint) if isinstance(budget, str) else budget
-    return currency.to_usd(amount(value, "a budget", hint))
+    value = currency.read(budget, "the budget", hint) if isinstance(budget, str) else budget
+    return currency.to_usd(amount(value, "the budget", hint))
 
 
 def _parse_deadline(text: str) -> float | None:

@@ -35,7 +35,8 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
         legend=tuple((kind, place) for place, kind in enumerate(_KINDS) if any(one.kind == kind for one in answer.every))
         if chart == "cost"
         else (),
-        footer=f"gpuwise which. Purchase prices are yours, dated or from the launch. Rental prices are from {answer.data_date}.",
+        footer="gpuwise which. Purchase prices are your own, published, estimated or launch prices. "
+        f"Rental prices are from {answer.data_date}.",
     )
 
 

@@ -10,6 +10,7 @@ from gpuwise.box.checks import worst
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
+from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.survey import format_rate
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.types import WhichAnswer
@@ -79,8 +80,8 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
         Column(title="how", cells=[option.kind for option in options], right=False, drop=0 if several else 6),
         Column(title="memory", cells=[f"{option.gpu.memory_bytes / GIB:.0f} GB" for option in options], drop=1),
         Column(title="free", cells=[_free(option) for option in options], drop=7),
-        Column(title="time per run" if not query.text else "tokens/s", cells=[_run(option) for option in options]),
-        Column(title="range", cells=[_range(option) for option in options], drop=3),
+        Column(title=_timed(query), cells=[_run(option, _count(query)) for option in options]),
+        Column(title="range", cells=[_range(option, _count(query)) for option in options], drop=3),
         Column(title="upfront", cells=[_money(show, option.upfront_usd) for option in options]),
         Column(
             title=f"{query.terms.years:g}-year total",
@@ -108,10 +109,26 @@ def _free(option: Candidate) -> str:
     return f"{(option.run.paces[0].usable_bytes - option.run.needed_bytes) / GIB:.1f} GiB"
 
 
-def _run(option: Candidate) -> str:
+def _timed(query: WhichQuery) -> str:
+    """What the speed is told as: people count tokens a second, and how long an image takes."""
+    if query.text:
+        return "tokens/s"
+    return (
+        {"images": "per image", "windows": "per 30 s"}.get(query.media, "time per run")
+        if len(query.jobs) == 1
+        else "time per run"
+    )
+
+
+def _count(query: WhichQuery) -> float:
+    """What a time of all jobs is divided by to be what `_timed` says."""
+    return query.jobs[0].samples if query.media and len(query.jobs) == 1 else 1.0
+
+
+def _run(option: Candidate, count: float) -> str:
     if not option.run.fits:
         return "does not fit"
-    return format_rate(option.run.samples_per_s) if _writes(option.run) else format_si(option.run.seconds, "s")
+    return format_rate(option.run.samples_per_s) if _writes(option.run) else format_si(option.run.seconds / count, "s")
 
 
 def _each(option: Candidate) -> float | None:
@@ -123,13 +140,14 @@ def _writes(run: TaskRun) -> bool:
     return isinstance(run.paces[0], TextPace)
 
 
-def _range(option: Candidate) -> str:
+def _range(option: Candidate, count: float) -> str:
     if not option.run.fits:
         return "-"
     run = option.run
     if _writes(run):
         return f"{format_rate(run.samples_per_s / run.high)} to {format_rate(run.samples_per_s / run.low)}"
-    return format_span(run.seconds * run.low, run.seconds * run.high, "s")
+    each = run.seconds / count
+    return format_span(each * run.low, each * run.high, "s")
 
 
 def _money(show: Callable[[float], str], usd: float | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.questions.common.text.ask import generates_unasked, language_shape
+from gpuwise.questions.common.uses import SERVED_PRECISIONS, trains
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.step.time.engines import find_engine
@@ -51,8 +52,9 @@ def _said(options: WhichOptions) -> str:
 
 def _is_plain(options: WhichOptions) -> bool:
     """Whether no option is given that only a step has."""
-    steps = (options.batch, options.seq, options.image, options.phase, options.precision, options.optimizer, options.stack)
-    return not any(steps) and options.mode != "train"
+    steps = (options.batch, options.seq, options.image, options.phase, options.stack)
+    served = not options.precision or options.precision in SERVED_PRECISIONS
+    return served and not any(steps) and not trains(options)
 
 
 def _writes(model: str, mode: str) -> bool:
@@ -70,7 +72,7 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> T
         find_engine(options.engine)
     free = options.context is None
     return TextAsked(
-        weights=options.weights,
+        weights=options.weights or (options.precision if options.precision in SERVED_PRECISIONS else ""),
         kv=options.kv,
         engine=options.engine,
         users=options.users,

@@ -18,20 +18,17 @@ from gpuwise.engine.generation import Generations, generate, generation_memory, 
 from gpuwise.engine.text_memory import HIGH
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.common.text.ask import TextQuery, preferred_engines, text_query
-from gpuwise.step.time.engines import engines, refusal
+from gpuwise.questions.common.text.ask import TextQuery, text_query
 
 __all__ = ["TextAsked", "TextPace", "TextPacer", "price_text"]
 
 _COMPUTED = "fp16"
-_COMMON = ("vllm", "llama.cpp")  # engines that run on most GPUs
-_PLAIN = ("fp16", "bf16", "fp32")
 _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextAsked:
-    """How text is generated, as typed; empty is the usual. `shared_engine` is what most GPUs run, where none was asked for."""
+    """How text is generated, as typed; empty is the usual."""
 
     weights: str = ""
     kv: str = ""
@@ -40,7 +37,6 @@ class TextAsked:
     prompt: int | None = None
     output: int | None = None
     context: int | None = None
-    shared_engine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +96,11 @@ class TextPacer:
         return self.paces([pace.gpu for pace in paces], gpu_count)
 
     def _query(self, gpu: Gpu, gpu_count: int) -> TextQuery | None:
-        shared = [replace(self._asked, engine=self._asked.shared_engine)] if self._asked.shared_engine else []
-        for asked in [*shared, self._asked]:  # a GPU that lacks the engine of the others runs the most usual one that it has
-            try:
-                return text_query(self._model, asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
-            except BadValue as fault:
-                self._faults.append(fault)
-        return None
+        try:
+            return text_query(self._model, self._asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
+        except BadValue as fault:
+            self._faults.append(fault)
+            return None
 
     def check(self) -> None:
         """Say why no GPU can run it, where none can."""
@@ -163,7 +157,7 @@ def _priced(
         progress(f"pricing {job.model} on {len(every)} GPUs")
         make = TextPacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
         wished = asked if way == "usual" else replace(asked, weights=way)
-        pacer = make(job.model, replace(wished, shared_engine=_shared_engine(job.model, wished, every)), cpu)
+        pacer = make(job.model, wished, cpu)
         paces = pacer.paces(every)
         if not paces:
             pacer.check()
@@ -172,23 +166,6 @@ def _priced(
         skipped.append((way, min(pace.memory_bytes for pace in paces.values())))
     first = next(iter(paces.values()))
     return Priced(job=job, way=way, skipped=tuple(skipped), paces=paces, pacer=pacer, decodes=False, notes=pacer.notes(first.gpu))
-
-
-def _shared_engine(model: str, asked: TextAsked, gpus: Sequence[Gpu]) -> str:
-    """The engine that runs these packed weights on most of the GPUs: speeds in different engines cannot be compared. Nothing
-    where the engine is given, or where weights are of 16 bits, which nearly all GPUs run in the same engine."""
-    found = next((query for gpu in gpus if (query := _try(model, asked, gpu))), None)
-    if asked.engine or found is None or found.format_name in _PLAIN:
-        return ""
-    order = [name for name in preferred_engines(found.format_name) if name in _COMMON]
-    return max(order, key=lambda name: sum(refusal(engines()[name], gpu, found.format_name) is None for gpu in gpus))
-
-
-def _try(model: str, asked: TextAsked, gpu: Gpu) -> TextQuery | None:
-    try:
-        return text_query(model, asked, [gpu])
-    except BadValue:
-        return None
 
 
 _kept_pacer = lru_cache(maxsize=16)(TextPacer)  # what was priced for one question serves the next one

@@ -30,8 +30,8 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
     main = best.run.paces[0]
     engine = f" --engine {main.engine.lower()}" if isinstance(main, TextPace) and main.engine.lower() in engines() else ""
     fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
-    helped = f"`{fit}` shows a smaller card with a part of the model in RAM"
-    return f" The cheapest {vendor}option that holds the model and fits a typical machine is {whole}; {helped}."
+    helped = f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
+    return f" The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}; {helped}."
 
 
 def _cheapest(survey: Survey) -> Candidate | None:
@@ -48,7 +48,7 @@ def _cheapest_of_any(survey: Survey, least: Candidate) -> str:
     found = _cheapest(make_survey(sold, lambda text: None))
     if found is None or spent(found) >= spent(least):
         return ""
-    return f", and of any vendor (`--vendor any`), {_describe(survey, found)}"
+    return f", and the cheapest from any vendor (`--vendor any`) is {_describe(survey, found)}"
 
 
 def _describe(survey: Survey, option: Candidate) -> str:
@@ -60,7 +60,7 @@ def shares(option: Candidate) -> str:
     main = option.run.paces[0]
     tensor = isinstance(main, TextPace) and main.split == "tensor"
     work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
-    return f"each GPU holds a part of the model, so the memory adds up, {work}"
+    return f"each GPU holds part of the model, so the memory adds up, {work}"
 
 
 def engine_of(option: Candidate, shown: Sequence[Candidate]) -> list[str]:

@@ -13,7 +13,8 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.instead import cheaper_rented, nothing_better
+from gpuwise.questions.which.building import describe_limit
+from gpuwise.questions.which.instead import cheaper_rented, nothing_better, sold_new
 from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
@@ -24,6 +25,7 @@ from gpuwise.questions.which.survey import (
     alike,
     buys,
     failures,
+    limited,
     one_more,
     pick_at,
     price_kind,
@@ -55,9 +57,10 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
+    taken += sold_new(survey, chosen.best)
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
     if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
-        taken += for_labs(survey, chosen.best, shown)
+        taken += for_labs(survey, chosen.best)
     return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
@@ -65,7 +68,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
-    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run)}"
+    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run, ' and' if have else ', which')}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
     if best.kind == "rent" and best.rent is not None:
@@ -98,20 +101,20 @@ def _sparing(priced: Priced) -> str:
     return f"{taken} ({', '.join(needs)}{once})"
 
 
-def _in_time(survey: Survey, run: TaskRun) -> str:
-    """Whether the expected time meets the deadline, and whether the slow end of the range does too."""
+def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
+    """Whether the expected time meets the deadline, and whether the slow end of the range does too. `link` begins the clause."""
     deadline = survey.query.limits.deadline_s
     if deadline is None:
         return ""
     unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
-    return f", which meets the deadline of {format_si(deadline, 's')}{unless}"
+    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"
 
 
 def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the recommended card."""
-    failed = failures(survey, best)
+    failed, held = failures(survey, best), limited(survey, best)
     if not failed:
-        return ""
+        return describe_limit(held, best.gpu_count) if held else ""
     whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
@@ -144,7 +147,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
             return "no comparable card is faster at any price"
         if any(not _costs_less(best, one) for one in bought if one.usd_per_run is not None):
             return f"no rented GPU that is as fast has a lower cost per {survey.work}"
-        return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
+        what = "card" if best.gpu_count == 1 else "set"
+        return f"this {what} has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
@@ -154,7 +158,9 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         ]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            return f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine has"
+            return (
+                f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine provides"
+            )
         what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
@@ -223,7 +229,8 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     )
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below.{faster}"
+        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below."
+        f"{sold_new(survey, value)}{faster}"
         f"{renting(survey, chosen, value)} "
         "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )
@@ -243,8 +250,9 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     if first.run.seconds >= best.run.seconds:
         return ""
     faster, less = best.run.seconds / first.run.seconds, survey.money(cost - (first.upfront_usd or 0.0))
-    why = "one card is simpler to build and has all its memory in one piece"
-    return f" {first.name} would be {faster:.2f} times as fast for {less} less, but {why}."
+    why = "a single card is simpler to set up, and all of its memory is available to one model"
+    pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
+    return f" {first.name} would be {pace} for {less} less, but {why}."
 
 
 def _rent_instead(survey: Survey) -> str:

@@ -67,7 +67,7 @@ def _cell(text: str) -> str:
 
 
 def _closing(answer: FileAnswer) -> list[str]:
-    lines = describe_abstained(answer.abstained, otherwise="not in such files")
+    lines = describe_abstained(answer.abstained, otherwise="not recorded in such files")
     return [*lines, *(f"note: {note}" for note in answer.notes), *assumption_lines(answer.assumptions)]
 
 

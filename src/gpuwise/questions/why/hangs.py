@@ -24,7 +24,7 @@ _CODES = {
     "p2p": "collective_stuck",
 }
 _REMEDIES = {
-    "op": "make every rank take the same branches: the lines above are where their order of collectives parts",
+    "op": "make every rank take the same branches; the lines above show where their collectives diverge",
     "size": "give every rank a tensor of the same shape: pad the last batch, or drop it (drop_last=True)",
     "type": "give every rank a tensor of the same type",
     "missing": "look at what the missing rank did instead: its log, its stack (py-spy dump), its loader and its GPU",
@@ -40,7 +40,7 @@ def explain_hang(paths: Sequence[Path]) -> FileAnswer:
     unseen = sorted({rank for dump in dumps.values() for group in dump.groups for rank in group.ranks} - dumps.keys())
     notes = []
     if unseen:
-        notes.append(f"no dump of {_ranks(unseen)} was given, so what they did is unknown")
+        notes.append(f"no dump was given for {_ranks(unseen)}")
     if len(dumps) == 1:
         notes.append("only one rank was given; pass the dumps of all ranks to compare them")
     return FileAnswer(
@@ -106,12 +106,12 @@ def _title(hang: Hang) -> str:
     if hang.kind in ("size", "type"):
         return f"the ranks call {name} with different {'sizes' if hang.kind == 'size' else 'types'} ({what})"
     if hang.kind == "p2p":
-        return f"{_ranks(hang.waiting)} waits in {name}, and the other side does not answer"
+        return f"{_ranks(hang.waiting)} waits in {name}, and the other side does not respond"
     if hang.kind == "missing":
-        who = _ranks(hang.missing) if hang.missing else f"{_ranks(hang.unseen)} (of which no dump was given)"
+        who = _ranks(hang.missing) if hang.missing else f"{_ranks(hang.unseen)} (no dump was given)"
         verb = "never arrived" if hang.missing else "may never have arrived"
         return f"{who} {verb} at {name}, {what}, in which {_ranks(hang.waiting)} wait{'s' if len(hang.waiting) == 1 else ''}"
-    return f"all ranks are in {name}, {what}, and it does not end"
+    return f"all ranks have entered {name}, {what}, but it does not end"
 
 
 def _head(dumps: dict[int, FlightDump]) -> str:

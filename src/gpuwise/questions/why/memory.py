@@ -31,7 +31,7 @@ def explain_memory(paths: Sequence[Path]) -> FileAnswer:
     if device.event_count:
         notes.append(f"the peaks are over the last {device.event_count:,} recorded events; earlier ones are not in the file")
     if len(pairs) > 1:
-        notes.append(f"{len(pairs)} devices are in these files; this is GPU {device.index} of {file}, the fullest")
+        notes.append(f"{len(pairs)} devices are in these files; the fullest is shown here: GPU {device.index} in {file}")
     return FileAnswer(
         files=tuple(snapshot.file for snapshot in snapshots),
         format=Format.MEMORY.value,
@@ -39,7 +39,7 @@ def explain_memory(paths: Sequence[Path]) -> FileAnswer:
         head=_head(device),
         key="memory",
         content={**_content(file, device), "devices": [_content(name, one) for name, one in pairs]},
-        listings=(_listing(f"who holds the memory {when}", holders),),
+        listings=(_listing(f"what holds the memory {when}", holders),),
         discoveries=tuple(filter(None, (_failed(device), _fragmented(device), _held(holders, when)))),
         notes=tuple(notes),
     )
@@ -73,10 +73,12 @@ def _size(value: float) -> str:
 
 def _verdict(device: DeviceMemory, holders: Sequence[Holder], when: str) -> str:
     if device.oom_bytes:
-        asked = f"GPU {device.index} ran out of memory: {_size(device.oom_bytes[-1])} were requested"
-        free = "" if device.oom_free_bytes is None else f" while {_size(device.oom_free_bytes)} were free on the device"
+        asked = f"GPU {device.index} ran out of memory: {_size(device.oom_bytes[-1])} was requested"
+        free = "" if device.oom_free_bytes is None else f" while {_size(device.oom_free_bytes)} was free on the device"
         pieces = device.split_bytes >= device.oom_bytes[-1] > device.largest_free_bytes
-        lost = f"; {_size(device.split_bytes)} were reserved but free in pieces, so fragmentation is the cause" if pieces else ""
+        lost = (
+            f"; {_size(device.split_bytes)} was reserved but lay in free pieces, so fragmentation is the cause" if pieces else ""
+        )
         return asked + free + lost
     top = holders[0] if holders else None
     whole = sum(one.size_bytes for one in holders)
@@ -88,7 +90,7 @@ def _verdict(device: DeviceMemory, holders: Sequence[Holder], when: str) -> str:
 def _head(device: DeviceMemory) -> tuple[str, ...]:
     now = f"when the snapshot was taken: {_size(device.allocated_bytes)} allocated"
     kept = f"{_size(device.reserved_bytes)} reserved ({device.block_count:,} blocks, {device.segment_count:,} segments)"
-    free = f"free inside: {_size(device.split_bytes)} in pieces, {_size(device.cached_bytes)} in whole segments"
+    free = f"free but reserved: {_size(device.split_bytes)} in pieces, {_size(device.cached_bytes)} in whole segments"
     return (f"{now}, {kept}", f"{free}; the largest free block is {_size(device.largest_free_bytes)}")
 
 
@@ -110,7 +112,7 @@ def _failed(device: DeviceMemory) -> Discovery | None:
         confidence="high",
         lines=(
             f"the largest failed request asked for {_size(largest)}",
-            f"{_size(device.reserved_bytes)} were reserved, {_size(device.allocated_bytes)} of them in use",
+            f"{_size(device.reserved_bytes)} was reserved, of which {_size(device.allocated_bytes)} was in use",
         ),
         remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks these options",
         verify="record a new snapshot: it should contain no failed request",
@@ -123,12 +125,12 @@ def _fragmented(device: DeviceMemory) -> Discovery | None:
         return None
     return Discovery(
         code="memory_fragmented",
-        title=f"{share:.0%} of the reserved memory is free, but in pieces",
+        title=f"{share:.0%} of the reserved memory is free but fragmented",
         severity="major" if share >= 2 * _FRAGMENTED else "moderate",
         share_fraction=share,
         confidence="high",
         lines=(
-            f"{_size(device.split_bytes)} are free between tensors; the largest free block is {_size(device.largest_free_bytes)}",
+            f"{_size(device.split_bytes)} is free between tensors; the largest free block is {_size(device.largest_free_bytes)}",
             "a request larger than that block needs new memory from the driver",
         ),
         remedy="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and avoid tensors whose size changes from step to step",
@@ -147,7 +149,7 @@ def _held(holders: Sequence[Holder], when: str) -> Discovery | None:
         severity="moderate",
         share_fraction=top.size_bytes / whole,
         confidence="high",
-        lines=(f"{top.size_bytes / whole:.0%} of what was allocated was allocated there (blocks: {top.count:,})",),
+        lines=(f"{top.size_bytes / whole:.0%} of the allocated memory was allocated here (blocks: {top.count:,})",),
         remedy="free these tensors earlier, keep them in a lower precision, or recompute them (checkpointing)",
         verify="record a new snapshot: this line should hold less",
     )

@@ -22,23 +22,23 @@ _HOST_BOUND = 1.5  # times the GPU's sum that the host works, from which on it i
 _LOADER = 0.2  # of the host's time in the loader; assumed
 _COPIES = 0.05  # of the GPU's time in pageable copies, as the check of traces has it
 _MOST_ROWS = 50
-_REASON = "a table of sums has no timeline"
+_REASON = "a table of totals has no timeline"
 _RECORD = "record a trace: profiler.export_chrome_trace('trace.json.gz')"
 
 
 def explain_sums(paths: Sequence[Path]) -> FileAnswer:
     """The answer about one table."""
     if len(paths) > 1:
-        raise BadValue(f"{len(paths)} tables of op sums were given", hint="pass one table at a time, or traces of all ranks")
+        raise BadValue(f"{len(paths)} tables of op totals were given", hint="pass one table at a time, or traces of all ranks")
     table = read_op_table(paths[0])
     waits = sum(row.self_cpu_s for row in table.rows if any(word in row.name.lower() for word in _WAITS))
     host = max(_host(table) - waits, 0.0)
     device = _device(table)
     pointers = tuple(filter(None, (_loading(table), _copies(table, device))))
     found = {one.code for one in pointers}
-    notes = ["sums of threads and streams that run at the same time count more than once"]
+    notes = ["time on threads and streams that run in parallel is counted more than once"]
     if table.cpu_total_s is None:
-        notes.append("the sums at the end of the table are missing, so those of its rows are used")
+        notes.append("the totals at the end of the table are missing, so the rows are added up instead")
     if table.lost:
         notes.append(f"{table.lost:,} rows could not be read")
     return FileAnswer(
@@ -78,12 +78,13 @@ def _verdict(table: OpTable, host: float, device: float) -> str:
     top = _order(table)[0]
     if not table.device or device <= 0:
         share = top.self_cpu_s / host if host else 0.0
-        return f"{top.name} takes {min(share, 1.0):.0%} of the host's time; the table contains no time of a GPU"
+        return f"{top.name} takes {min(share, 1.0):.0%} of the host's time; the table contains no GPU time"
     share = min(top.self_device_s / device, 1.0)
     most = f"{top.name} takes {share:.0%} of the GPU's time"
     if host > _HOST_BOUND * device:
-        return f"the host works {host / device:.1f} times as long as the GPU, so it probably sets the pace; {most}"
-    return f"{most}; the host works {time_text(host)}, the GPU {time_text(device)}; only a trace shows whether it waits"
+        return f"the host works {host / device:.1f} times as long as the GPU, so it is probably the bottleneck; {most}"
+    works = f"the host works for {time_text(host)} and the GPU for {time_text(device)}"
+    return f"{most}; {works}; only a trace shows whether the GPU waits"
 
 
 def _head(table: OpTable, host: float, waits: float, device: float) -> str:
@@ -98,7 +99,7 @@ def _listing(table: OpTable, device: float) -> Listing:
         device_s = (time_text(row.self_device_s),) if table.device else ()
         rows.append((row.name, f"{min(share, 1.0):.0%}", *device_s, time_text(row.self_cpu_s), f"{row.calls:,}"))
     columns = ("op", "share", *(("on the GPU",) if table.device else ()), "on the host", "calls")
-    return Listing(title="ops, the longest first", columns=columns, rows=tuple(rows))
+    return Listing(title="ops, longest first", columns=columns, rows=tuple(rows))
 
 
 def _content(row: OpRow, table: OpTable, device: float) -> dict[str, Any]:
@@ -124,9 +125,9 @@ def _loading(table: OpTable) -> Discovery | None:
         severity="moderate",
         share_fraction=min(share, 1.0),
         confidence="low",
-        lines=(f"{time_text(loading)} in DataLoader; whether the GPU waits meanwhile is not in the table",),
+        lines=(f"{time_text(loading)} in DataLoader; the table does not show whether the GPU waits in the meantime",),
         remedy="use more loader workers (num_workers near the core count, persistent_workers, pin_memory)",
-        verify="record a trace: the GPU should be idle while the loader runs",
+        verify="record a trace to see whether the GPU is idle while the loader runs",
     )
 
 

@@ -14,7 +14,7 @@ __all__ = ["FORMATS", "WhyLooks", "WhyOptions"]
 FORMATS = ("text", "markdown", "html")
 _FILES = (
     "Traces (torch.profiler, TensorFlow, JAX, Nsight Systems, rocprofv3, rocmProfileData), PyTorch memory snapshots, NCCL flight "
-    "recorder dumps, key_averages tables, or GPU readings (nvidia-smi, dcgmi, W&B), which may stand beside a trace. Use a folder "
+    "recorder dumps, key_averages tables, or GPU readings (nvidia-smi, dcgmi, W&B), which can accompany a trace. Use a folder "
     "or pattern for several ranks."
 )
 _EACH = "For many runs: diagnose each file, or each folder of ranks, separately (file or folder)."

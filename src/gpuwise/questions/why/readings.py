@@ -68,9 +68,9 @@ def _verdict(findings: Sequence[Finding], gpus: Sequence[GpuVitals]) -> str:
         which = "the GPU" if len(gpus) == 1 else least
         return f"{which} is busy {shares[least]:.0%} of the time and waits for the rest; a trace would show for what"
     unknown = any(one.reasons is None for one in gpus)
-    told = "the readings do not tell whether the GPUs are slowed down" if unknown else "the readings show no throttling"
+    told = "the readings do not show whether the GPUs are slowed down" if unknown else "the readings show no throttling"
     how = f" (busy {shares[least]:.0%} of the time)" if least else ""
-    return f"{told}; no power limit and no full memory were found{how}"
+    return f"{told}; no lowered power limit or full memory was found{how}"
 
 
 def _row(gpu: GpuVitals) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ def _html_tables(answer: WhyAnswer) -> str:
             for row in ops
         ]
         titles = ("op", "measured", "expected", "at least", "speed")
-        tables += _html_table("Ops that lose most", titles, timed)
+        tables += _html_table("Ops that lose the most time", titles, timed)
     return tables
 
 

@@ -20,7 +20,7 @@ __all__ = ["POLICY", "SCRIPT", "STYLE", "colour_of", "timeline_html"]
 _LANE, _BAR, _AXIS = 42, 18, 26  # pixels: from lane to lane, of a bar, of the axis
 _TICKS = 5  # of the whole step, before the script draws its own
 _HOST = ("loading", "waiting", "launching", "input_wait", "compiling", "allocation", "graph_wait", "synchronisation")
-_KINDS = (*CLASSES, "copy", *_HOST, "host_work", "host_launch", "idle_unexplained")
+_KINDS = (*CLASSES, "copy", *_HOST, "host_work", "host_launch", "idle_unexplained", "other_gpus", "profiler")
 _SAME = {"loading": "input_wait", "waiting": "synchronisation", "launching": "host_launch"}
 _STEPS = (1.0, 2.0, 5.0)
 
@@ -110,8 +110,8 @@ def timeline_html(line: Timeline) -> str:
         f'<svg width="100%" height="{high}" data-step-s="{line.step_s!r}" data-high="{high}" role="img" font-size="12" '
         f'aria-label="{escape(names)}"><g class="axis">{_axis(line.step_s, high)}</g>{lanes}</svg></div>{labels}</div>\n'
         f'<ul class="key">{_key(line)}</ul>\n'
-        f"<p>A step of median length ({time_text(line.step_s)}). Zoom with the buttons, with + and −, with a double click or "
-        f"with Ctrl and the wheel; point at a span to see its name.{joined}</p>\n"
+        f"<p>A step of median length ({time_text(line.step_s)}). To zoom, use the buttons, the + and − keys, a double-click, or "
+        f"Ctrl and the mouse wheel. Point at a span to see its name.{joined}</p>\n"
     )
 
 

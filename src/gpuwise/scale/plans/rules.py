@@ -79,7 +79,7 @@ def _no_sequence(parts: Parts, cluster: Cluster, degree: int) -> str:
         return f"sequence {degree}: the model has no attention over a sequence, or its sequence length is fixed"
     length = workload.seq or 0
     if length % degree or length // degree < _SHORTEST:
-        return f"sequence {degree}: {length} tokens leave fewer than {_SHORTEST} for each of {degree} ranks"
+        return f"sequence {degree}: with {length} tokens, each of {degree} ranks would get fewer than {_SHORTEST}"
     return ""
 
 

@@ -69,7 +69,7 @@ def _run(listener: socket.socket, host: str, names: list[str], workers: int, bro
     sys.stdout.flush()
     if browser:
         webbrowser.open(address)
-    app = create_app((*LOCAL_HOSTS, host, *names), workers)
+    app = create_app((*LOCAL_HOSTS, host, *names), workers, prepare=True)
     # Ctrl-C does not wait for an upload that stalls.
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS))
     server.run(sockets=[listener])

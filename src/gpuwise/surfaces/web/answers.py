@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,24 +14,39 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.predict.batches import sweep
 from gpuwise.questions.registry import QUESTIONS as DECLARED
+from gpuwise.surfaces.web.own_models import Own, described, lent, named, without_folder
+from gpuwise.workload.find import only_read
 from gpuwise.workload.language.find import is_known_name
 from gpuwise.workload.store import zoo
 
 __all__ = ["QUESTIONS", "answer", "warm"]
 
 Options = Mapping[str, Any]
-_OF_TEXT = ("predict", "compare", "cost")
+_OF_TEXT = ("predict", "fit", "compare", "which", "cost", "matters")
 
 
-def answer(question: str, options: Options) -> tuple[int, bytes]:
-    """A status and one JSON object: the answer, or what could not be understood."""
+def answer(question: str, options: Options, own: Sequence[Own] = ()) -> tuple[int, bytes]:
+    """A status and one JSON object: the answer, or what could not be understood. `own` are the files that the options name."""
+    folder = ""
     try:
-        _only_named_models(question, options)
-        return 200, to_json(QUESTIONS[question](options))
+        _only_named_models(question, options, {one.handle for one in own})
+        with lent(options, own) as (given, folder), only_read():
+            status, content = _answered(QUESTIONS.get(question, described), given)
+        return status, without_folder(content, folder)
+    except GpuwiseError as error:  # of a file that could not be lent
+        return _refused(error)
+
+
+def _refused(error: GpuwiseError) -> tuple[int, bytes]:
+    message = f"{error.message} (known values: {error.known})" if error.known else error.message
+    return 400, to_json({"error": message, "looked_in": error.looked_in, "hint": error.hint})
+
+
+def _answered(work: Callable[[Any], dict[str, Any]], given: Any) -> tuple[int, bytes]:
+    try:
+        return 200, to_json(work(given))
     except GpuwiseError as error:
-        message = f"{error.message} (known values: {error.known})" if error.known else error.message
-        told = {"error": message, "looked_in": error.looked_in, "hint": error.hint}
-        return 400, to_json(told)
+        return _refused(error)
     except Exception as fault:  # ours, not the user's: said as such, and seen in the log
         traceback.print_exc()
         said = {
@@ -45,18 +60,17 @@ def answer(question: str, options: Options) -> tuple[int, bytes]:
 def warm() -> None:
     """Load what every question needs, so that the first one does not wait for it."""
     answer("predict", {"model": "resnet50", "gpu": ["RTX 3090"]})
-    answer("which", {"model": ["resnet50"]})
+    answer("which", {})
     answer("build", {"gpu": ["RTX 3090"]})
 
 
-def _only_named_models(question: str, options: Options) -> None:
-    """Refuse what would make this server read a file or run code: only models of the zoo are known by name alone, and language
-    models whose sizes are in our tables, where a question asks for their text."""
-    given = options.get("model") or []
-    for name in [given] if isinstance(given, str) else [*given, *options.get("models", [])]:
-        if not zoo.has(name) and not (question in _OF_TEXT and is_known_name(name)):
+def _only_named_models(question: str, options: Options, own: Collection[str]) -> None:
+    """Refuse what would make this server read a file or run code: only models of the zoo are known by name alone, language
+    models whose sizes are in our tables, where a question asks for their text, and files that were dropped on the page."""
+    for name in named(options):
+        if name not in own and not zoo.has(name) and not (question in _OF_TEXT and is_known_name(name)):
             near = ", ".join(zoo.close(name))
-            hint = f"did you mean {near}?" if near else "use `gpuwise predict` on the command line for your own models"
+            hint = f"did you mean {near}?" if near else "drop the file of your own model on the page, or use the command line"
             raise BadValue(f"unknown model '{name}'", looked_in=f"{len(zoo.names())} built-in models", hint=hint)
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
+from functools import cache
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, RedirectResponse
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import RedirectResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from gpuwise import __version__
 from gpuwise.advise.jobs import tasks
 from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
+from gpuwise.core.encoding import to_json
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.questions.common.text.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
@@ -28,23 +28,27 @@ from gpuwise.step.time.engines import engines
 from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
+from gpuwise.surfaces.web.own_models import MOST_BYTES as OWN_BYTES
+from gpuwise.surfaces.web.own_models import OwnModels, own_file
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
 from gpuwise.surfaces.web.schema import Body, body_of
+from gpuwise.surfaces.web.statics import page_routes
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.language.find import is_known_name, known_names
 from gpuwise.workload.language.formats import FORMATS
-from gpuwise.workload.store import cache, zoo
+from gpuwise.workload.store import cache as captures
+from gpuwise.workload.store import zoo
 
 __all__ = ["create_app"]
 
 _Name = Annotated[str, Field(max_length=200)]
 _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
-_STATIC = Path(str(files("gpuwise.surfaces.web") / "static"))
 _BODIES: dict[str, type[Body]] = {
     "sweep": bodies.SweepBody,
 }
+_PREPARE_AFTER_S = 3.0
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request could not be understood. The response contains error, looked_in and hint."},
     403: {"description": "The request came from another site."},
@@ -54,31 +58,46 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES) -> FastAPI:
-    """The whole server; `hosts` are the names it answers to."""
+def create_app(
+    hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES, *, prepare: bool = False
+) -> FastAPI:
+    """The whole server; `hosts` are the names it answers to. With `prepare`, the answer that takes longest is worked out soon
+    after the start, before anyone asks for it."""
     answers = Answers(workers)
-    kept = {"accuracy": Once("validate", "--json", folder=cache.folder() / "page"), "machine": Once("doctor", "--json")}
+    kept = {"accuracy": Once("validate", "--json", folder=captures.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         answers.start()
+        early = asyncio.create_task(_prepared(kept["accuracy"])) if prepare else None
         yield
+        if early is not None:
+            early.cancel()
         answers.close()
         for once in kept.values():
             await once.close()
 
     app = FastAPI(title="gpuwise", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why",))
+    app.add_middleware(Guard, hosts=hosts, uploads=("/api/why", "/api/own"))
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_served)
+    app.add_exception_handler(ClientDisconnect, _left)
+    own = OwnModels()
     for name in QUESTIONS:
-        _add_question(app, answers, name, _BODIES.get(name) or body_of(DECLARED[name].options))
+        _add_question(app, answers, own, name, _BODIES.get(name) or body_of(DECLARED[name].options))
+    _add_own(app, answers, own)
     _add_why(app, Traces(most_trace_bytes))
     _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used in the fit?")
     _add_kept(app, "machine", kept["machine"], "What hardware and software does this machine have?")
     _add_choices(app)
     _add_page(app)
     return app
+
+
+async def _prepared(once: Once) -> None:
+    """Work an answer out when the page has had time for its first ones."""
+    await asyncio.sleep(_PREPARE_AFTER_S)
+    await once.ask()
 
 
 def _not_understood(request: Request, fault: Exception) -> Response:
@@ -97,13 +116,60 @@ def _not_served(request: Request, fault: Exception) -> Response:
     return Response(content, known.status_code, known.headers, media_type="application/json")
 
 
-def _add_question(app: FastAPI, answers: Answers, name: str, body: type[Body]) -> None:
+def _left(request: Request, fault: Exception) -> Response:
+    """Nobody is there to read it; to leave is no fault."""
+    return Response(told("the request was cancelled", ""), 503, media_type="application/json")
+
+
+def _add_question(app: FastAPI, answers: Answers, own: OwnModels, name: str, body: type[Body]) -> None:
     async def ask(asked: Body, request: Request) -> Response:
-        status, content = await answers.ask(name, asked.model_dump(exclude_defaults=True), request.is_disconnected)
+        options = asked.model_dump(exclude_defaults=True)
+        files, missing = own.meant(options)
+        if missing:
+            return Response(_gone_model(missing), 400, media_type="application/json")
+        status, content = await answers.ask(name, options, request.is_disconnected, files)
         return Response(content, status, media_type="application/json")
 
     ask.__annotations__ = {"asked": body, "request": Request, "return": Response}  # the body differs by question
     app.post(f"/api/{name}", name=name, responses=_REFUSED, response_class=Response, summary=body.__doc__)(ask)
+
+
+def _gone_model(handle: str) -> bytes:
+    return told(f"the server no longer has the model '{handle}'", "drop the file on the page again")
+
+
+def _add_own(app: FastAPI, answers: Answers, own: OwnModels) -> None:
+    @app.post("/api/own", responses=_REFUSED, response_class=Response)
+    async def keep(request: Request, name: _Name) -> Response:
+        """Use a model of your own: the body is a config.json, the first part of a GGUF file, or a workload file. The `model` of
+        the response can be used as the model in other requests, until the server stops. Nothing in the file is executed."""
+        content = await _at_most(request, OWN_BYTES)
+        if content is None:
+            hint = "send the first part of a GGUF file, because only its header is read"
+            refusal = told(f"the file is larger than {OWN_BYTES // 2**20} MiB", hint)
+            return Response(refusal, 413, media_type="application/json", headers={"Connection": "close"})
+        file = own_file(name, content)
+        asked = {"model": file.handle, "handle": file.handle, "file": name}
+        status, found = await answers.ask("own", asked, request.is_disconnected, (file,))
+        if status == 200:
+            own.keep(file, found)
+        return Response(found, status, media_type="application/json")
+
+    @app.get("/api/own", responses=_REFUSED, response_class=Response)
+    async def description(model: _Name) -> Response:
+        """What is known of a model that was sent to this server."""
+        found = own.description(model)
+        return Response(found or _gone_model(model), 200 if found else 400, media_type="application/json")
+
+
+async def _at_most(request: Request, most: int) -> bytes | None:
+    """The body, or None where it is longer than that; it is not read further."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 def _add_why(app: FastAPI, traces: Traces) -> None:
@@ -113,11 +179,13 @@ def _add_why(app: FastAPI, traces: Traces) -> None:
         name: Annotated[list[_Name], Query(min_length=1, max_length=MOST_FILES)],
         size: Annotated[list[_Bytes] | None, Query(max_length=MOST_FILES)] = None,
         gpu: Annotated[str, Query(max_length=200)] = "",
+        compare: bool = False,
     ) -> Response:
         """Why is this training slow? The body contains one profiler file, or the concatenated files of several ranks with the
-        `size` of each. The extension of each `name` determines the file format."""
+        `size` of each. The extension of each `name` determines the file format. With `compare`, the last file is a second run
+        of the same training, and the response also says what differs."""
         options = [f"--gpu={gpu}"] if gpu else []
-        status, content = await traces.diagnose(request, name, size or [], options)
+        status, content = await traces.diagnose(request, name, size or [], options, compare=compare)
         return Response(content, status, media_type="application/json")
 
 
@@ -129,10 +197,16 @@ def _add_kept(app: FastAPI, name: str, once: Once, summary: str) -> None:
 
 
 def _add_choices(app: FastAPI) -> None:
-    @app.get("/api/choices")
-    def choices() -> dict[str, Any]:
+    @app.get("/api/choices", response_class=Response)
+    def choices() -> Response:
         """The available models, GPUs, tasks and topics, and the questions that this server answers."""
-        return {
+        return Response(_choices(), media_type="application/json")
+
+
+@cache
+def _choices() -> bytes:
+    return to_json(
+        {
             "models": [
                 {
                     "name": entry.name,
@@ -163,6 +237,7 @@ def _add_choices(app: FastAPI) -> None:
             "questions": list(QUESTIONS),
             "version": __version__,
         }
+    )
 
 
 def _text() -> dict[str, Any]:
@@ -192,17 +267,8 @@ def _box() -> dict[str, Any]:
 
 
 def _add_page(app: FastAPI) -> None:
-    spec = find_spec("plotly")
-    script = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
-
-    @app.get("/plotly.js", include_in_schema=False)
-    def plotly() -> Response:
-        if script is None or not script.is_file():
-            return Response("", 404, media_type="text/javascript")
-        return FileResponse(script, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
-
     @app.get("/api/docs", include_in_schema=False)
     def docs() -> Response:
         return RedirectResponse("/api.html")
 
-    app.mount("/", StaticFiles(directory=_STATIC, html=True), name="page")
+    app.router.routes.extend(page_routes())

@@ -67,7 +67,7 @@ async def run(
     """
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gpuwise", *arguments, stdout=pipe, stderr=pipe)
-    step_back(process.pid)
+    step_back(process.pid, by=15)  # behind the workers that answer small questions
     if most_memory_bytes is not None:
         _hold(process.pid, most_memory_bytes)
     work = asyncio.ensure_future(process.communicate())
@@ -140,11 +140,11 @@ def _edition() -> str:
     return hashlib.sha256(f"{sys.version}\n{told}".encode()).hexdigest()[:16]
 
 
-def step_back(process: int = 0) -> None:
+def step_back(process: int = 0, by: int = 5) -> None:
     """Let others run first: answers that are at hand must not wait for work that takes long. Not on Windows."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process, 5)
+            os.setpriority(os.PRIO_PROCESS, process, by)
 
 
 def most_memory() -> int | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import multiprocessing
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from gpuwise.surfaces.web.answers import answer, warm
 from gpuwise.surfaces.web.commands import step_back, told
+from gpuwise.surfaces.web.own_models import Own
 
 __all__ = ["Answers"]
 
@@ -40,14 +41,14 @@ class Answers:
         self._small.warm()
         self._long.warm(1)
 
-    async def ask(self, question: str, options: Mapping[str, Any], gone: _Gone) -> tuple[int, bytes]:
-        """The answer, from memory where the very same was asked before."""
+    async def ask(self, question: str, options: Mapping[str, Any], gone: _Gone, own: Sequence[Own] = ()) -> tuple[int, bytes]:
+        """The answer, from memory where the very same was asked before; the names of `own` files change with their content."""
         key = question.encode() + b" " + msgspec.json.encode(options, order="sorted")
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
         workers = self._long if question in _LONG else self._small
-        found = await workers.ask(question, dict(options), gone)
+        found = await workers.ask(question, dict(options), gone, own)
         if found[0] in (200, 400):
             self._known[key] = found
             while len(self._known) > _KEPT:
@@ -78,7 +79,7 @@ class _Workers:
         for worker in self._all[-(count or len(self._all)) :]:
             worker.submit(warm)
 
-    async def ask(self, question: str, options: dict[str, Any], gone: _Gone) -> tuple[int, bytes]:
+    async def ask(self, question: str, options: dict[str, Any], gone: _Gone, own: Sequence[Own]) -> tuple[int, bytes]:
         """The answer of the next free worker."""
         turn = asyncio.ensure_future(self._free.get())
         try:
@@ -91,7 +92,7 @@ class _Workers:
         worker = turn.result()
         work = None
         try:
-            work = worker.submit(answer, question, options)
+            work = worker.submit(answer, question, options, own)
             return await self._waited(asyncio.wrap_future(work), gone)
         except BrokenProcessPool:
             work = None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpuwise.trace import tensorflow_names, uncategorised
 from gpuwise.trace.chunks import EventStream
 from gpuwise.trace.pairs import Pairs
-from gpuwise.trace.records import NOTHING, Arguments, Record, Title
+from gpuwise.trace.records import NOTHING, Arguments, Begin, End, Record, Title
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
 from gpuwise.trace.types import CutOff, Device, Kind, Loss, Trace, printable
@@ -48,10 +48,11 @@ _KINDS = {
 }
 _ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
-_UNUSED = ("trace", "overhead", "cuda_profiler_range")
+_UNUSED = ("trace", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
+_DENSE = 1 << 20  # pairs of processes and threads that are counted rather than sorted
 _NO_ARGUMENTS = Arguments()
 
 
@@ -83,10 +84,12 @@ class _ChromeTable:
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
-        spans = [entry for entry in batch if type(entry) is Record] + self.pairs.matched(batch)
-        for title in [entry for entry in batch if type(entry) is Title]:
-            if title.args is not None and title.args.name:
-                self.titles[title.pid, title.tid, title.name] = title.args.name[:LONGEST_TEXT]
+        spans: list[Record] = [entry for entry in batch if type(entry) is Record]
+        present = set(map(type, batch))
+        if Begin in present or End in present:
+            spans += self.pairs.matched(batch)
+        if Title in present:
+            self._name(batch)
         count = len(spans)
         if not count:
             return
@@ -104,6 +107,12 @@ class _ChromeTable:
             self._append(spans, kind, start, duration)
         elif wanted.any():
             self._append([spans[row] for row in np.flatnonzero(wanted)], kind[wanted], start[wanted], duration[wanted])
+
+    def _name(self, batch: list[Any]) -> None:
+        """Take the names of processes and threads."""
+        for title in [entry for entry in batch if type(entry) is Title]:
+            if title.args is not None and title.args.name:
+                self.titles[title.pid, title.tid, title.name] = title.args.name[:LONGEST_TEXT]
 
     @property
     def uncategorised(self) -> bool:
@@ -136,9 +145,11 @@ class _ChromeTable:
     def _threads(self, process: npt.NDArray[np.int32], rows: list[Record]) -> npt.NDArray[np.int32]:
         """Threads are told apart within their process."""
         line = self._lines.many([row.tid for row in rows], len(rows))
-        pairs, first, place = np.unique(process.astype(np.int64) << 32 | line, return_index=True, return_inverse=True)
-        numbers = [self.threads[rows[row].pid, rows[row].tid] for row in first.tolist()]
-        return np.array(numbers, dtype=np.int32)[place.reshape(-1)] if len(pairs) else line
+        code = process.astype(np.int64) * len(self._lines) + line
+        processes, lines = list(self.processes), list(self._lines)
+        found = np.flatnonzero(np.bincount(code)) if len(processes) * len(lines) < _DENSE else np.unique(code)
+        numbers = [self.threads[processes[pair // len(lines)], lines[pair % len(lines)]] for pair in found.tolist()]
+        return np.array(numbers, dtype=np.int32)[np.searchsorted(found, code)]
 
     def _shapes(
         self, rows: list[Record], ops: npt.NDArray[np.intp], on_device: npt.NDArray[np.intp], work: list[Arguments]
@@ -173,7 +184,10 @@ class _ChromeTable:
 
 def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
-    found = np.asarray(values)
+    try:
+        found = np.array(values, dtype=np.float64 if type(values[0]) is float else None)
+    except OverflowError:
+        found = np.array(values, dtype=object)
     return found if found.dtype.kind in "if" else np.array([_float(value) for value in values])
 
 
@@ -282,7 +296,7 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     if collected.malformed:
         found.append(Loss(what="events without a start, or with a missing or negative duration", count=collected.malformed))
     if collected.pairs.unmatched:
-        found.append(Loss(what="begins without an end, or ends without a begin", count=collected.pairs.unmatched))
+        found.append(Loss(what="begin events without an end event, or the reverse", count=collected.pairs.unmatched))
     return tuple(found)
 
 

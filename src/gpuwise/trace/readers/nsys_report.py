@@ -24,7 +24,7 @@ def read_nsys_report(path: Path, progress: Callable[[float], None] = lambda frac
     nsys = shutil.which("nsys")
     if nsys is None:
         raise BadFile(
-            f"'{path.name}' is a report of Nsight Systems, which only its own `nsys` can read, and that is not installed here",
+            f"'{path.name}' is an Nsight Systems report, which only `nsys` can read, and `nsys` is not installed here",
             hint=f"run `{_by_hand(path)}` where it is installed, and pass the .sqlite file",
         )
     with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:

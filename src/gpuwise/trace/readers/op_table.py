@@ -58,7 +58,7 @@ def read_op_table(path: Path) -> OpTable:
     titles = [lines[head][start:end].strip() for start, end in spans]
     if "Name" not in titles:
         raise BadFile(
-            f"'{path.name}' has the words of a profiler table, but not its columns",
+            f"'{path.name}' looks like a profiler table but does not have its columns",
             looked_in="the line of dashes above its titles",
             hint="write it with `print(profiler.key_averages().table(row_limit=-1))`, unchanged",
         )

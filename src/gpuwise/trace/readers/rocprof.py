@@ -71,7 +71,7 @@ def read_rocprof(path: Path, progress: Callable[[float], None] = lambda fraction
         whole = msgspec.json.decode(as_utf8(data).decode("utf-8", "replace"), type=_Whole)
     except (msgspec.DecodeError, RecursionError) as fault:
         raise BadFile(
-            f"'{path.name}' is not what rocprofv3 writes: {str(fault)[:120]}",
+            f"'{path.name}' is not in the format that rocprofv3 writes: {str(fault)[:120]}",
             looked_in=f"its {len(data):,} bytes",
             hint="write it again with `rocprofv3 --sys-trace --output-format json`",
         ) from None

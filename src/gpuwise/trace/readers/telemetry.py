@@ -145,7 +145,7 @@ def read_telemetry(path: Path) -> Telemetry:
         source, found, lost = _columns(lines)
     if not found:
         raise BadFile(
-            f"'{path.name}' has the columns of a table of GPU readings, but no reading",
+            f"'{path.name}' has the columns of a table of GPU readings, but no readings",
             looked_in=f"its {len(lines):,} lines",
             hint="record with `nvidia-smi dmon -s pucvmet -o T > readings.txt` while the job runs",
         )

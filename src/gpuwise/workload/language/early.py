@@ -26,7 +26,7 @@ def _gpt_neo(read: Reader) -> Sizes:
     for row in read.listed("attention_types"):
         if not (isinstance(row, list | tuple) and len(row) == 2 and isinstance(row[0], list | tuple) and isinstance(row[1], int)):
             raise BadValue(
-                f"'attention_types' of {read.where} has an invalid row {shown(row)}",
+                f"'attention_types' in {read.where} has an invalid row {shown(row)}",
                 hint='use the form `[[["global", "local"], 12]]`',
             )
         local += min(max(row[1], 0), sizes["layers"]) * sum(kind == "local" for kind in row[0])

@@ -50,12 +50,12 @@ class Reader:
     def _sound(self, key: str, value: object, least: int, most: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise BadValue(
-                f"'{key}' of {self.where} must be a whole number, not {shown(value)}",
+                f"'{key}' in {self.where} must be a whole number, not {shown(value)}",
                 hint=f'write `"{key}": 32` without quotes around the number',
             )
         if not least <= value <= most:
             raise BadValue(
-                f"'{key}' of {self.where} is {shown(value)}, which is out of range",
+                f"'{key}' in {self.where} is {shown(value)}, which is out of range",
                 hint=f"use a value between {least:,} and {most:,}, or the configuration that was published with the weights",
             )
         return value
@@ -66,7 +66,7 @@ class Reader:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise BadValue(f"'{key}' of {self.where} must be true or false, not {shown(value)}", hint=f'write `"{key}": true`')
+            raise BadValue(f"'{key}' in {self.where} must be true or false, not {shown(value)}", hint=f'write `"{key}": true`')
         return value
 
     def word(self, key: str, default: str = "") -> str:
@@ -75,7 +75,7 @@ class Reader:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise BadValue(f"'{key}' of {self.where} must be a string, not {shown(value)}", hint=f'write `"{key}": "silu"`')
+            raise BadValue(f"'{key}' in {self.where} must be a string, not {shown(value)}", hint=f'write `"{key}": "silu"`')
         return value
 
     def listed(self, key: str) -> Sequence[Any]:
@@ -84,19 +84,19 @@ class Reader:
         if value is None:
             return ()
         if not isinstance(value, list | tuple):
-            raise BadValue(f"'{key}' of {self.where} must be a list, not {shown(value)}", hint=f'write `"{key}": []`')
+            raise BadValue(f"'{key}' in {self.where} must be a list, not {shown(value)}", hint=f'write `"{key}": []`')
         return value
 
     def inner(self, key: str) -> Reader:
         """The mapping under a key; an empty one where there is none."""
         value = self.values.get(key)
         if value is None:
-            return Reader({}, f"'{key}' of {self.where}")
+            return Reader({}, f"'{key}' in {self.where}")
         if not isinstance(value, Mapping):
             raise BadValue(
-                f"'{key}' of {self.where} must be a group of settings, not {shown(value)}", hint=f'write `"{key}": {{}}`'
+                f"'{key}' in {self.where} must be a group of settings, not {shown(value)}", hint=f'write `"{key}": {{}}`'
             )
-        return Reader(value, f"'{key}' of {self.where}")
+        return Reader(value, f"'{key}' in {self.where}")
 
 
 def shown(value: object) -> str:

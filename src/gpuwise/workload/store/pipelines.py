@@ -1,6 +1,7 @@
 """What a program that makes images runs: text encoders once, the denoiser at every step, the decoder for every image.
 
-All are models of the zoo, each at the size that the denoiser works at.
+All are models of the zoo. U-Nets and decoders are stored at two sizes and made for others (`zoo.load`); of a diffusion
+transformer the image is the sequence, one token for each patch of 16 x 16 pixels.
 """
 
 from __future__ import annotations
@@ -9,41 +10,103 @@ from dataclasses import dataclass
 
 from gpuwise.workload.store import zoo
 
-__all__ = ["Pipeline", "makes_images", "pipeline_of"]
+__all__ = ["PATCH", "STEP", "Pipeline", "makes_images", "pipeline_of", "pipelines"]
+
+STEP = 64  # pixels: sides are multiples of it, so that every level of a network halves without rest
+PATCH = 16  # pixels of a side that a token of a transformer stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The models around a denoiser, by their names in the zoo. With guidance the denoiser and the text encoders see every image
-    (or prompt) twice: with what is wanted, and with what is not."""
+    """The models around a denoiser, by their names in the zoo. With guidance (two `passes`) the denoiser and the text encoders
+    see every image (or prompt) twice: with what is wanted, and with what is not. A `control` net runs before every step of the
+    denoiser. `image` is the usual side in pixels, `steps` the usual number of steps, `tokens` those that T5 reads. `names` are
+    what people call the whole, where the zoo does not know them as names of its denoiser."""
 
     denoiser: str
     texts: tuple[str, ...]
     decoder: str
+    image: int
     passes: int = 2
+    steps: int = 20
+    control: str = ""
+    tokens: int = 0
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether whole calls of this pipeline were measured on GPUs."""
+        return self.denoiser in _MEASURED and not self.control and self.passes == 2
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All of them, the denoiser first."""
+        return (self.denoiser, *((self.control,) if self.control else ()), *self.texts, self.decoder)
 
     @property
     def parameters(self) -> int:
         """Weights of all models together."""
-        return sum(zoo.entry(name).parameters for name in (self.denoiser, *self.texts, self.decoder))
+        return sum(zoo.entry(name).parameters for name in self.models)
 
 
-_TEXTS_OF_XL = ("clip_l_text", "clip_big_g_text")
+_XL = ("clip_l_text", "clip_big_g_text")
+_VAE, _VAE_1024, _VAE16 = "sd_vae_decoder", "sd_vae_decoder_1024", "vae16_decoder_1024"
+_FLUX = "flux_transformer"
+_MEASURED = ("sd15_unet", "sd2_unet", "sdxl_unet", "sdxl_unet_512")
 _PIPELINES = (
-    Pipeline(denoiser="sd15_unet", texts=("clip_l_text",), decoder="sd_vae_decoder"),
-    Pipeline(denoiser="sd2_unet", texts=("clip_h_text",), decoder="sd_vae_decoder"),
-    Pipeline(denoiser="sdxl_unet", texts=_TEXTS_OF_XL, decoder="sd_vae_decoder_1024"),
-    Pipeline(denoiser="sdxl_unet_512", texts=_TEXTS_OF_XL, decoder="sd_vae_decoder"),
+    Pipeline(denoiser="sd15_unet", texts=("clip_l_text",), decoder=_VAE, image=512),
+    Pipeline(denoiser="sd2_unet", texts=("clip_h_text",), decoder=_VAE, image=512),
+    Pipeline(denoiser="sdxl_unet", texts=_XL, decoder=_VAE_1024, image=1024),
+    Pipeline(denoiser="sdxl_unet_512", texts=_XL, decoder=_VAE, image=512),
+    Pipeline(denoiser="sd3_transformer", texts=(*_XL, "t5_xxl_text"), decoder=_VAE16, image=1024, steps=28, tokens=256),
+    Pipeline(denoiser="sd35_large_transformer", texts=(*_XL, "t5_xxl_text"), decoder=_VAE16, image=1024, steps=28, tokens=256),
+    Pipeline(denoiser=_FLUX, texts=("clip_l_text", "t5_xxl_text"), decoder=_VAE16, image=1024, passes=1, steps=28, tokens=512),
+    Pipeline(
+        denoiser=_FLUX,
+        texts=("clip_l_text", "t5_xxl_text"),
+        decoder=_VAE16,
+        image=1024,
+        passes=1,
+        steps=4,
+        tokens=512,
+        names=("flux-schnell", "flux.1-schnell"),
+    ),
+    Pipeline(denoiser="sdxl_unet_512", texts=_XL, decoder=_VAE, image=512, passes=1, steps=1, names=("sdxl-turbo",)),
+    Pipeline(
+        denoiser="sd15_unet",
+        texts=("clip_l_text",),
+        decoder=_VAE,
+        image=512,
+        control="sd15_controlnet_512",
+        names=("sd15-controlnet", "controlnet-sd15", "sd1.5-controlnet"),
+    ),
+    Pipeline(
+        denoiser="sdxl_unet",
+        texts=_XL,
+        decoder=_VAE_1024,
+        image=1024,
+        control="sdxl_controlnet_1024",
+        names=("sdxl-controlnet", "controlnet-sdxl"),
+    ),
 )
+
+
+def pipelines() -> tuple[Pipeline, ...]:
+    """All of them."""
+    return _PIPELINES
 
 
 def makes_images(model: str) -> bool:
     """Whether the name is that of a whole program that makes images, not of its denoiser."""
-    found = pipeline_of(model) if zoo.has(model) else None
+    found = pipeline_of(model)
     return found is not None and zoo.key(model) != zoo.key(found.denoiser)
 
 
 def pipeline_of(model: str) -> Pipeline | None:
-    """The pipeline around the denoiser of this name or alias, if it is known."""
-    name = zoo.entry(model).name if zoo.has(model) else model
-    return next((found for found in _PIPELINES if found.denoiser == name), None)
+    """The pipeline of this name, or around the denoiser of this name or alias, if it is known."""
+    wanted = zoo.key(model)
+    own = next((found for found in _PIPELINES if wanted in map(zoo.key, found.names)), None)
+    if own is not None or not zoo.has(model):
+        return own
+    name = zoo.entry(model).name
+    return next((found for found in _PIPELINES if found.denoiser == name and not found.names), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -161,9 +162,50 @@ def load(model: str, request: Request | None = None) -> Workload:
     if request is None:
         mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"
         request = Request(model=found.name, settings=Settings(mode=mode, optimizer=found.optimizer))
+    image = request.image if request.image not in (None, found.image) and _pair(found) else None
+    if image:
+        request = msgspec.structs.replace(request, image=None)
     _refuse_what_needs_a_capture(found, request)
     _refuse_too_long(found, request)
-    return _loaded(msgspec.structs.replace(request, model=found.name, batch=None, seq=None))
+    wanted = msgspec.structs.replace(request, model=found.name, batch=None, seq=None)
+    return _at_side(wanted, image) if image else _loaded(wanted)
+
+
+# Networks for pictures that are stored at two sizes, the second with twice the side of the first.
+_PAIRS = (
+    ("sd15_unet", "sd15_unet_1024"),
+    ("sd2_unet_256", "sd2_unet"),
+    ("sdxl_unet_512", "sdxl_unet"),
+    ("sd_vae_decoder", "sd_vae_decoder_1024"),
+    ("vae16_decoder_512", "vae16_decoder_1024"),
+    ("sd15_controlnet_512", "sd15_controlnet_1024"),
+    ("sdxl_controlnet_512", "sdxl_controlnet_1024"),
+)
+_SIDES = 64, 4096  # pixels: multiples of the first, up to the second
+
+
+def _pair(found: Entry) -> tuple[str, str] | None:
+    """The two names under which this network is stored at two sizes."""
+    return next((pair for pair in _PAIRS if found.name in pair), None)
+
+
+@lru_cache(maxsize=_KEPT)
+def _at_side(request: Request, side: int) -> Workload:
+    """The network of this request for pictures of another side, made from two that are stored."""
+    from gpuwise.workload.transform.resize import resized
+
+    found = entry(request.model)
+    step, most = _SIDES
+    if side % step or not step <= side <= most:
+        near = min(most, max(step, step * round(side / step)))
+        raise BadValue(
+            f"{found.title} works on images with sides of {step} to {most} pixels in steps of {step}, not {side}",
+            hint=f"try `--image {near}`",
+        )
+    small, large = _pair(found) or ("", "")
+    one, two = (_loaded(msgspec.structs.replace(request, model=name)) for name in (small, large))
+    made = resized(one, two, side / (entry(small).image or side))
+    return replace(made, model=found.name, batch=found.batch, options={**made.options, "image": side})
 
 
 @lru_cache(maxsize=_KEPT)

@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-import making_gguf as making
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import making_gguf as making
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.workload.language.find import find_shape, known_names
 from gpuwise.workload.store import zoo

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import making_gguf as making
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import making_gguf as making
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.workload.language.gguf import read_gguf
 

@@ -32,7 +32,7 @@ from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.step.time.engines import engines, refusal, usual_split
 from gpuwise.step.types import BOUNDS
 
-__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "placed", "predict_text", "predicted"]
+__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "offloaded_layers", "placed", "predict_text", "predicted"]
 
 
 _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
@@ -41,7 +41,8 @@ _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
     """What a user of the model notices. Times have the ends of a range that holds 8 measurements of 10; `users_fit` is how many
-    requests memory holds at once; `offloaded_fraction` of the layers run on the CPU where not all fit."""
+    requests memory holds at once; `offloaded_fraction` of the layers, or of the experts
+    (`offloads_experts`), run on the CPU where not all fit."""
 
     engine: str
     weights: str
@@ -62,6 +63,7 @@ class Generated:
     request_s: float
     users_fit: int
     offloaded_fraction: float
+    offloads_experts: bool
     host_bytes: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,6 +152,7 @@ def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
         request_s=first_s + serving.output * token_s,
         users_fit=most_users(serving, gpu),
         offloaded_fraction=serving.offloaded,
+        offloads_experts=bool(serving.offloaded and serving.shape.experts),
         host_bytes=generation_memory(serving).host_bytes,
     )
 
@@ -194,11 +197,18 @@ def predicted(query: TextQuery, found: Generations, gpu: Gpu) -> TextPrediction:
 def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
     if not serving.offloaded:
         return ()
-    layers = round(serving.offloaded * serving.shape.layers)
-    value = f"{layers} of {serving.shape.layers} layers on the CPU"
+    value = f"{offloaded_layers(serving)} on the CPU"
     ram = host_memory_bytes(serving.host, gpu, generation_memory(serving).total_bytes) / GIB
     effect = f"not all layers fit in GPU memory; this assumes a {serving.host.name} CPU with {ram:.0f} GiB of system memory"
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
+
+
+def offloaded_layers(serving: Serving) -> str:
+    """What runs on the CPU, in words: layers, or of a mixture of experts the experts of layers."""
+    shape = serving.shape
+    if shape.experts:
+        return f"the experts of {round(serving.offloaded * shape.routed_layers)} of {shape.routed_layers} layers"
+    return f"{round(serving.offloaded * shape.layers)} of {shape.layers} layers"
 
 
 def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:
@@ -206,6 +216,8 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     if not short:
         return ()
     names = either(the(gpu.name) for gpu in short)
+    if query.serving.shares:
+        return (f"the model does not fit on {names}; weights in fewer bits need less memory, such as `--weights q4_k_m`",)
     fix = f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`"
     return (*_offload_note(query, short[0]), fix) if len(results) == 1 else (fix,)
 
@@ -220,7 +232,7 @@ def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
     serving = placed(replace(query.serving, engine=engine, split=split, cache="fp16"), gpu)
     if not serving.offloaded:
         return ()
-    layers = f"{round(serving.offloaded * serving.shape.layers)} of {serving.shape.layers} layers"
+    layers = offloaded_layers(serving)
     speed = generated(serving, [gpu])[0].tokens_per_s
     return (f"with `--engine {_OFFLOADS}`, the model runs at {speed:.3g} tokens/s, with {layers} on the CPU",)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
-from gpuwise.engine.generation import Serving
+from gpuwise.engine.generation import Serving, mixed
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.gpu_list import how_many, named_gpus
+from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
+from gpuwise.questions.common.uses import SERVED_PRECISIONS
 from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, published_format
@@ -26,9 +27,9 @@ __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "l
 
 _PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
-_GGUF = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k")
+_IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
 _HOST = "desktop"
-_PACKED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")
+_LAYERED = "llama.cpp"  # the usual engine for GPUs of several kinds
 _RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people train and measure
 
 
@@ -161,6 +162,8 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
             hint="leave out `--mode`, or use `--method qlora` to train with quantized weights",
         )
     notes: Sequence[Assumption] = ()
+    if not gpus and any("+" in name and "=" not in name for name in names(options.gpu)):
+        return _mixed_query(options, link)
     if not gpus:
         gpu_count, named = how_many(names(options.gpu), options.gpus)
         gpus, notes = named_gpus(named)
@@ -178,6 +181,34 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
         power_limit_watts=None,
         notes=notes,
     )
+
+
+def _mixed_query(options: TextOptions, link: str) -> TextQuery:
+    """One model over GPUs of several kinds, as in `RTX 3090 + RTX 3060`."""
+    pieces = [piece for name in names(options.gpu) for piece in name.split("+")]
+    if len(names(options.gpu)) > 1 or options.gpus > 1:
+        raise BadValue("a set of different GPUs must be the only one", hint='try `--gpu "RTX 3090 + RTX 3060"` alone')
+    cards: list[Gpu] = []
+    notes: list[Assumption] = []
+    for piece in pieces:
+        count, name = counted(piece.strip())
+        found, taken = named_gpus([name])
+        cards += list(found) * count
+        notes += taken
+    engine = options.engine or _LAYERED
+    if "layers" not in find_engine(engine).splits:
+        raise BadValue(
+            f"{find_engine(engine).title} divides every matrix equally, so it cannot use different GPUs together",
+            hint=f"use `--engine {_LAYERED}`, which assigns whole layers to each GPU",
+        )
+    asked = replace(options, engine=engine)
+    kinds = list(dict.fromkeys(cards))
+    query = text_query(options.model, asked, kinds, precision=options.precision, cpu=options.cpu, link=link, notes=notes)
+    title = " + ".join(gpu.name if cards.count(gpu) == 1 else f"{cards.count(gpu)}x {gpu.name}" for gpu in kinds)
+    serving, gpu = mixed(query.serving, cards, title)
+    layers = " and ".join(f"{round(part * serving.shape.layers)} on {the(one.name)}" for one, part in serving.shares)
+    said = assumed("layers", layers, "divided by the memory of each GPU, as llama.cpp does; only one GPU works at a time")
+    return replace(query, gpus=(gpu,), serving=serving, assumptions=(*query.assumptions, said))
 
 
 def generates_unasked(model: str) -> bool:
@@ -204,14 +235,14 @@ def _check_step_options(options: TextOptions) -> None:
 def _asks_for_a_step(options: TextOptions) -> bool:
     sizes = (options.batch, options.seq, options.image, options.phase, options.input, options.rank is not None, options.targets)
     how = (options.optimizer, options.accumulate, options.checkpoint, options.compile, options.stack, options.measured)
-    return any((*sizes, *how)) or bool(options.precision and options.precision not in _PACKED_PRECISIONS)
+    return any((*sizes, *how)) or bool(options.precision and options.precision not in SERVED_PRECISIONS)
 
 
 def _format_name(
     model: str, shape: LanguageShape, options: AsksForText, precision: str, gpus: Sequence[Gpu], said: list[Assumption]
 ) -> str:
     """The form the weights are in, as the user or the publisher of the model has it."""
-    text = options.weights or (precision if precision in _PACKED_PRECISIONS else "")
+    text = options.weights or (precision if precision in SERVED_PRECISIONS else "")
     if text:
         found = find_format(text)
         names = [name for name, one in FORMATS.items() if one == found]
@@ -246,8 +277,9 @@ def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]
 
 
 def preferred_engines(weights: str) -> tuple[str, ...]:
-    """Engines in the order in which people choose them for weights of this format."""
-    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _GGUF else _PREFERRED
+    """Engines in the order in which they are tried for weights of this format, in every command: llama.cpp for formats that it
+    runs on every GPU, else vLLM; where that does not run on a GPU, the next one that does."""
+    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _IN_LLAMA_CPP else _PREFERRED
 
 
 def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:

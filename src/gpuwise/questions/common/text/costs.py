@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwise.hardware.types import Gpu
-from gpuwise.money.prices import PriceBook, rent_offers
-from gpuwise.money.types import Offer
+from gpuwise.money.prices import PriceBook, rent_median
 from gpuwise.questions.common.text.answer import TextPrediction
 
-__all__ = ["RentedTokens", "TokenPrice", "cheapest_rent", "rented_tokens", "token_price"]
+__all__ = ["RentedTokens", "TokenPrice", "rented_tokens", "token_price"]
 
 _MILLION = 1e6
 
@@ -30,7 +28,7 @@ class TokenPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RentedTokens:
-    """Tokens on a rented GPU, from the cloud that is named."""
+    """Tokens on a rented GPU, from the cloud that is named or at the median of several."""
 
     gpu: str
     cloud: str
@@ -53,19 +51,14 @@ def token_price(usd_per_hour: float, told: TextPrediction) -> TokenPrice:
     )
 
 
-def cheapest_rent(gpu: Gpu, book: PriceBook) -> Offer | None:
-    """The cheapest offer of a GPU with its machine that somebody is bound to sell at; None where there is none."""
-    return next((offer for offer in rent_offers(gpu, book) if offer.kind != "auction" and offer.with_host), None)
-
-
 def rented_tokens(told: TextPrediction, book: PriceBook) -> RentedTokens | None:
-    """At the cheapest rent, where one is known and the serving fits on the GPU alone."""
-    offer = cheapest_rent(told.gpu, book)
+    """At the median rent, as everywhere, where one is known and the serving fits on the GPU alone."""
+    offer = rent_median(told.gpu, book)
     if offer is None or not told.fits or told.generation.offloaded_fraction:
         return None
     return RentedTokens(
         gpu=told.gpu.name,
-        cloud=offer.cloud,
+        cloud=offer.clouds[0] if len(offer.clouds) == 1 else f"median of {len(offer.clouds)} clouds",
         usd_per_gpu_hour=offer.usd_per_gpu_hour,
         dated=offer.dated.isoformat(),
         price=token_price(offer.usd_per_gpu_hour * told.gpu_count, told),

@@ -35,12 +35,14 @@ export async function look(name, signal) {
   return kept.get(name);
 }
 
-export async function send(files, gpu, signal) {
+// With `compare`, the last file is a second run.
+export async function send(files, gpu, signal, compare = false) {
   const query = new URLSearchParams();
   for (const file of files) {
     query.append("name", file.name.slice(-200));
     query.append("size", file.size);
   }
   if (gpu) query.set("gpu", gpu);
+  if (compare) query.set("compare", "true");
   return received(await fetch(`/api/why?${query}`, { method: "POST", body: new Blob(files), signal }));
 }

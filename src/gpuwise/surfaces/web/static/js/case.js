@@ -1,6 +1,7 @@
 // The user's case in the names of the API's options.
 
 import { Refused } from "./api.js";
+import { known } from "./own_model.js";
 
 // A number of the state; what is none is refused by name, for a link may hold anything.
 export function numeric(value, name) {
@@ -24,30 +25,35 @@ export function list(text) {
 
 let fixed = new Set();
 let tasks = [];
+let titles = new Map();
+let drawers = new Set();
 let words = { included: [], trained: [], models: [], weights: [], engines: [] };
 
 // Which models have no sequence: they are not asked at one. And which models a task is made of.
 export function know(choices) {
   fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases]));
+  titles = new Map(choices.models.flatMap((entry) => [entry.name, ...entry.aliases].map((name) => [name, entry.title])));
+  drawers = new Set(choices.models.filter((entry) => entry.family === "diffusion").flatMap((entry) => [entry.name, ...entry.aliases]));
   tasks = choices.tasks;
   words = choices.text;
 }
 
 export const textChoices = () => words;
+export const titleOf = (model) => titles.get(model) ?? known(model)?.title ?? model;
+export const taskOf = (state) => tasks.find((entry) => entry.name === state.task);
 
 // Options that say how a language model generates text, in the names of the state and of the API.
 const TEXT = ["weights", "engine", "users", "prompt", "output"];
 export const saysText = (state) => TEXT.some((key) => state[key] !== "");
-export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model);
+export const isLanguage = (state) => words.included.includes(state.model) || words.models.includes(state.model) || known(state.model)?.kind === "language";
 
 // Whether the question is about text: an option for it is set, nothing but its sizes is known of the model, or no option is set
 // that only a step has and the model is run, or usually generates.
-const isPlain = (state) => !state.batch && !state.seq && !state.precision;
+const isPlain = (state) => !state.batch && !state.seq && !state.precision && !state.method;
 const generates = (state) => isPlain(state) && (state.mode === "infer" || !words.trained.includes(state.model));
 export const writes = (state) => isLanguage(state) && state.mode !== "train" && (saysText(state) || !words.included.includes(state.model) || generates(state));
 
-export const textOf = (state) => ({
-  model: model(state),
+export const wording = (state) => ({
   mode: state.mode,
   weights: state.weights,
   engine: state.engine,
@@ -56,15 +62,19 @@ export const textOf = (state) => ({
   output: numeric(state.output, "Answer"),
 });
 
-export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model);
+export const textOf = (state) => ({ model: model(state), ...wording(state) });
 
-// The model, for questions about one; a task is made of several, and none stands for them.
-export function model(state) {
-  if (state.model) return state.model;
-  const task = tasks.find((entry) => entry.name === state.task);
-  const models = task ? task.models : [...new Set(tasks.map((entry) => entry.models[0]))];
-  throw new Refused(400, { error: "this view is about one model; choose a model", hint: task ? `“${task.title}” includes these models:` : "choose one of these:" }, models);
-}
+export const draws = (state) => drawers.has(state.model) && state.mode !== "train";
+
+// What a workload file was captured with stays as it is; its sizes may be free.
+export const isCaptured = (state) => known(state.model)?.kind === "workload";
+const free = (state, size) => !isCaptured(state) || known(state.model).sizes?.includes(size);
+export const hasBatch = (state) => free(state, "batch");
+export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model) && free(state, "seq");
+
+// The model, for questions about one. Where none is named, the first of the task stands for it, and the page says so.
+export const model = (state) => state.model || standIns(state)[0];
+export const standIns = (state) => taskOf(state)?.models ?? ["resnet50", ...new Set(tasks.map((entry) => entry.models[0]))];
 
 // How a model is run; for the questions about one step.
 export const step = (state) => ({
@@ -75,18 +85,36 @@ export const step = (state) => ({
   mode: state.mode || (isLanguage(state) ? "train" : ""), // a language model would generate text where nothing is said
 });
 
+// How it is trained, beyond what every question asks.
+export const training = (state) => ({
+  method: state.method,
+  optimizer: state.optimizer,
+  checkpoint: state.checkpoint === "1" || undefined,
+  accumulate: numeric(state.accumulate, "Accumulation"),
+});
+
+export const countOf = (state) => numeric(state.count, "Number of GPUs") || 1;
+
 export const money = (state) => ({
   hours_per_week: numeric(state.hours, "Hours per week"),
   years: numeric(state.years, "Period"),
   kwh_price: numeric(state.kwh, "Electricity"),
+  region: state.region,
 });
+
+function work(state) {
+  if (!state.model) return { task: state.task, batch: state.batch, precision: state.precision };
+  return { ...(writes(state) ? wording(state) : step(state)), model: [state.model], samples: numeric(state.samples, "Samples") };
+}
 
 export const which = (state) => ({
   ...money(state),
-  ...(state.model ? { ...step(state), model: [state.model] } : { task: state.task, batch: state.batch, precision: state.precision }),
+  ...work(state),
   budget: numeric(state.budget, "Budget"),
   have: state.have ? list(state.have) : undefined,
   vendor: state.vendor,
+  max_gpus: numeric(state.most, "Most GPUs"),
+  resale: numeric(state.resale, "Resale value"),
   price: state.prices ? state.prices.split(",").map((entry) => entry.trim()).filter(Boolean) : undefined,
   buy: state.source === "buy" || undefined,
   used: state.source === "used" || undefined,

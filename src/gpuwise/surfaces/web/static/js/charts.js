@@ -44,6 +44,76 @@ const axis = (given) => ({
   ...given, title: { text: given?.title ?? "", font: { size: 13 }, standoff: 8 },
 });
 
+export const narrow = () => innerWidth < 820;
+const ends = (values) => [Math.min(...values), Math.max(...values)];
+const LINE_PX = 17;
+const LETTER_PX = 7.2;
+
+// Places for labels of one line each, near where they belong and never on top of each other: `wanted` and the answer are pixels.
+export function apart(wanted, height, gap = LINE_PX) {
+  const order = wanted.map((_, place) => place).sort((one, other) => wanted[one] - wanted[other]);
+  const found = [...wanted];
+  for (let turn = 0; turn < 60; turn += 1) {
+    let moved = false;
+    for (let place = 1; place < order.length; place += 1) {
+      const [below, above] = [order[place - 1], order[place]];
+      const short = gap - (found[above] - found[below]);
+      if (short <= 0.5) continue;
+      found[below] -= short / 2;
+      found[above] += short / 2;
+      moved = true;
+    }
+    for (const place of order) found[place] = Math.min(height - gap / 2, Math.max(gap / 2, found[place]));
+    if (!moved) break;
+  }
+  return found;
+}
+
+// Names at the ends of lines in place of a legend. Traces with a `label` get one; the axes must say their range, in Plotly's units.
+export function labelled({ traces, x, y, height = 340, margin: given = {}, ...more }) {
+  const logs = { x: x.type === "log", y: y.type === "log" };
+  const at = (value, which) => (logs[which] ? Math.log10(value) : value);
+  const all = (which) => traces.flatMap((trace) => trace[which]).filter((value) => Number.isFinite(value) && (!logs[which] || value > 0));
+  const span = (which, given) => {
+    if (given.range) return given.range;
+    const [low, high] = ends(all(which).map((value) => at(value, which)));
+    const room = (high - low || Math.abs(high) || 1) * 0.05;
+    return [which === "y" && !logs.y && low >= 0 ? 0 : low - room, high + room];
+  };
+  const [xs, ys] = [span("x", x), span("y", y)];
+  const named = traces.filter((trace) => trace.label && trace.x.length);
+  const shown = { traces, x: { ...x, range: xs }, y: { ...y, range: ys }, height, ...more };
+  if (narrow()) return { ...shown, margin: { l: 56, r: 12, t: 12, b: 48, ...given }, traces: traces.map((trace) => ({ ...trace, name: trace.name ?? plain(trace.label), showlegend: Boolean(trace.label) })) };
+  const margin = { l: 60, r: 16 + LETTER_PX * Math.max(0, ...named.map((trace) => trace.label.length)), t: 14, b: 50, ...given };
+  const tall = height - margin.t - margin.b;
+  const last = (trace) => trace.y.findLastIndex((value) => Number.isFinite(value) && (!logs.y || value > 0));
+  const wanted = named.map((trace) => (tall * (at(trace.y[last(trace)], "y") - ys[0])) / (ys[1] - ys[0]));
+  const places = apart(wanted, tall);
+  const annotations = named.map((trace, place) => ({ x: 1.01, y: places[place] / tall, xref: "paper", yref: "paper", xanchor: "left", yanchor: "middle", showarrow: false, text: plain(trace.label), font: { color: trace.line?.color ?? trace.marker?.color ?? colour("ink"), size: 13 } }));
+  return { ...shown, margin, showlegend: false, annotations: [...annotations, ...(more.annotations ?? [])] };
+}
+
+// Charts of lines or bars say all their values at one place; charts of points say the nearest point.
+function hovered(traces) {
+  const told = traces.filter((trace) => trace.hoverinfo !== "skip");
+  if (told.some((trace) => trace.type === "bar" && trace.orientation === "h")) return "y unified";
+  return told.some((trace) => trace.type === "bar" || (trace.mode ?? "").includes("lines")) ? "x unified" : "closest";
+}
+
+// Texts of points that do not lie on each other: the first ones are kept, and one without room is left to the hover. Places are
+// pixels of a plot of this size; a text stands to the right of its point.
+export function uncrowded(texts, places) {
+  const kept = [];
+  return texts.map((text, number) => {
+    if (!text) return "";
+    const [x, y] = places[number];
+    const box = [x, y - LINE_PX / 2, x + 10 + LETTER_PX * text.length, y + LINE_PX / 2];
+    if (kept.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) return "";
+    kept.push(box);
+    return text;
+  });
+}
+
 // `build` gives {traces, x, y, ...layout} with the colours of the moment, so that dark and light can be changed while it is shown.
 export async function draw(node, label, build, onclick) {
   const library = await plotly();
@@ -53,13 +123,14 @@ export async function draw(node, label, build, onclick) {
   }
   const { traces, x, y, ...more } = build();
   const layout = {
-    margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
-    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") }, hoverlabel: { align: "left" }, dragmode: false,
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: innerWidth < 820 ? 11 : 13 } }, ...more, xaxis: axis(x), yaxis: axis(y),
+    margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: hovered(traces),
+    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") }, dragmode: false,
+    hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink"), size: 13 } },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: narrow() ? 11 : 13 } }, ...more, xaxis: axis(x), yaxis: axis(y),
   };
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", label);
-  await library.react(node, traces, layout, { displayModeBar: false, responsive: true });
+  await library.react(node, traces.map(({ label: said, ...trace }) => ({ name: said && plain(said), ...trace })), layout, { displayModeBar: false, responsive: true });
   if (onclick) {
     node.removeAllListeners?.("plotly_click");
     node.on("plotly_click", (event) => event.points[0]?.customdata && onclick(event.points[0].customdata));
@@ -68,5 +139,8 @@ export async function draw(node, label, build, onclick) {
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const [node, [label, build, onclick]] of drawn) if (node.isConnected) draw(node, label, build, onclick);
+  for (const [node, [label, build, onclick]] of drawn) {
+    if (node.isConnected) draw(node, label, build, onclick);
+    else drawn.delete(node);
+  }
 });

@@ -8,11 +8,21 @@ const trim = (value, digits = 3) => {
 
 export const number = (value, digits = 3) => (value == null ? "–" : trim(value, digits));
 
+const UNITS = [[86400, "days", 2], [3600, "h", 2], [60, "min", 1], [1, "s", 1], [1e-3, "ms", 1], [1e-6, "µs", 1]];
+const unitOf = (value) => UNITS.find(([size, , least]) => value >= size * least) ?? UNITS.at(-1);
+
+// Minutes up to two hours, hours up to two days: as in the sentences of the server.
 export function seconds(value) {
   if (value == null) return "–";
-  const steps = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
-  const [unit, name] = steps.find(([least]) => value >= least * (least === 86400 ? 2 : 1)) ?? [1e-6, "µs"];
-  return `${trim(value / unit)} ${name}`;
+  const [size, name] = unitOf(value);
+  return `${trim(value / size)} ${name}`;
+}
+
+// A range in one unit, that of its larger end.
+export function between(low, high) {
+  if (low == null || high == null) return "–";
+  const [size, name] = unitOf(high);
+  return `${trim(low / size)} – ${trim(high / size)} ${name}`;
 }
 
 export function usd(value, digits = 0) {
@@ -37,4 +47,5 @@ export const words = (name) => name.replaceAll("_", " ");
 export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);
 // A GPU with its article, as in running text; a name with a count ("2x RTX 3090") has none.
 export const the = (name, first = false) => (/^\d+\s*x\s/i.test(name) ? name : `${first ? "The" : "the"} ${name}`);
-export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+export const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+export const sentence = (text) => `${capital(text)}.`;

@@ -1,15 +1,20 @@
 // What the user has said. It lives in the URL, so that a link shows the same view again; what is not said is not written.
 
 export const DEFAULTS = {
-  view: "choose", model: "resnet50", task: "", budget: "", have: "", hours: "", kwh: "", years: "", batch: "", seq: "", precision: "",
-  mode: "", weights: "", engine: "", users: "", prompt: "", output: "", vendor: "", source: "", find: "", memory: "", fits: "", sort: "speed",
-  gpu: "RTX 3090", cards: "RTX 3090,RTX 4090", used: "", new: "", price: "", prices: "", machine: "",
+  view: "choose", model: "", task: "", budget: "", have: "", hours: "", kwh: "", years: "", region: "", batch: "", seq: "", precision: "",
+  mode: "", method: "", optimizer: "", checkpoint: "", accumulate: "", samples: "", epochs: "", weights: "", engine: "", users: "", prompt: "", output: "",
+  vendor: "", source: "", most: "", prices: "", find: "", memory: "", maker: "", kind: "", fits: "", sort: "",
+  gpu: "RTX 3090", count: "1", cards: "RTX 3090,RTX 4090", used: "", new: "", price: "", machine: "", resale: "", commit: "",
   parts: "2x RTX 3090", psu: "1000", standard: "", slots: "", limit: "",
   lanes: "", board: "", cpu: "", cpuwatts: "", ram: "", cooler: "", riser: "", chipset: "", nvme: "", outlet: "", room: "",
   node: "H100 SXM 80GB", nodes: "2", per: "8", network: "",
 };
 
+const TOGETHER_MS = 1500; // changes of one control within this time are one step back
+
 let current = read();
+let loaded = true; // the state came from the address: writing it adds no step
+let last = { keys: "", at: 0, held: false };
 const listeners = new Set();
 
 function read() {
@@ -17,15 +22,23 @@ function read() {
   return Object.fromEntries(Object.entries(DEFAULTS).map(([key, usual]) => [key, given.get(key) ?? usual]));
 }
 
-export function link(changes = {}) {
-  const query = new URLSearchParams();
-  for (const [key, value] of Object.entries({ ...current, ...changes })) if (value !== DEFAULTS[key]) query.set(key, value);
-  const text = query.toString();
+function query(state) {
+  const said = new URLSearchParams();
+  for (const [key, value] of Object.entries(state)) if (value !== DEFAULTS[key]) said.set(key, value);
+  const text = said.toString();
   return text ? `?${text}` : location.pathname;
 }
 
+export const link = (changes = {}) => query({ ...current, ...changes });
+// A case of its own: nothing of what was said before.
+export const fresh = (changes) => query({ ...DEFAULTS, ...changes });
+
 // Written when an answer is shown, not at every place of a slider: browsers allow few changes of the address a second.
-export const write = () => history.replaceState(null, "", link());
+export function write() {
+  const address = link();
+  if (address !== (location.search || location.pathname)) history[loaded || last.held ? "replaceState" : "pushState"](null, "", address);
+  loaded = false;
+}
 
 export const get = () => current;
 export const watching = () => listeners.size;
@@ -35,16 +48,27 @@ export function watch(listener) {
   return () => listeners.delete(listener);
 }
 
-export function set(changes, { step = false } = {}) {
+// `quiet`: nobody did this, so the browser's Back does not stop here. `flow`: a slider or a word on its way, one step in a row.
+export function set(changes, { quiet = false, flow = false } = {}) {
   const next = { ...current };
   for (const [key, value] of Object.entries(changes)) next[key] = String(value ?? "");
-  if (Object.keys(next).every((key) => next[key] === current[key])) return;
+  const keys = Object.keys(next).filter((key) => next[key] !== current[key]).join();
+  if (!keys) return;
+  const now = performance.now();
+  last = { keys, at: now, held: quiet || (flow && keys === last.keys && now - last.at < TOGETHER_MS) };
   current = next;
-  if (step) history.pushState(null, "", link());
   for (const listener of listeners) listener(current);
 }
 
+// Everything that is not said goes back to its default: an example, or a pinned case.
+export const open = (address) => {
+  const given = new URLSearchParams(address.startsWith("?") ? address : "");
+  set(Object.fromEntries(Object.entries(DEFAULTS).map(([key, usual]) => [key, given.get(key) ?? usual])));
+};
+
 addEventListener("popstate", () => {
   current = read();
+  loaded = true;
+  last = { keys: "", at: 0, held: false };
   for (const listener of listeners) listener(current);
 });

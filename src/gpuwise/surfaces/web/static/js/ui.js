@@ -1,6 +1,7 @@
 // Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
 
 import { set } from "./state.js";
+import { lines, said } from "./words.js";
 
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
@@ -47,7 +48,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
     rows.length > 0 && list(rows),
     assumed.length > 0 && [
       h("h3", {}, "Assumptions"),
-      list(assumed.map((entry) => [entry.name, `${entry.value} (${entry.basis}${entry.effect ? `: ${entry.effect}` : ""})`])),
+      list(assumed.map((entry) => [entry.name.replaceAll("_", " "), `${entry.value} (${entry.basis}${said(entry.effect) ? `: ${said(entry.effect)}` : ""})`])),
     ],
     answer.data_date && h("p", { class: "note" }, `Data from ${answer.data_date}.`),
   );
@@ -61,9 +62,10 @@ export const facts = (entries) =>
 // ---------------------------------------------------------------- tables and bars
 
 // With `cards`, rows become small cards on a phone, each cell under the name of its column.
-export function table(heads, rows, { caption, cards = false } = {}) {
+// With `lean` a card is one line there: its name and its key cells.
+export function table(heads, rows, { caption, cards = false, lean = false } = {}) {
   const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head || unsaid("name")) : head));
-  const made = h("table", { class: cards ? "cards" : null },
+  const made = h("table", { class: cards ? (lean ? "cards lean" : "cards") : null },
     caption && h("caption", { class: "hidden" }, caption),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows));
@@ -115,13 +117,13 @@ export const key = (pieces) =>
 
 export const mark = (verdict) => h("span", { class: `mark ${["pass", "tight", "fail"].includes(verdict) ? verdict : "unknown"}` }, verdict);
 
-export const points = (lines) => h("ul", { class: "points" }, lines.map((line) => h("li", {}, line.replaceAll("`", ""))));
+export const points = (texts) => h("ul", { class: "points" }, lines(texts).map((line) => h("li", {}, line)));
 
 export const notice = (error) =>
   h("div", { class: "notice", role: "alert" },
     h("p", {}, error.message),
     error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
-    error.hint && h("p", { class: "hint" }, error.hint.replaceAll("`", "")),
+    said(error.hint) && h("p", { class: "hint" }, said(error.hint)),
     error.models?.length > 0 && h("div", { class: "chips" }, error.models.map((model) => h("button", { type: "button", class: "plain", onclick: () => set({ model, task: "" }) }, model))));
 
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
@@ -129,6 +131,6 @@ export const fold = (title, ...children) => h("details", { class: "fold" }, h("s
 export const assumptions = (answer) =>
   fold(`Assumptions (${answer.assumptions.length})`,
     table(["", head("value"), head("basis"), head("effect")],
-      answer.assumptions.map((entry) => row([entry.name, left(entry.value), left(entry.basis), left((entry.effect ?? "").replaceAll("`", ""))])),
+      answer.assumptions.map((entry) => row([entry.name.replaceAll("_", " "), left(entry.value), left(entry.basis), left(said(entry.effect))])),
       { caption: "Assumptions" }),
     h("p", { class: "note" }, `Data from ${answer.data_date}.`));

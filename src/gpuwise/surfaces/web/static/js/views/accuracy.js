@@ -1,13 +1,12 @@
 // How wrong are the predictions? Each measured step beside its prediction by a fit that had not seen that GPU.
 
 import { look } from "../api.js";
-import { colour, draw, plain } from "../charts.js";
+import { colour, draw, logTicks, narrow, plain } from "../charts.js";
 import * as f from "../format.js";
 import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js";
 
 export const name = "Accuracy";
 export const title = "How much can I trust this?";
-export const uses = null;
 
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "square root of both ratios", roofline: "roofline with one efficiency" };
 
@@ -28,13 +27,13 @@ export function mount(root) {
     card("Error by GPU", gpus),
     h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
-    const answer = await look("accuracy", signal);
+    const [answer, choices] = await Promise.all([look("accuracy", signal), look("choices", signal)]);
     verdict.textContent = `Half of ${answer.predicted} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each with a fit that excludes its GPU.`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
     fill(rules, table(["", "median error", "90% within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["90% within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Compared with simple rules" }));
     fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "Unpredictable differences" }));
-    await draw(chart, verdict.textContent, () => scatter(answer));
+    await draw(chart, verdict.textContent, () => scatter(answer, choices));
   };
 }
 
@@ -55,15 +54,22 @@ function byGpu(answer) {
     { caption: "Error by GPU" });
 }
 
-function scatter(answer) {
-  const gpus = [...new Set(answer.residuals.map((entry) => entry.gpu))].sort();
-  const shapes = ["circle", "diamond", "square"];
-  const traces = gpus.map((gpu, place) => {
-    const mine = answer.residuals.filter((entry) => entry.gpu === gpu);
-    return { type: "scatter", mode: "markers", name: plain(gpu), x: mine.map((entry) => entry.measured), y: mine.map((entry) => entry.predicted), marker: { color: colour(`c${place % 8}`), symbol: shapes[Math.floor(place / 8)], size: 6, opacity: 0.75 }, hovertext: mine.map((entry) => `${plain(gpu)}, ${plain(entry.family)}<br>measured ${f.seconds(entry.measured)}, predicted ${f.seconds(entry.predicted)}`), hoverinfo: "text" };
+// One colour for one class of GPU; the lines show equality and the range that holds nine steps in ten.
+function scatter(answer, choices) {
+  const kinds = new Map(choices.gpus.map((gpu) => [gpu.name, f.words(gpu.segment || "other")]));
+  const kindOf = (entry) => kinds.get(entry.gpu) ?? "other";
+  const classes = [...new Set(answer.residuals.map(kindOf))].sort();
+  const traces = classes.map((kind, place) => {
+    const mine = answer.residuals.filter((entry) => kindOf(entry) === kind);
+    return { type: "scatter", mode: "markers", name: plain(kind), x: mine.map((entry) => entry.measured), y: mine.map((entry) => entry.predicted), marker: { color: colour(`c${place % 8}`), size: 7, opacity: 0.7 }, hovertext: mine.map((entry) => `${plain(entry.gpu)}, ${plain(entry.family)}<br>measured ${f.seconds(entry.measured)}, predicted ${f.seconds(entry.predicted)} (${f.percent(entry.predicted / entry.measured - 1)})`), hoverinfo: "text" };
   });
   const all = answer.residuals.flatMap((entry) => [entry.measured, entry.predicted]);
   const ends = [Math.min(...all) / 1.3, Math.max(...all) * 1.3];
-  traces.unshift({ type: "scatter", mode: "lines", name: "equal", x: ends, y: ends, line: { color: colour("muted"), width: 1.5 }, hoverinfo: "skip" });
-  return { traces, x: { title: "measured seconds per step", type: "log", dtick: 1 }, y: { title: "predicted seconds per step", type: "log", dtick: 1 }, showlegend: innerWidth >= 820, height: innerWidth < 820 ? 400 : 540 };
+  const line = (factor, more) => ({ type: "scatter", mode: "lines", x: ends, y: ends.map((value) => value * factor), hoverinfo: "skip", ...more });
+  const beside = { line: { color: colour("grey"), width: 1.5, dash: "dash" } };
+  traces.unshift(line(1, { name: "equal", line: { color: colour("muted"), width: 1.5 } }), line(1 + answer.p90_ape, { name: `90% within ${f.percent(answer.p90_ape)}`, ...beside }), line(1 - answer.p90_ape, { showlegend: false, ...beside }));
+  const range = ends.map(Math.log10);
+  return { traces, hovermode: "closest", x: { title: "measured time per step", ...clock(ends), range }, y: { title: "predicted time per step", ...clock(ends), range }, height: narrow() ? 400 : 540 };
 }
+
+const clock = (ends) => logTicks(ends, (value) => f.seconds(value));

@@ -1,43 +1,52 @@
 // Two to four cards beside each other: ratios with their ranges, sheets, prices, and what turns the answer round.
 
 import { Refused, ask } from "../api.js";
-import { list, model } from "../case.js";
+import { list, model, wording, writes } from "../case.js";
 import { colour, draw, plain } from "../charts.js";
+import { flipChart, flipSays } from "../figures.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
-import { assumptions, brief, card, fill, fold, h, head, left, num, points, row, table } from "../ui.js";
+import { openSheet } from "../sheet.js";
+import { assumptions, brief, card, facts, fill, fold, h, head, left, num, points, row, table } from "../ui.js";
+import { lines } from "../words.js";
 
 export const name = "Compare";
 export const title = "This card or that one?";
-export const uses = ["batch", "precision", "mode"];
 
 const MOST = 4;
 
 export function mount(root) {
   const chips = h("div", { class: "controls" });
+  const headline = h("h2", { class: "pick" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const below = h("div", {});
+  const [below, numbers] = [1, 2].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
+  const prices = h("div", { class: "chart short" });
   root.append(
-    h("section", { class: "card verdict-card" }, chips, verdict, below),
+    h("section", { class: "card verdict-card" }, headline, numbers, verdict, chips, below),
     card("Your model", mine),
     card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
-    card("What would change this", flips));
+    card("What would change this", prices, flips));
   let shown = null;
   return async (state, signal) => {
     const names = list(state.cards);
     if (names.join() !== shown) fill(chips, pickers(names));
     shown = names.join();
     if (names.length < 2) throw new Refused(400, { error: "enter two to four cards" });
-    const options = { names, precision: state.precision, batch: state.batch, mode: state.mode };
+    const options = { names, ...(writes(state) ? wording(state) : { precision: state.precision, batch: state.batch, mode: state.mode }) };
     const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal), ask("gpus", { names }, signal)]);
-    verdict.textContent = [...own.pairs.map(said), ...own.notes.slice(0, 1)].join(" ");
+    verdict.textContent = lines([...own.pairs.map(said), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
+    headline.textContent = own.verdict.replace(/\.$/, "");
+    fill(numbers, figures(own));
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));
     fill(sheets, sheetTable(sheet.gpus, own));
     fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would affect this result."));
+    const deals = own.deals.filter((deal) => deal.price_is_current).map((deal) => ({ name: deal.gpu, usd: deal.price_usd, low_usd: deal.price_low_usd, high_usd: deal.price_high_usd, flip_usd: deal.even_usd }));
+    prices.hidden = !deals.some((deal) => deal.flip_usd != null);
+    if (!prices.hidden) await draw(prices, flipSays(deals), () => flipChart(deals));
     common(names, signal, usual, chart);
   };
 }
@@ -54,7 +63,29 @@ async function common(names, signal, usual, chart) {
   }
 }
 
-const said = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
+// Nothing is promised for a card on which the model does not fit.
+function said(pair) {
+  if (!pair.fits && !pair.baseline_fits) return `${pair.workload} fits on neither ${f.the(pair.gpu)} nor ${f.the(pair.baseline)}.`;
+  if (!pair.fits) return `${pair.workload} does not fit on ${f.the(pair.gpu)}; it fits on ${f.the(pair.baseline)}.`;
+  if (!pair.baseline_fits) return `${pair.workload} fits on ${f.the(pair.gpu)}, but not on ${f.the(pair.baseline)}.`;
+  return ratioSaid(pair);
+}
+
+const both = (pair) => pair.fits && pair.baseline_fits;
+
+// What each card costs and what it does with the model, beside each other.
+function figures(answer) {
+  const deals = answer.deals ?? [];
+  const speed = (gpu) => answer.pairs.find((pair) => pair.gpu === gpu);
+  const first = answer.pairs[0]?.baseline;
+  return facts(deals.flatMap((deal) => {
+    const pair = speed(deal.gpu);
+    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? `${f.times(pair.ratio)} as fast` : "does not fit both";
+    return [[deal.gpu, deal.price_usd ? num(f.usd(deal.price_usd), { title: `Price of ${f.the(deal.gpu)}`, formula: deal.price_note ?? "", answer }) : num("no price", { title: "Price", formula: "no price is known", answer }), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
+  }));
+}
+
+const ratioSaid = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
 
 function pickers(names) {
   const slots = names.length < MOST ? [...names, ""] : names;
@@ -76,8 +107,8 @@ function pairTable(answer) {
     answer.pairs.map((pair) => row([
       h("th", { scope: "row", class: "nowrap" }, pair.gpu),
       left(`${pair.workload}, ${pair.precision}`),
-      num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
-      h("td", { class: "nowrap" }, `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}`),
+      !both(pair) ? "–" : num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
+      h("td", { class: "nowrap" }, both(pair) ? `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}` : "–"),
       brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
       left(pair.why),
     ])), { caption: "Speed ratios", cards: true });
@@ -86,7 +117,7 @@ function pairTable(answer) {
 function ratios(answer) {
   const cards = [...new Set(answer.pairs.map((pair) => pair.gpu))];
   const traces = cards.map((gpu, place) => {
-    const pairs = answer.pairs.filter((pair) => pair.gpu === gpu);
+    const pairs = answer.pairs.filter((pair) => pair.gpu === gpu && both(pair));
     return {
       type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map((pair) => plain(innerWidth < 820 ? pair.workload.replace(/ \(.*/, "") : pair.workload)),
       error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
@@ -117,7 +148,8 @@ function sheetTable(gpus, answer) {
     formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both cards offer the same speed for the money" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
-  return table(["", ...gpus.map((gpu) => gpu.name)],
+  const sheet = (gpu) => h("th", { scope: "col" }, h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name, { answer }) }, gpu.name));
+  return table(["", ...gpus.map(sheet)],
     facts.map(([title, show, kind]) => row([title, ...gpus.map((gpu) => (kind && show(gpu) !== "–" ? num(show(gpu), told(gpu, title, kind)) : show(gpu)))])),
     { caption: "The cards side by side" });
 }

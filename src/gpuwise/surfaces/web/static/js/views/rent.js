@@ -1,40 +1,38 @@
 // Own or rent: what both come to over the years, and when owning has paid for itself.
 
 import { ask } from "../api.js";
-import { money, numeric } from "../case.js";
+import { countOf, money, numeric } from "../case.js";
 import { colour, draw } from "../charts.js";
-import { amount, range, slider, text, tick } from "../controls.js";
+import { tick } from "../controls.js";
 import * as f from "../format.js";
+import { cardLinks } from "../links.js";
 import { assumptions, card, facts, fill, h, num, points, row, table } from "../ui.js";
+import { aged, said as plainly } from "../words.js";
 
 export const name = "Buy or rent";
 export const title = "Should I buy it or rent it?";
-export const uses = ["years"];
-
 const HOURS_PER_YEAR = 8760;
 
 export function mount(root) {
+  const headline = h("h2", { class: "pick" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const [numbers, rest, uses] = [1, 2, 3].map(() => h("div", {}));
+  const [numbers, ways, rest, uses] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
   root.append(
-    h("section", { class: "card verdict-card" },
-      h("div", { class: "controls" },
-        text("GPU", "gpu", { list: "gpus" }),
-        slider("Utilisation", "hours", { values: range(1, 168, 1), usual: 25, unset: "15% (default)", show: (value) => `${Math.round(value / 1.68)}%` }),
-        slider("Tariff", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "US average", show: (value) => `$${value.toFixed(2)} / kWh` }),
-        amount("GPU price, $", "price", { placeholder: "from the price tables", step: 50 }),
-        amount("Rest of the machine, $", "machine", { placeholder: "700", step: 50 }),
-        tick("new card", "new"), tick("used card", "used")),
-      verdict, numbers, rest),
+    h("section", { class: "card verdict-card" }, headline, numbers, verdict, ways, h("div", { class: "controls" }, tick("buy it new", "new"), tick("buy it used", "used")), rest),
     card("Cost over time", chart),
     card("By utilisation", uses));
   return async (state, signal) => {
-    const machine = numeric(state.machine, "Rest of the machine");
-    const answer = await ask("cost", { gpu: state.gpu, ...money(state), machine, price: state.price, used: state.used === "1" || undefined, new: state.new === "1" || undefined }, signal);
-    verdict.textContent = said(answer);
+    const count = countOf(state);
+    const answer = await ask("cost", {
+      gpu: state.gpu, gpus: count > 1 ? count : undefined, ...money(state), machine: numeric(state.machine, "Rest of the machine"), price: state.price,
+      resale: numeric(state.resale, "Resale value"), commit: numeric(state.commit, "Discount") || undefined, used: state.used === "1" || undefined, new: state.new === "1" || undefined,
+    }, signal);
+    headline.textContent = better(answer);
+    verdict.textContent = plainly(said(answer));
     fill(numbers, figures(answer));
-    fill(rest, answer.warnings.length > 0 && points(answer.warnings.map((text) => text.replace(/; [^;]*`--price.*$/, "; enter yours above"))), assumptions(answer));
+    fill(ways, cardLinks(answer.gpu, answer.gpu_count));
+    fill(rest, answer.warnings.length > 0 && points(answer.warnings), assumptions(answer));
     fill(uses, useTable(answer));
     await draw(chart, verdict.textContent, () => lines(answer));
   };
@@ -42,14 +40,23 @@ export function mount(root) {
 
 const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
 
+// The verdict in a few words, and never more decided than it is.
+function better({ own, rent, gpu, gpu_count: count, verdict }) {
+  const name = f.several(count, gpu);
+  if (!own || !rent.length) return name;
+  if (verdict.startsWith("Owning")) return `Buy ${f.the(name)}`;
+  return verdict.startsWith("Renting") ? `Rent ${f.the(name)}` : `${f.the(name, true)}: about the same to buy or to rent`;
+}
+
 function said(answer) {
   const { own, rent } = answer;
-  if (!own) return `No price is known for ${f.the(answer.gpu)}. Enter one above.`;
-  if (!rent.length) return `Owning ${f.the(answer.gpu)} costs ${f.usd(own.total_usd)} over ${answer.years} years. No cloud provider in the price tables offers it.`;
+  const name = f.several(answer.gpu_count, answer.gpu);
+  if (!own) return `No price is known for ${f.the(name)}. Enter one in your case.`;
+  if (!rent.length) return `Owning ${f.the(name)} costs ${f.usd(own.total_usd)} over ${answer.years} years. No cloud provider in the price tables offers it.`;
   return `${answer.verdict} This assumes use ${f.percent(answer.utilization_fraction)} of the time.`;
 }
 
-// Paid at first less the resale value, over what owning saves a day at this use.
+// Paid upfront less the resale value, over what owning saves a day at this use.
 function evenAt(answer, entry) {
   const [own, first] = [answer.own, answer.rent[0]];
   if (!own || !first || !entry) return "";
@@ -66,8 +73,11 @@ function figures(answer) {
   const { own, rent, rent_market: market } = answer;
   const first = rent[0];
   return facts([
-    own && [`owning, ${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${answer.price.dated}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} per hour of use`],
-    first && [`renting, ${answer.years}-year total`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} per hour, ${first.way}`],
+    own && [`owning, ${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.number(own.power_watts)} W × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${aged(answer.price.dated)}`], ["source", answer.price.source]] : [], answer }), `${f.usd(own.usd_per_hour, 2)} per hour of use`],
+    own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for ${f.several(answer.gpu_count, answer.gpu)} + ${f.usd(own.machine_usd)} for the rest of the machine`, answer }), answer.price ? `${answer.price.kind} price, ${aged(answer.price.dated)}` : "your price"],
+    own && ["resale", num(f.usd(own.resale_usd), { title: "Resale", formula: `what the cards bring after ${answer.years} years`, answer }), `after ${answer.years} years`],
+    first && [`renting, ${answer.years}-year total`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${f.usd(first.usd_per_gpu_hour, 2)} per GPU-hour, ${first.way}`],
+    ...rent.slice(1).map((other) => [`renting, ${other.way}`, num(f.usd(other.total_usd), { title: `Renting, ${other.way}`, formula: `${f.number(other.paid_s / 3600)} h × ${other.gpu_count} × ${f.usd(other.usd_per_gpu_hour, 3)} = ${f.usd(other.total_usd)}`, rows: other.way === "commitment" ? [["billed", "around the clock"]] : [], answer }), `${f.usd(other.usd_per_gpu_hour, 2)} per GPU-hour${other.way === "commitment" ? ", billed around the clock" : ""}`]),
     ["break-even after", num(pays(answer, here(answer)?.days_with_resale), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without resale", pays(answer, here(answer)?.days)], ["without resale and electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
     ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
   ]);
@@ -77,11 +87,10 @@ function lines(answer) {
   const { own, rent } = answer;
   const paid = here(answer)?.days;
   const end = Math.max(answer.years, paid != null && paid / 365.25 < 3 * answer.years ? (1.15 * paid) / 365.25 : 0);
-  const hours = HOURS_PER_YEAR * answer.utilization_fraction;
   const traces = [];
   const years = [0, end];
   if (own) traces.push({ type: "scatter", mode: "lines", name: "own", x: years, y: years.map((year) => own.upfront_usd + year * own.electricity_usd_per_year), line: { color: colour("c0"), width: 3 } });
-  rent.forEach((way, place) => traces.push({ type: "scatter", mode: "lines", name: `rent, ${way.way}`, x: years, y: years.map((year) => year * hours * way.usd_per_gpu_hour * way.gpu_count), line: { color: colour(`c${place + 1}`), width: 3 } }));
+  rent.forEach((other, place) => traces.push({ type: "scatter", mode: "lines", name: `rent, ${other.way}`, x: years, y: years.map((year) => (year * other.total_usd) / answer.years), line: { color: colour(`c${place + 1}`), width: 3 } }));
   if (own && paid != null && paid / 365.25 <= end) {
     const year = paid / 365.25;
     traces.push({ type: "scatter", mode: "markers+text", name: "break-even without resale", x: [year], y: [own.upfront_usd + year * own.electricity_usd_per_year], text: [`<b>${f.days(paid)}</b>`], textposition: "top left", marker: { size: 13, color: colour("ink") } });

@@ -2,14 +2,13 @@
 
 import { ask } from "../api.js";
 import { numeric, step } from "../case.js";
-import { colour, draw, logTicks } from "../charts.js";
+import { colour, draw, labelled, logTicks, narrow } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
 import * as f from "../format.js";
-import { assumptions, brief, card, fill, h, head, num, points, row, table } from "../ui.js";
+import { assumptions, brief, card, fill, fold, h, head, num, points, row, table } from "../ui.js";
 
 export const name = "Scale";
 export const title = "Do more GPUs help?";
-export const uses = ["seq", "precision"];
 
 const NETWORKS = [["", "default"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
 
@@ -18,7 +17,8 @@ const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
 
 export function mount(root) {
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const [plans, links, rejected, rest] = [1, 2, 3, 4].map(() => h("div", {}));
+  const how = h("p", { class: "how" });
+  const [money, plans, links, rejected, rest] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const progress = h("p", { class: "note", role: "status" });
   const chart = h("div", { class: "chart tall" });
   const powers = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -29,8 +29,9 @@ export function mount(root) {
         slider("GPUs per machine", "per", { values: powers.slice(0, 4), usual: 8, show: String }),
         slider("Machines", "nodes", { values: powers, usual: 2, show: String }),
         choice("Network between machines", "network", NETWORKS)),
-      verdict, rest),
-    card("Throughput by GPU count and network", chart, progress),
+      verdict, how, rest),
+    card("Throughput by GPU count", chart, progress),
+    card("What more GPUs cost", money),
     card("How to divide the work", plans),
     h("div", { class: "pair" }, card("Faster links", links), card("Rejected plans", rejected)));
   return async (state, signal) => {
@@ -39,30 +40,92 @@ export function mount(root) {
     const cluster = several ? `${state.nodes}x${state.per}x${state.node}` : `${state.per}x${state.node}`;
     const asked = { model, precision, seq, cluster, network: state.network };
     const answer = await ask("plan", { ...asked, scaling: false }, signal);
-    verdict.textContent = said(answer);
+    verdict.textContent = "Comparing with fewer GPUs …";
+    how.textContent = said(answer);
     fill(rest, assumptions(answer));
     fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "No plan fits."));
     fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} per step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "The GPUs do not exchange any data."));
     fill(rejected, answer.rejected.length ? points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`))) : h("p", { class: "note" }, "None."));
-    curves(asked, several, signal, chart, progress);
+    if (!answer.plans.length) {
+      verdict.textContent = said(answer);
+      how.textContent = "";
+      return;
+    }
+    fewer(asked, state.node, several, signal);
   };
+  // How fewer GPUs do takes longer than the plan itself: it comes afterwards.
+  async function fewer(asked, gpu, several, signal) {
+    try {
+      const [grown, price] = await Promise.all([ask("plan", asked, signal), ask("cost", { gpu }, signal).catch(() => null)]);
+      if (signal.aborted) return;
+      verdict.textContent = helps(grown, price);
+      fill(money, costTable(grown, price));
+      await others(asked, grown, several, signal, chart, progress);
+    } catch (error) {
+      if (!signal.aborted) verdict.textContent = error.message;
+    }
+  }
 }
 
-// Curves take longer than the plan itself: they come one by one, the user's own network first.
-async function curves(asked, several, signal, chart, progress) {
-  const networks = several ? [asked.network, ...OTHERS.filter((name) => name !== asked.network)] : [asked.network];
-  const found = [];
+// Whether more GPUs help, in plain words, with what they cost.
+function helps(answer, price) {
+  const known = answer.scaling.filter((point) => point.samples_per_s > 0);
+  const [first, last] = [known[0], known.at(-1)];
+  if (!first || first === last) return `${f.several(last?.gpu_count ?? 1, answer.cluster.gpu)} is what there is to compare; choose more GPUs or machines.`;
+  const faster = last.samples_per_s / first.samples_per_s;
+  const perfect = last.gpu_count / first.gpu_count;
+  const gpus = (count) => (count === 1 ? "one GPU" : `${count} GPUs`);
+  const stop = answer.stops_at_gpu_count;
+  const atStop = known.find((point) => point.gpu_count === stop);
+  const dearer = perfect / faster;
+  const cost = dearer < 1.05 ? "and a sample costs about the same" : `and a sample costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
+  const rented = price?.rent_market ? ` (${f.usd(perSample(last, price), 2)} for a million samples when rented, instead of ${f.usd(perSample(first, price), 2)})` : "";
+  const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)} (perfect scaling would be ${f.number(perfect)} times), ${cost}${rented}.`;
+  if (faster < 1.05) return `No: ${gpus(last.gpu_count)} are not faster than ${gpus(first.gpu_count)} for this batch, ${cost}${rented}.`;
+  if (stop === first.gpu_count) return `Not much: ${whole}`;
+  if (atStop) return `Yes, up to ${stop} GPUs, which are ${(atStop.samples_per_s / first.samples_per_s).toFixed(1)} times as fast as ${gpus(first.gpu_count)}; beyond that, each further GPU adds less than half of its speed. ${whole.charAt(0).toUpperCase()}${whole.slice(1)}`;
+  return `Yes: ${whole}`;
+}
+
+const perSample = (point, price) => (1e6 * point.gpu_count * price.rent_market.usd_per_gpu_hour) / (3600 * point.samples_per_s);
+
+function costTable(answer, price) {
+  const known = answer.scaling.filter((point) => point.samples_per_s > 0);
+  const [first] = known;
+  const rate = price?.rent_market;
+  const alone = answer.separate_jobs;
+  const line = (point) => row([
+    String(point.gpu_count), f.number(point.samples_per_s),
+    num(`${(point.samples_per_s / first.samples_per_s).toFixed(2)}×`, { title: `Speed-up with ${point.gpu_count} GPUs`, formula: `${f.number(point.samples_per_s)} ÷ ${f.number(first.samples_per_s)} samples per second`, answer }),
+    f.percent(point.efficiency_fraction),
+    price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${point.gpu_count} cards`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–",
+    rate ? num(f.usd(perSample(point, price), 2), { title: "Rent for a million samples", formula: `1,000,000 × ${point.gpu_count} GPUs × ${f.usd(rate.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${f.number(point.samples_per_s)} samples per second)`, rows: [["prices from", rate.dated]], answer: price }) : "–",
+  ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
+  return [
+    table(["GPUs", "samples/s", "speed-up", "of perfect scaling", "price of the cards", "rent per million samples"], known.map(line), { caption: "What more GPUs cost" }),
+    alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several trainings to run, ${alone.jobs} separate ones on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`} each process ${f.number(alone.samples_per_s)} samples per second together, instead of ${f.number(alone.one_job_samples_per_s)} as one.`),
+    !price && h("p", { class: "note" }, "The price of this GPU is not known."),
+  ];
+}
+
+// Curves of other networks come one by one, after the user's own.
+async function others(asked, own, several, signal, chart, progress) {
+  const found = [[asked.network, own.scaling]];
+  const label = `Samples per second by GPU count: ${own.scaling.map((point) => `${point.gpu_count} GPUs ${f.number(point.samples_per_s)}`).join(", ")}`;
   try {
-    for (const network of networks) {
-      progress.textContent = `Computing the ${NETWORKS.find(([name]) => name === network)?.[1] ?? network} network …`;
+    await draw(chart, label, () => curve(found));
+    for (const network of several ? OTHERS.filter((name) => name !== asked.network) : []) {
+      progress.textContent = `Computing the ${titleOf(network)} network …`;
       found.push([network, (await ask("plan", { ...asked, network }, signal)).scaling]);
-      await draw(chart, `Samples per second by GPU count: ${found[0][1].map((point) => `${point.gpu_count} GPUs ${f.number(point.samples_per_s)}`).join(", ")}`, () => curve(found));
+      await draw(chart, label, () => curve(found));
     }
     progress.textContent = "";
   } catch (error) {
     if (!signal.aborted) progress.textContent = error.message;
   }
 }
+
+const titleOf = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
 
 function said(answer) {
   const best = answer.plans[answer.recommended ?? 0];
@@ -71,19 +134,27 @@ function said(answer) {
   return `To train ${answer.model}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${f.number(best.samples_per_s)} samples per second), limited by ${best.bound}.`;
 }
 
+// Networks that make no difference share a line. The dotted line is perfect scaling: twice the GPUs, twice the speed.
 function curve(found) {
-  const trace = (points, value, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value]), hovertext: points.map((point) => `${point.gpu_count} GPUs: ${f.number(point[value])} samples/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of ideal scaling`), hoverinfo: "text", ...more });
-  const title = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
-  const traces = found.map(([network, points], place) => trace(points, "samples_per_s", { name: `${title(network)}, fixed batch`, line: { color: colour(`c${place}`), width: place ? 1.5 : 3 } }));
-  const [first] = found;
-  if (first?.[1][0]) {
-    if (first[1][0].weak_samples_per_s) traces.push(trace(first[1], "weak_samples_per_s", { name: "batch scaled with GPU count", line: { color: colour("c0"), dash: "dash", width: 2 } }));
-    const one = first[1][0].samples_per_s / first[1][0].efficiency_fraction / first[1][0].gpu_count;
-    const counts = first[1].map((point) => point.gpu_count);
-    traces.push({ type: "scatter", mode: "lines", name: "ideal", x: counts, y: counts.map((count) => count * one), line: { color: colour("muted"), dash: "dot" }, hoverinfo: "skip" });
+  const lines = [];
+  for (const [network, points] of found) {
+    const same = lines.find((line) => line.points.every((point, place) => Math.abs(point.samples_per_s / points[place]?.samples_per_s - 1) < 0.01));
+    if (same) same.names.push(titleOf(network));
+    else lines.push({ names: [titleOf(network)], points });
   }
-  const counts = found[0][1].map((point) => point.gpu_count);
-  return { traces, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples per second", ...logTicks(traces.flatMap((trace) => trace.y).filter((value) => value > 0), (value) => f.number(value)) } };
+  const trace = (points, value, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value]), hovertext: points.map((point) => `${more.label}: ${f.number(point[value])} samples/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of perfect`), hoverinfo: "text", ...more });
+  const named = (names) => names.map((name, place) => (place < names.length - 1 ? name.replace(" Gbit/s", "") : name)).join(", ");
+  const traces = lines.map((line, place) => trace(line.points, "samples_per_s", { label: named(line.names), line: { color: colour(`c${place}`), width: place ? 2 : 3 } }));
+  const [[, own]] = found;
+  const first = own.find((point) => point.samples_per_s > 0);
+  if (first) {
+    if (first.weak_samples_per_s) traces.push(trace(own, "weak_samples_per_s", { label: "batch grows with GPUs", line: { color: colour("c4"), dash: "dash", width: 2 } }));
+    const one = first.samples_per_s / first.efficiency_fraction / first.gpu_count;
+    const counts = own.map((point) => point.gpu_count);
+    traces.push({ type: "scatter", mode: "lines", label: "perfect scaling", x: counts, y: counts.map((count) => count * one), line: { color: colour("muted"), dash: "dot", width: 2 }, hovertext: counts.map((count) => `perfect scaling: ${f.number(count * one)} samples/s`), hoverinfo: "text" });
+  }
+  const counts = own.map((point) => point.gpu_count);
+  return labelled({ traces, height: narrow() ? 380 : 440, x: { title: "GPUs", type: "log", tickvals: counts, ticktext: counts.map(String) }, y: { title: "samples per second", ...logTicks(traces.flatMap((one) => one.y).filter((value) => value > 0), (value) => f.number(value)) } });
 }
 
 /** The plan that divides samples alone, where it is not among the best: it may not fit, which its label says. */
@@ -92,16 +163,28 @@ function plainBeside(answer) {
   return plain && !answer.plans.some((plan) => plan.labels?.includes("plain data parallel")) ? [plain] : [];
 }
 
+const AXES = ["data", "tensor", "pipeline", "expert", "sequence"];
+const nameOf = (plan) => AXES.filter((axis) => plan[axis] > 1).map((axis) => `${axis} ${plan[axis]}`).join(" × ") || "one GPU";
+const FEW = 3;
+
+// The best plans, and plain data parallelism beside them; the others on request.
 function planTable(answer) {
-  return table([head("data × tensor × pipeline × expert × sequence"), "GPUs", "ZeRO", "micro-batch", head("recompute"), "time per step", "samples/s", "MFU", "memory", "exposed communication", "bubble", head("limited by")],
-    [...answer.plans, ...plainBeside(answer)].map((plan, place) => row([
-      [plan.data, plan.tensor, plan.pipeline, plan.expert, plan.sequence].join(" × ") + (plan.labels?.length ? ` (${plan.labels.join(", ")})` : ""),
-      String(plan.gpu_count ?? "–"), String(plan.zero_stage), String(plan.micro_batch), brief(String(plan.recompute)),
+  const all = [...answer.plans, ...plainBeside(answer)];
+  const recommended = answer.plans[answer.recommended ?? 0];
+  const first = all.filter((plan, place) => place < FEW || plan === recommended || plan.labels?.includes("plain data parallel"));
+  const rest = all.filter((plan) => !first.includes(plan));
+  return [plansOf(answer, first, recommended), rest.length > 0 && fold(`${rest.length} more plans`, plansOf(answer, rest, recommended))];
+}
+
+function plansOf(answer, plans, recommended) {
+  return table([head("plan"), "time per step", "samples/s", "peak used", "memory", "exposed communication", "bubble", head("limited by")],
+    plans.map((plan) => row([
+      h("span", {}, nameOf(plan), h("small", { class: "note small" }, ` ${[...(plan.labels ?? []), `${plan.gpu_count} GPUs`, `ZeRO ${plan.zero_stage}`, `micro-batch ${plan.micro_batch}`, plan.recompute !== "none" ? `recompute ${plan.recompute}` : ""].filter(Boolean).join(", ")}`)),
       num(f.seconds(plan.step_s), { title: "Time per step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
       num(f.number(plan.samples_per_s), { title: "Samples per second", formula: `${f.number(plan.samples_per_s * plan.step_s)} samples on all GPUs ÷ ${f.seconds(plan.step_s)} per step = ${f.number(plan.samples_per_s)}`, answer }),
       num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs of the model without recomputation ÷ (time per step × GPUs × dense peak of each GPU)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer }),
       num(f.gib(plan.memory.total_bytes), { title: "Memory of the fullest GPU", formula: Object.entries(plan.memory).filter(([key, value]) => /_bytes$/.test(key) && key !== "total_bytes" && value > 0).map(([key, value]) => `${f.words(key.replace(/_bytes$/, ""))}: ${f.gib(value)}`).join("\n"), answer }),
       num(f.seconds(plan.exposed_comm_s), { title: "Exposed communication", formula: `communication that compute does not hide: ${f.seconds(plan.exposed_comm_s)} of ${f.seconds(plan.step_s)}\nhidden behind compute: ${f.seconds(plan.hidden_comm_s)}`, rows: (plan.collectives ?? []).map((entry) => [f.words(entry.purpose ?? entry.kind ?? "message"), Object.entries(entry).filter(([, value]) => typeof value === "number").map(([key, value]) => `${f.words(key)} ${f.number(value)}`).join(", ")]), answer }),
       num(f.percent(plan.bubble_fraction), { title: "Pipeline bubbles", formula: `${f.seconds(plan.bubble_s)} ÷ ${f.seconds(plan.step_s)}`, answer }), brief(plan.bound),
-    ], place === 0 ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
+    ], plan === recommended ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
 }

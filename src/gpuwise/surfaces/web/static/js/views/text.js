@@ -1,33 +1,41 @@
 // Text from a language model, for the view of one model: tokens per second first, then what each user waits for.
 
+import { textChoices } from "../case.js";
 import { colour } from "../charts.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
 
+const engineOf = (told) => textChoices().engines.find((entry) => entry.name === told.engine)?.title ?? told.engine;
 const users = (count) => (count === 1 ? "1 user" : `${count} users`);
 
 // The cache is counted among the activations; the bar of the memory has a piece for each.
 export const withCacheApart = (result) => ({ ...result, memory: { ...result.memory, activation_bytes: result.memory.activation_bytes - result.memory.kv_cache_bytes } });
 
-export function textSaid({ answer, result, gpu }) {
+export function textSaid({ answer, result, gpu, fits }) {
   const told = result.generation;
+  const name = f.several(result.gpu_count, result.gpu);
+  const how = `${told.weights} weights in ${engineOf(told)}`;
+  if (!fits) return `${answer.model} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}.`;
   const each = told.users > 1 ? ` (${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)})` : "";
-  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : result.fits ? `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}, with room for ${told.users_fit} requests at once` : `It does not fit: it needs ${f.gib(result.memory.total_bytes)}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}`;
-  return `${f.the(result.gpu, true)} generates ${f.number(told.tokens_per_s)} tokens per second with ${answer.model}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
+  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${told.users_fit} requests at once`;
+  return `${f.the(name, true)} ${result.gpu_count > 1 ? "generate" : "generates"} ${f.number(told.tokens_per_s)} tokens per second with ${answer.model}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
 }
 
-export function textFigures({ answer, result }) {
+export function textFigures({ answer, result, gpu, fits }) {
   const told = result.generation;
   const own = { ...answer, assumptions: result.assumptions };
-  const how = `${told.weights} in ${told.engine}`;
+  const how = `${told.weights} in ${engineOf(told)}`;
   const rent = (answer.rents ?? [])[0];
+  const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " each" : ""}`];
+  if (!fits) return facts([needs, ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
   return facts([
     ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
     ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],
     ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["full response", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
     ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
     ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
-    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rented from", `${rent.cloud} at $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented from ${rent.cloud}`],
+    needs,
+    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
   ]);
 }
 

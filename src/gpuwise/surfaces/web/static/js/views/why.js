@@ -2,20 +2,48 @@
 
 import { send } from "../api.js";
 import * as f from "../format.js";
+import { recording } from "../recording.js";
+import { colourOf, timeline } from "../timeline.js";
 import { assumptions, card, facts, fill, fold, h, head, key, left, notice, num, points, row, stack, table } from "../ui.js";
 
 export const name = "Why";
 export const title = "Why is my training slow?";
-export const uses = null;
 
 const ENDINGS = ".json,.gz,.pb,.sqlite,.rpd,.pickle,.pkl,.et,.csv,.txt";
 const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
-let last = null;
+const KEPT = "gpuwise-why";
+let last = kept();
 let sent = null;
+
+// The answer survives a reload in this tab. The trace itself is not kept anywhere.
+function kept() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEPT));
+  } catch {
+    return null;
+  }
+}
+
+function keep(answer) {
+  last = answer;
+  try {
+    if (answer) sessionStorage.setItem(KEPT, JSON.stringify(answer));
+    else sessionStorage.removeItem(KEPT);
+  } catch {} // no room or not allowed: then a reload forgets it
+}
+
+const sample = async (name) => new File([await (await fetch(`samples/${name}`)).blob()], name);
+
+// A button for files of the user's, which may also be dropped on `box`.
+function chooser(id, label, text, take, multiple = true) {
+  const input = h("input", { type: "file", multiple, accept: ENDINGS, id, class: "hidden", "aria-label": label, tabindex: "-1", onchange: () => { if (input.files.length) take([...input.files]); input.value = ""; } });
+  return [input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, text)];
+}
 
 export function mount(root) {
   const result = h("div", { class: "body" });
-  const input = h("input", { type: "file", multiple: true, accept: ENDINGS, id: "files", class: "hidden", "aria-label": "Trace files", tabindex: "-1", onchange: () => input.files.length && diagnose([...input.files]) });
+  const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
+  const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as recorded in the trace", onchange: () => (sent ? diagnose(...sent) : last && (status.textContent = "Drop the file again to use another GPU.")) });
   const box = h("div", {
     class: "drop",
     ondragover: (event) => { event.preventDefault(); box.classList.add("over"); },
@@ -23,31 +51,93 @@ export function mount(root) {
     ondrop: (event) => { event.preventDefault(); box.classList.remove("over"); if (event.dataTransfer.files.length) diagnose([...event.dataTransfer.files]); },
   },
     h("p", {}, "Drop a trace from torch.profiler, TensorFlow, JAX or Nsight Systems (sqlite) here."),
-    input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose files"),
+    h("div", { class: "actions" }, chooser("files", "Trace files", "Choose files", diagnose),
+      h("button", { type: "button", class: "plain", id: "sample", onclick: async () => diagnose([await sample("slow_loader.json.gz")]) }, "Try a sample trace"),
+      h("button", { type: "button", class: "plain", id: "sample-pair", onclick: async () => diagnose([await sample("slow_loader.json.gz"), await sample("fast_loader.json.gz")], true) }, "Compare two samples")),
     h("p", { class: "note" }, "Several files are treated as the ranks of one run. They do not leave this machine."));
-  const gpu = h("input", { type: "text", list: "gpus", id: "traced", placeholder: "as recorded in the trace", onchange: () => sent && diagnose(sent) });
-  const status = h("p", { class: "note", role: "status", "aria-live": "polite" });
-  root.append(h("section", { class: "card" }, box, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
+  root.append(h("section", { class: "card" }, box, recording(), h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
   let asking = null;
-  async function diagnose(files) {
+  const show = (answer) => {
+    fill(result, answer && shown(answer));
+    result.querySelector(".verdict-card")?.append(actions(answer));
+  };
+  const actions = (answer) => h("div", { class: "actions" },
+    answer.steps && chooser("second", "Second run", "Compare with another run", (files) => (sent ? diagnose([...(sent[1] ? sent[0].slice(0, -1) : sent[0]), files[0]], true) : (status.textContent = "Drop the first trace again; then it can be compared.")), false),
+    h("button", { type: "button", class: "plain", id: "save-json", onclick: () => save(`${stem(answer)}.json`, JSON.stringify(answer, null, 1), "application/json") }, "Save as JSON"),
+    h("button", { type: "button", class: "plain", id: "save-markdown", onclick: () => save(`${stem(answer)}.md`, markdown(answer), "text/markdown") }, "Save as Markdown"),
+    h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; fill(result); status.textContent = ""; } }, "Clear"),
+    h("span", { class: "note" }, "The result stays in this tab when you reload the page."));
+  async function diagnose(files, compare = false) {
     asking?.abort();
-    sent = files;
+    sent = [files, compare];
     const mine = (asking = new AbortController());
     status.textContent = `Reading ${files.map((file) => file.name).join(", ")} …`;
+    result.classList.add("waiting");
     try {
-      const answer = await send(files, gpu.value.trim(), mine.signal);
-      last = answer;
-      status.textContent = `Read ${answer.files.join(", ")}.`;
-      fill(result, shown(answer));
+      const answer = await send(files, gpu.value.trim(), mine.signal, compare);
+      keep(answer);
+      status.textContent = `Read ${files.map((file) => file.name).join(", ")}.`;
+      show(answer);
     } catch (error) {
       if (mine.signal.aborted) return;
       status.textContent = "";
       fill(result, notice(error));
     }
+    result.classList.remove("waiting");
   }
   return async () => {
-    if (last && !result.hasChildNodes()) fill(result, shown(last));
+    if (last && !result.hasChildNodes()) show(last);
   };
+}
+
+// ---------------------------------------------------------------- a file of the result
+
+const stem = (answer) => `why-${(answer.files[0] ?? "trace").replace(/[^\w.-]+/g, "-").replace(/\.(json|gz|pb|sqlite)+$/g, "").slice(0, 60)}`;
+
+function save(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+const escaped = (text) => String(text).replaceAll("\\", "\\\\").replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll("\n", " ");
+
+function markdown(answer) {
+  const lines = [`# Why is this training slow?`, "", escaped(answer.verdict), "", `- files: ${answer.files.map(escaped).join(", ")}`];
+  if (answer.steps) {
+    lines.push(`- time per step: ${f.seconds(answer.mean_step_s)}`, `- GPU busy: ${f.percent(answer.busy_fraction)}`, "", "| part of the step | time | share |", "|---|---|---|");
+    for (const [part, value] of pieces(answer.parts.seconds)) lines.push(`| ${f.words(part)} | ${f.seconds(value)} | ${f.percent(value / answer.parts.step_s)} |`);
+  }
+  answer.findings.forEach((found, place) => {
+    lines.push("", `## ${place + 1}. ${escaped(found.title)}`, "");
+    if (answer.steps) lines.push(`${f.seconds(found.seconds_per_step)} per step (${f.percent(found.share_fraction)}); a fix would make training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast.`, "");
+    lines.push(...found.evidence.map((entry) => `- ${escaped(entry)}`), "", `Fix: ${escaped(found.remedy)}`, "", `Check: ${escaped(found.verify)}`);
+  });
+  if (answer.compare) {
+    lines.push("", `## Compared with ${escaped(answer.compare.file)}`, "", escaped(answer.compare.verdict), "", "| part of the step | first run | second run |", "|---|---|---|");
+    for (const entry of answer.compare.parts) lines.push(`| ${f.words(entry.part)} | ${f.seconds(entry.before_s)} | ${f.seconds(entry.after_s)} |`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+const pieces = (seconds) => Object.entries(seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one);
+
+// ---------------------------------------------------------------- two runs beside each other
+
+function compared(answer) {
+  const two = answer.compare;
+  const whole = Math.max(two.before_mean_s, two.after_mean_s);
+  const bar = (side) => stack(two.parts.map((entry) => ({ name: f.words(entry.part), value: entry[side], text: f.seconds(entry[side]), colour: colourOf(entry.part) })), whole, { label: two.parts.map((entry) => `${f.words(entry.part)} ${f.seconds(entry[side])}`).join("; ") });
+  const changes = [...two.parts].sort((one, other) => Math.abs(other.after_s - other.before_s) - Math.abs(one.after_s - one.before_s));
+  const shift = (entry) => `${entry.after_s >= entry.before_s ? "+" : "−"}${f.seconds(Math.abs(entry.after_s - entry.before_s))}`;
+  return card("First run and second run",
+    h("p", { class: "verdict", id: "compared" }, f.sentence(two.verdict.replace(/\.$/, ""))),
+    h("div", { class: "runs" }, [["first run", "before_s", two.before_mean_s], ["second run", "after_s", two.after_mean_s]].map(([label, side, mean]) => h("div", {}, h("p", { class: "small" }, `${label}: ${f.seconds(mean)} per step`), bar(side)))),
+    table(["", "first run", "second run", "difference", head("why")], changes.map((entry) => row([
+      h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry), left(entry.why || ""),
+    ])), { caption: "Parts of the step in both runs" }),
+    two.unlike.length > 0 && points(two.unlike.map((text) => `The runs differ: ${text}`)),
+    two.unknown.length > 0 && fold("What the traces do not say", points(two.unknown)));
 }
 
 function shown(answer) {
@@ -58,10 +148,11 @@ function shown(answer) {
       facts([
         ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none (the work ran on the CPU)"] : ["unknown", "name it above"])],
         ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
-        ["GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "time during which anything runs on the GPU ÷ step time (overlaps count once)", answer })],
+        [answer.notes.some((note) => note.startsWith(NO_GPU)) ? "computing" : "GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "time during which anything runs on the GPU ÷ step time (overlaps count once)", answer })],
       ]),
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
+    answer.compare && compared(answer),
     card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
@@ -79,19 +170,11 @@ function timeless(answer) {
   ];
 }
 
-// One colour for one kind, in the bar and in the timeline.
-const COLOURS = {
-  conv: 0, norm: 1, matmul: 2, attention: 3, elementwise: 4, input_wait: 5, loading: 5, copy: 6, communication: 7, host_launch: 8, launching: 8,
-  synchronisation: 9, waiting: 9, host_work: 3, compiling: 1, allocation: 6,
-};
-const colourOf = (kind) => (kind in COLOURS ? `var(--c${COLOURS[kind]})` : "var(--grey)");
-
 function stepBar(answer) {
   const whole = answer.parts.step_s;
-  const pieces = Object.entries(answer.parts.seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one)
-    .map(([part, value]) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(part) }));
-  for (const piece of pieces) piece.shown = num(f.percent(piece.value / whole), { title: `Share of the step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
-  return [stack(pieces, whole, { label: pieces.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(pieces.filter((piece) => piece.value > whole / 500))];
+  const found = pieces(answer.parts.seconds).map(([part, value]) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(part) }));
+  for (const piece of found) piece.shown = num(f.percent(piece.value / whole), { title: `Share of the step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
+  return [stack(found, whole, { label: found.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(found.filter((piece) => piece.value > whole / 500))];
 }
 
 function finding(found, place, answer) {
@@ -107,15 +190,4 @@ function rankTable(answer) {
   const slowest = Math.max(...answer.ranks.map((rank) => rank.step_s));
   return table(["", head("file"), "time per step", "busy", "communication", "exposed communication", "data loader"],
     answer.ranks.map((rank) => row([`rank ${rank.rank ?? "?"}`, left(rank.file), ...[["time per step", f.seconds(rank.step_s), "median of its steps"], ["busy", f.percent(rank.busy_fraction), "time during which anything runs on the device ÷ step time"], ["communication", f.seconds(rank.communication_s), "time in collectives per step (overlaps count once)"], ["exposed communication", f.percent(rank.communication_exposed_fraction), "time in collectives during which nothing computes ÷ step time"], ["data loader", f.percent(rank.loader_fraction), "time that the main thread spends in the data loader ÷ step time"]].map(([title, text, formula]) => num(text, { title: `rank ${rank.rank ?? "?"}: ${title}`, formula, rows: [["file", rank.file]], answer }))], rank.step_s === slowest ? { class: "best" } : {})), { caption: "Ranks" });
-}
-
-function timeline(line) {
-  const names = [...new Set(line.lanes.flatMap((lane) => lane.spans.map((span) => span.kind)))];
-  return [
-    line.lanes.map((lane) => h("div", {}, h("p", { class: "small" }, lane.name),
-      h("div", { class: "lane", role: "img", "aria-label": `${lane.name}: ${lane.spans.length} spans in ${f.seconds(line.step_s)}` },
-        lane.spans.map((span) => h("span", { title: `${span.name} (${f.words(span.kind)}): ${f.seconds(span.seconds)}`, style: { left: `${(100 * span.start_s) / line.step_s}%`, width: `${(100 * span.seconds) / line.step_s}%`, background: colourOf(span.kind) } }))))),
-    h("ul", { class: "key" }, names.map((kind) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), f.words(kind)))),
-    h("p", { class: "note" }, `A step of median length (${f.seconds(line.step_s)}), from left to right. ${line.joined ? `${line.joined} short spans are merged with their neighbours.` : ""}`),
-  ];
 }

@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.images import Drawings, draw
+from gpuwise.engine.images import PACKED, Drawings, draw
 from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import prediction_of
 from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.workload.store import zoo
-from gpuwise.workload.store.pipelines import Pipeline, makes_images, pipeline_of
+from gpuwise.questions.common.uses import trains
+from gpuwise.workload.store.pipelines import STEP, Pipeline, makes_images, pipeline_of
 
-__all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "predict_images"]
+__all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_images", "drawings", "predict_images"]
 
-_STEPS = 20  # what most programs start with
 _MOST_STEPS = 10_000
+_MOST_PIXELS = 4096
+_WIDER = 1.15  # range of a model that is only like those that were measured, assumed
+_ONLY_TEXT = ("kv", "engine", "users", "prompt", "output", "context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageQuery:
     """Images by one pipeline on some GPUs, `images` at once."""
 
+    model: str
     step: StepQuery
     pipeline: Pipeline
     precision: str
     images: int
+    image: int
     step_count: int
+    weights: str
     assumptions: tuple[Assumption, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together."""
+    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together. `moved_s` is spent
+    on bringing weights to a GPU that does not hold all models at once, which would take `all_bytes`."""
 
     images: int
+    image: int
     steps: int
     seconds_per_image: float
     seconds_per_image_low: float
@@ -51,6 +60,9 @@ class Drawn:
     denoising_s: float
     decoding_s: float
     program_s: float
+    moved_s: float
+    weights: str
+    all_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +87,9 @@ class ImageAnswer(PredictAnswer):
     TEXT: ClassVar[str] = "questions.predict.images_text.render"
 
 
-def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | None:
+def asked_for_images(
+    options: StepOptions, steps: int | None, *, weights: str = "", gpus: Sequence[Gpu] = ()
+) -> ImageQuery | None:
     """The question where the model is one that makes images; None where a step is asked for: of its denoiser, or of training."""
     pipeline = _pipeline(options)
     if pipeline is None and steps is not None:
@@ -88,16 +102,29 @@ def asked_for_images(options: StepOptions, steps: int | None) -> ImageQuery | No
     _check(options, pipeline, steps)
     images = parse_batch(options.batch) or 1
     named = {field.name: getattr(options, field.name) for field in fields(StepOptions)}
-    query = step_query(StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "mode": "infer"}))
+    query = step_query(
+        StepOptions(**{**named, "model": pipeline.denoiser, "batch": None, "image": None, "mode": "infer"}), gpus=gpus
+    )
     said = list(query.assumptions)
     if steps is None:
-        said.append(assumed("steps", str(_STEPS), "the default in most programs; change it with `--steps 30`"))
+        said.append(assumed("steps", str(pipeline.steps), "the usual number for this model; change it with `--steps 30`"))
+    if options.image is None:
+        said.append(assumed("image", f"{pipeline.image} pixels", "the usual size for this model; change it with `--image 768`"))
     if options.batch is None:
         said.append(assumed("batch", "1", "one image at a time; change it with `--batch 4`"))
-    said.append(assumed("guidance", "two passes of the denoiser for each image", "one with the prompt and one without it"))
+    if pipeline.passes == 2:
+        said.append(assumed("guidance", "two passes of the denoiser for each image", "one with the prompt and one without it"))
     precision = query.capture.request.settings.precision
     return ImageQuery(
-        step=query, pipeline=pipeline, precision=precision, images=images, step_count=steps or _STEPS, assumptions=tuple(said)
+        model=options.model,
+        step=query,
+        pipeline=pipeline,
+        precision=precision,
+        images=images,
+        image=options.image or pipeline.image,
+        step_count=steps or pipeline.steps,
+        weights=_weights(weights),
+        assumptions=tuple(said),
     )
 
 
@@ -109,11 +136,17 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         raise BadValue(
             "`--batch auto` is not available for images", hint="give the number of images per batch, such as `--batch 4`"
         )
-    size = zoo.entry(pipeline.denoiser).image
-    if options.image is not None and options.image != size:
+    if options.image is not None and (options.image % STEP or not STEP <= options.image <= _MOST_PIXELS):
+        near = min(_MOST_PIXELS, max(STEP, STEP * round(options.image / STEP)))
         raise BadValue(
-            f"{options.model} is available only at {size} pixels, so --image {options.image} cannot be used",
-            hint="leave out `--image`, or capture the denoiser and predict one of its steps at another size",
+            f"images have sides of {STEP} to {_MOST_PIXELS} pixels in steps of {STEP}, not {options.image}",
+            hint=f"try `--image {near}`",
+        )
+    other = [name for name in _ONLY_TEXT if getattr(options, name, None) not in ("", None)]
+    if other:
+        raise BadValue(
+            f"`--{other[0]}` does not apply to {options.model}, which generates images",
+            hint="set the number of images per batch with `--batch 4`, and their size with `--image 768`",
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
@@ -121,24 +154,45 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         )
 
 
+def _weights(text: str) -> str:
+    """How large models hold their weights; 16 bits is what they have unasked."""
+    name = text.strip().lower()
+    if name in ("", "fp16", "bf16"):
+        return ""
+    if name not in PACKED:
+        raise BadValue(
+            f"image models are predicted with weights in 16, 8 or 4 bits, not in '{text}'",
+            known=", ".join(("fp16", "bf16", *PACKED)),
+            hint="try `--weights int8`",
+        )
+    return name
+
+
 def _pipeline(options: StepOptions) -> Pipeline | None:
     """What makes the images, where the name is that of the whole and not of its denoiser."""
-    asked = options.mode != "train" and not options.phase and makes_images(options.model)
+    asked = makes_images(options.model) and not trains(options) and not options.phase
     return pipeline_of(options.model) if asked else None
 
 
-def predict_images(query: ImageQuery) -> ImageAnswer:
-    """Images on each GPU of the question."""
-    drawn = draw(
+def drawings(query: ImageQuery, weights: str | None = None) -> Drawings:
+    """What is drawn on each GPU, with the weights asked for or others."""
+    return draw(
         query.pipeline,
         query.step.gpus,
         query.step.run,
         precision=query.precision,
         images=query.images,
         step_count=query.step_count,
+        image=query.image,
+        weights=query.weights if weights is None else weights,
     )
+
+
+def predict_images(query: ImageQuery) -> ImageAnswer:
+    """Images on each GPU of the question."""
+    drawn = drawings(query)
     return ImageAnswer(
-        model=query.step.capture.request.model.removesuffix("_unet"),
+        model=query.model,
         results=tuple(_prediction(query, drawn, place) for place in range(len(query.step.gpus))),
         assumptions=query.assumptions,
         notes=(),
@@ -148,21 +202,24 @@ def predict_images(query: ImageQuery) -> ImageAnswer:
 
 def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePrediction:
     base = prediction_of(drawn.denoiser, place)
-    memory, gpu = drawn.memory(place), base.gpu
     values = {field.name: getattr(base, field.name) for field in fields(Prediction)}
     values |= {
-        "memory": memory,
-        "fits": memory.total_bytes <= gpu.usable_memory_bytes + gpu.slow_memory_bytes,
+        "memory": drawn.memory(place),
+        "fits": drawn.fits(place),
         "assumptions": query.assumptions,
     }
-    return ImagePrediction(**values, image_generation=_drawn(drawn, place))
+    if not query.pipeline.is_measured:
+        values["range_basis"] = "assumed"
+    return ImagePrediction(**values, image_generation=_drawn(drawn, place, query.weights))
 
 
-def _drawn(drawn: Drawings, place: int) -> Drawn:
+def _drawn(drawn: Drawings, place: int, weights: str) -> Drawn:
     each = float(drawn.call_s[place]) / drawn.images
-    low, high = drawn.denoiser.widths.low[0, place], drawn.denoiser.widths.high[0, place]
+    wider = 1.0 if drawn.pipeline.is_measured else _WIDER
+    low, high = drawn.denoiser.widths.low[0, place] / wider, drawn.denoiser.widths.high[0, place] * wider
     return Drawn(
         images=drawn.images,
+        image=drawn.image,
         steps=drawn.step_count,
         seconds_per_image=each,
         seconds_per_image_low=each * float(low),
@@ -173,4 +230,7 @@ def _drawn(drawn: Drawings, place: int) -> Drawn:
         denoising_s=float(drawn.step_count * drawn.iteration_s[place]),
         decoding_s=float(drawn.decoder.step_s[0, place]),
         program_s=drawn.program_s,
+        moved_s=float(drawn.moved_s[place]),
+        weights=weights,
+        all_bytes=drawn.at_once(place).total_bytes,
     )

@@ -1,0 +1,32 @@
+"""How long training takes: one pass over so many samples, and as many as are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.prediction_types import PredictAnswer, Training
+from gpuwise.questions.predict.options import PredictOptions
+
+__all__ = ["check_epochs", "with_epochs"]
+
+
+def check_epochs(options: PredictOptions, *, generates: bool) -> None:
+    """Refuse a number of samples where nothing is trained, and epochs of no samples."""
+    if options.epochs is not None and options.samples is None:
+        raise BadValue("`--epochs` needs the number of samples in an epoch", hint="try `--samples 50000 --epochs 3`")
+    if options.samples is not None and (generates or options.mode == "infer" or options.phase):
+        raise BadValue(
+            "`--samples` sets the number of samples in a training epoch, but the model is not trained here",
+            hint="add `--mode train`, or leave out `--samples`",
+        )
+
+
+def with_epochs(answer: PredictAnswer, options: PredictOptions) -> PredictAnswer:
+    """The same answer with the time of an epoch and of all epochs, where samples were given."""
+    if options.samples is None:
+        return answer
+    if any(result.mode != "train" for result in answer.results):
+        check_epochs(options, generates=True)
+    training = Training(samples=options.samples, epochs=options.epochs or 1.0)
+    return replace(answer, results=tuple(replace(result, training=training) for result in answer.results))

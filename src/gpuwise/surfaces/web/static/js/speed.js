@@ -1,0 +1,26 @@
+// In which unit a recommendation says speed: tokens per second for text, seconds per image for pictures, time per run or epoch else.
+
+import { draws, writes } from "./case.js";
+import * as f from "./format.js";
+
+// How many images a run makes, as the answer assumes it.
+function imagesOf(answer) {
+  const run = answer.assumptions.find((entry) => entry.code === "run")?.value ?? "";
+  const found = /^([\d,]+) images/.exec(run);
+  return found ? Number(found[1].replaceAll(",", "")) : null;
+}
+
+// `value` is for sorting, with less first where `rising`; `of` shows an option or an entry, `range` its bounds.
+export function speedOf(answer, state) {
+  if (writes(state)) {
+    const rate = (entry) => entry.tokens_per_s ?? entry.samples_per_s;
+    return { title: "speed", rising: false, value: rate, of: (entry) => `${f.number(rate(entry))} tokens/s`, range: (entry) => entry.tokens_per_s_low && `${f.number(entry.tokens_per_s_low)} – ${f.number(entry.tokens_per_s_high)}` };
+  }
+  const images = draws(state) ? imagesOf(answer) : null;
+  const scale = images ?? 1;
+  return {
+    title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s / scale,
+    of: (entry) => f.seconds(entry.run_s / scale),
+    range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale),
+  };
+}

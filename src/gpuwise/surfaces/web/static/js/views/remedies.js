@@ -1,0 +1,46 @@
+// What would make a model fit, each with its price in time; a remedy that is part of the case can be applied with a click.
+
+import { ask } from "../api.js";
+import * as f from "../format.js";
+import { set } from "../state.js";
+import { fill, h, head, left, row, table } from "../ui.js";
+import { said } from "../words.js";
+
+const EFFECTS = { same: "same result", numerics: "rounding differs slightly", quality: "quality may drop", method: "another training method", task: "another task", hardware: "other hardware" };
+
+// What a remedy changes in the case; none where the page cannot ask for it.
+function changes(remedy) {
+  const number = (pattern) => pattern.exec(remedy.title)?.[1];
+  const found = {
+    amp: { precision: "amp" }, bf16: { precision: "bf16" }, sgd: { optimizer: "sgd" }, adafactor: { optimizer: "adafactor" }, "8-bit-optimizer": { optimizer: "adam8bit" },
+    lora: { method: "lora", mode: "train" }, qlora: { method: "qlora", mode: "train" }, checkpoint: { checkpoint: "1" },
+    accumulate: { accumulate: number(/over (\d+) micro/) }, "shorter-sequence": { seq: number(/length (\d+)/) },
+    "bigger-gpu": { gpu: remedy.gpu, count: remedy.gpu_count }, "cpu-layers": { engine: "llama.cpp", weights: "q4_k_m" },
+  }[remedy.name] ?? (/^weights in /.test(remedy.title) ? { weights: remedy.name } : /^split-matrices-/.test(remedy.name) ? { count: remedy.gpu_count } : null);
+  return found && Object.values(found).every((value) => value != null) ? found : null;
+}
+
+const together = (steps) => steps.map(changes).reduce((all, one) => (all && one ? { ...all, ...one } : null), {});
+
+const apply = (to, title) => h("button", { type: "button", class: "plain", "aria-label": `Apply: ${title}`, onclick: () => set(to) }, "Apply");
+
+// The combination that fits first, then each remedy that is enough alone.
+export async function remedies(node, asked, signal) {
+  if (!node.hasChildNodes()) fill(node, h("p", { class: "note", role: "status" }, "Looking for ways to make it fit …"));
+  try {
+    const answer = await ask("fit", asked, signal);
+    const enough = answer.remedies.filter((remedy) => remedy.fits);
+    const ladder = answer.ladder ?? [];
+    const all = ladder.length > 0 && ladder.at(-1).fits ? together(ladder) : null;
+    fill(node,
+      ladder.length > 0 && ladder.at(-1).fits && h("div", { class: "remedy" },
+        h("p", {}, h("b", {}, ladder.length > 1 ? "Together these fit: " : "This fits: "), ladder.map((step) => step.title).join(", then "), ` (${f.gib(ladder.at(-1).memory_bytes)}).`),
+        all && apply(all, "the combination")),
+      enough.length > 0 && table([head("remedy"), "memory", "time per step", head("effect"), head("apply")], enough.map((remedy) => row([
+        remedy.title, f.gib(remedy.memory_bytes), f.seconds(remedy.step_s), left(EFFECTS[remedy.effect] ?? remedy.effect), left(changes(remedy) ? apply(changes(remedy), remedy.title) : said(remedy.how)),
+      ])), { caption: "Remedies that are enough alone" }),
+      !enough.length && !(ladder.length && ladder.at(-1).fits) && h("p", { class: "note" }, "None of the known remedies makes it fit on this GPU. A GPU with more memory, or several of them, would."));
+  } catch (error) {
+    if (!signal.aborted) fill(node, h("p", { class: "note" }, error.message));
+  }
+}

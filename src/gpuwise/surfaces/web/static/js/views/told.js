@@ -1,0 +1,45 @@
+// How the figures of a recommendation come about, for the window in which a number is opened.
+
+import * as f from "../format.js";
+
+export const named = (option) => f.several(option.gpu_count, option.gpu) + (option.added_gpus ? ` (${option.added_gpus} more)` : "");
+
+export const runTold = (option, answer) => ({
+  title: `Time per run on ${f.several(option.gpu_count, option.gpu)}`,
+  value: f.seconds(option.run_s),
+  formula: option.jobs.map((job) => `${job.model}: ${f.seconds(job.run_s)} = steps of ${job.batch} samples × ${f.seconds(job.step_s)} each`).join("\n"),
+  rows: [["range", `${f.between(option.run_low_s, option.run_high_s)}, based on how far predictions were from measurements`], ["limited by", option.bound], ["precision", option.precision], ["samples", `${f.number(option.samples_per_s)} per second`]],
+  answer,
+});
+
+// In the unit of the work: tokens, images or runs.
+export const rateTold = (option, answer, speed, state) => ({
+  ...runTold(option, answer),
+  ...(option.tokens_per_s ? { title: "Tokens per second", value: f.number(option.tokens_per_s), formula: `${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}, ${f.seconds(option.step_s)} per step, with ${option.weights} weights in ${option.engine}`, rows: [["range", speed.range(option)], ["limited by", option.bound]] } : {}),
+});
+
+const priceRows = (price) => (price ? Object.entries(price).filter(([, value]) => value !== "" && value != null).map(([key, value]) => [f.words(key), Array.isArray(value) ? value.join(", ") : value]) : []);
+
+const cards = (option) => (option.added_gpus || option.gpu_count) * (option.price?.usd ?? 0);
+
+export function priceTold(option, answer) {
+  const more = option.upfront_usd - cards(option);
+  const rest = more >= 1 ? ` + ${f.usd(more)} for the machine` : "";
+  const formula = option.price?.usd != null ? `${option.added_gpus || option.gpu_count} × ${f.usd(option.price.usd)}${rest} = ${f.usd(option.upfront_usd)}` : "nothing to buy";
+  return { title: "Upfront", formula, rows: priceRows(option.price), answer };
+}
+
+export const totalTold = (option, answer) => ({
+  title: "Total over the whole period",
+  formula: option.source === "rent"
+    ? `${f.number(option.total_usd / option.gpu_count / (option.price?.usd_per_hour || 1))} hours of work × ${option.gpu_count} × ${f.usd(option.price?.usd_per_hour, 2)} per hour = ${f.usd(option.total_usd)}`
+    : `${f.usd(cards(option))} + ${f.usd(option.machine_usd)} for the rest of the machine + ${f.number(option.energy_kwh)} kWh × ${f.usd(option.usd_per_kwh, 3)} − ${f.usd(option.resale_usd)} resale = ${f.usd(option.total_usd)}`,
+  rows: priceRows(option.price),
+  answer,
+});
+
+export const perTold = (option, answer) => (option.usd_per_million_tokens
+  ? { title: "Cost per million tokens", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_tokens)} million tokens, at ${f.number(option.tokens_per_s)} per second during the hours of use`, answer }
+  : { title: "Cost per million samples", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_samples)} million samples, at ${f.number(option.samples_per_s)} per second during the hours of use`, answer });
+
+export const carbonTold = (option, answer) => ({ title: "Carbon over the whole period", formula: `${f.number(option.energy_kwh)} kWh × ${f.number(option.kg_co2e / option.energy_kwh)} kg per kWh of this grid = ${f.number(option.kg_co2e)} kg`, answer });
