@@ -66,7 +66,7 @@ def test_stdin_and_lines_that_overwrite_themselves_reach_the_other_end_untouched
     bar = "".join(f"\r{done:3}%|{'#' * done}" for done in range(0, 101, 25))
     code = f"import sys; sys.stdout.write(sys.stdin.readline()); sys.stderr.write({bar!r})"
     command = [*WATCH, "--", sys.executable, "-c", code]
-    done = subprocess.run(command, input="a line\n".encode(), capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, input=b"a line\n", capture_output=True, timeout=120, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"a line\n")
     assert bar.encode() in done.stderr
