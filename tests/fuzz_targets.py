@@ -94,6 +94,11 @@ def _file(name: str, ask: Callable[[Path], object]) -> Callable[[bytes, Path], o
     return run
 
 
+def _is_strict(answer: Any) -> None:
+    """The answer as JSON has no number that is not finite."""
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
 def _why(path: Path) -> None:
     """Every form of the answer: strict JSON without a number that is not finite, and texts that cannot steer a terminal."""
     try:
@@ -102,7 +107,7 @@ def _why(path: Path) -> None:
         if not any(words in refused.message for words in _NO_TIMES):
             raise
         return
-    json.dumps(answer.to_dict(), allow_nan=False)
+    _is_strict(answer)
     module, _, function = answer.TEXT.rpartition(".")
     render = getattr(import_module(f"gpuwise.{module}"), function)
     for form in ("text", "markdown", "html"):
@@ -111,12 +116,13 @@ def _why(path: Path) -> None:
 
 def _workload(path: Path) -> None:
     files.read(path)
-    captured = gpuwise.capture(model=str(path))
-    msgspec.json.encode(captured.to_dict())
+    _is_strict(gpuwise.capture(model=str(path)))
     answer = gpuwise.predict(model=str(path), gpu=["RTX 3090"])
     predict_report.render(answer)
-    msgspec.json.encode(answer.to_dict())
-    fit_report.render(gpuwise.fit(model=str(path), gpu=["RTX 3090"]))
+    _is_strict(answer)
+    fits = gpuwise.fit(model=str(path), gpu=["RTX 3090"])
+    fit_report.render(fits)
+    _is_strict(fits)
 
 
 def _which_query(**asked: Any) -> WhichQuery:
@@ -162,7 +168,7 @@ def _held_out(path: Path) -> None:
                 if not any(words in str(refused) for words in ("no workload for", "no rows are left")):
                     raise
                 continue
-            msgspec.json.encode(answer.to_dict())
+            _is_strict(answer)
             validate_report.render(answer)
 
 
@@ -172,7 +178,7 @@ def _profile(path: Path) -> None:
     with patch.dict(os.environ, {"GPUWISE_DATA": str(path.parent)}):
         answer = gpuwise.predict(model="mnist_cnn", gpu=[], on_this_machine=True)
         predict_report.render(answer)
-        msgspec.json.encode(answer.to_dict())
+        _is_strict(answer)
 
 
 def _marks(data: bytes, folder: Path) -> None:

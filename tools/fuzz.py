@@ -1,13 +1,15 @@
 """Asks every parser with broken inputs for as long as you like, and keeps what makes one fail.
 
     python tools/fuzz.py --minutes 10
+    python tools/fuzz.py --each 10000                              # that many inputs for every target
     python tools/fuzz.py --minutes 2 --target clusters --target page
     python tools/fuzz.py --minutes 2 --target names --atheris      # guided by coverage; pip install atheris
     python tools/fuzz.py --again build/fuzz/clusters-1f2e3d.bin    # ask a kept input once more
 
-An answer, or a GpuwiseError with a hint, is right; any other exception, an answer that takes longer than `--seconds`, and one
-that needs more than `--gigabytes` are faults. Each fault is told once, by its place, with the input that was kept. Exits with 1
-if there are any. The targets are in `tests/fuzz_targets.py`.
+An answer, or a GpuwiseError with a hint, is right. Any other exception is a fault, and so is an answer that takes longer than
+`--seconds`, one that holds NaN or infinity, and one with which the process takes more than `--megabytes` of memory.
+Each fault is told once, by its place, with the input that was kept. Exits with 1 if there are any. The targets are
+in `tests/fuzz_targets.py`.
 """
 
 from __future__ import annotations
@@ -41,6 +43,12 @@ class Found:
     asked: dict[str, int] = field(default_factory=dict)
     faults: dict[tuple[str, str], Path] = field(default_factory=dict)
     slowest: dict[str, float] = field(default_factory=dict)
+    megabytes: float = 500.0
+    largest: dict[str, float] = field(default_factory=dict)
+
+
+class TooLarge(Exception):
+    """An answer that takes more memory than it may."""
 
 
 class TooSlow(BaseException):
@@ -58,7 +66,7 @@ def main() -> int:
 
     _limit_memory(options.gigabytes)
     warnings.simplefilter("ignore")
-    found = Found(keep=options.keep, seconds=options.seconds)
+    found = Found(keep=options.keep, seconds=options.seconds, megabytes=options.megabytes)
     with tempfile.TemporaryDirectory() as name:
         if options.again:
             target = next(one for one in TARGETS if options.again.name.startswith(_label(one.name) + "-"))
@@ -72,10 +80,12 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Ask every parser with broken inputs.")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--each", type=int, help="inputs for every target, instead of minutes")
     parser.add_argument("--target", action="append", default=[], help="one of the targets; all if left out")
     parser.add_argument("--seed", type=int, default=time.time_ns())
-    parser.add_argument("--seconds", type=float, default=20.0, help="longest that one answer may take")
-    parser.add_argument("--gigabytes", type=float, default=6.0, help="most memory that the process may have")
+    parser.add_argument("--seconds", type=float, default=10.0, help="longest that one answer may take")
+    parser.add_argument("--gigabytes", type=float, default=6.0, help="most address space that the process may have")
+    parser.add_argument("--megabytes", type=float, default=500.0, help="most memory that the process may have after any answer")
     parser.add_argument("--keep", type=Path, default=ROOT / "build" / "fuzz", help="folder for inputs that fail")
     parser.add_argument("--again", type=Path, help="a kept input to ask once more")
     parser.add_argument("--atheris", action="store_true", help="let atheris choose the inputs, one target")
@@ -90,15 +100,21 @@ def _chosen(targets: Any, names: list[str]) -> list[Any]:
 
 
 def _rounds(targets: list[Any], folder: Path, found: Found, options: argparse.Namespace) -> None:
-    """Each target in turn, a second at a time, so that slow ones get no more of it."""
+    """Each target in turn: a second at a time, so that slow ones get no more of it, or as many inputs as the others."""
     from fuzz_mutations import mutated
 
     chance = random.Random(options.seed)  # noqa: S311 (not for secrets)
-    print(f"seed {options.seed}, {len(targets)} targets, {options.minutes:g} min", flush=True)
+    length = f"{options.each:,} inputs each" if options.each else f"{options.minutes:g} min"
+    print(f"seed {options.seed}, {len(targets)} targets, {length}", flush=True)
     seeds = {target.name: target.seeds(folder) for target in targets}
     for target in targets:
         for seed in seeds[target.name]:
             _ask(target, seed, folder, found)
+    if options.each:
+        for target in targets:
+            for _ in range(options.each - len(seeds[target.name])):
+                _ask(target, mutated(chance.choice(seeds[target.name]), chance), folder, found)
+        return
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
         for target in targets:
@@ -112,9 +128,13 @@ def _ask(target: Any, data: bytes, folder: Path, found: Found) -> None:
 
     found.asked[target.name] = found.asked.get(target.name, 0) + 1
     begun = time.monotonic()
+    _forget_peak()
     try:
         with _within(found.seconds):
             tried(target, data, folder)
+        largest = found.largest[target.name] = max(found.largest.get(target.name, 0.0), _peak_megabytes())
+        if largest > found.megabytes:
+            raise TooLarge(f"{largest:.0f} MB")
     except (Exception, TooSlow) as fault:
         _note(target, data, fault, found)
     found.slowest[target.name] = max(found.slowest.get(target.name, 0.0), time.monotonic() - begun)
@@ -154,6 +174,20 @@ def _within(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _forget_peak() -> None:
+    """Begin anew with the highest memory, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+
+
+def _peak_megabytes() -> float:
+    """The most memory this process held since `_forget_peak`; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    return 0.0
 
 
 def _limit_memory(gigabytes: float) -> None:
@@ -200,7 +234,8 @@ def _tell(found: Found) -> None:
     width = max(map(len, found.asked), default=0)
     for name, count in found.asked.items():
         failed = sum(target == name for target, _ in found.faults)
-        print(f"{name:{width}}  {count:>9,} asked  slowest {found.slowest[name]:6.2f} s  {failed or 'no'} faults")
+        slowest, largest = found.slowest[name], found.largest.get(name, 0.0)
+        print(f"{name:{width}}  {count:>9,} asked  slowest {slowest:5.2f} s  {largest:4.0f} MB  {failed or 'no'} faults")
     print(f"{sum(found.asked.values()):,} inputs, {len(found.faults)} faults")
 
 

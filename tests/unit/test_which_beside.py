@@ -97,9 +97,33 @@ def test_a_lab_is_told_what_a_run_is_and_what_is_sold_new() -> None:
     assert not any(one.kind == "buy new" for one in answer.options)
     new = gpuwise.which(budget="50000", buy=True).best
     assert new is not None
-    assert f"the best that is sold new is {new.name} (${new.upfront_usd:,.0f}), which takes" in answer.verdict
+    assert f"The best option sold new (`--buy`) is {new.name} (${new.upfront_usd:,.0f}, " in answer.verdict
     assert "What would change this:" in str(answer)
-    small = gpuwise.which(budget="800").verdict
-    assert "A run trains" not in small
-    assert "sold new" not in small
+    assert "A run trains" not in gpuwise.which(budget="800").verdict
     assert "sold new" not in gpuwise.which(budget="50000", used=True).verdict
+
+
+def test_who_is_told_to_buy_a_used_card_is_told_what_is_sold_new() -> None:
+    answer = gpuwise.which(budget="800")
+    assert answer.best is not None
+    assert answer.best.kind == "buy used"
+    new = gpuwise.which(budget="800", buy=True).best
+    assert new is not None
+    assert f"The best option sold new (`--buy`) is an {new.name} (${new.upfront_usd:,.0f}, " in answer.verdict
+    assert "sold new" not in gpuwise.which(budget="800", used=True).verdict
+    assert "sold new" not in gpuwise.which(budget="800", buy=True).verdict
+
+
+def test_a_slight_power_limit_keeps_a_set_within_the_outlet() -> None:
+    here, there = gpuwise.which(budget="10000"), gpuwise.which(budget="10000", region="DE")
+    assert here.best is not None
+    assert there.best is not None
+    assert here.best.name == there.best.name == "2x RTX 5090"
+    assert "Limit each card to 540 W, which costs hardly any speed" in here.verdict
+    assert "Limit each" not in there.verdict
+
+
+def test_the_speed_for_each_of_several_users_is_given() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], users=10)
+    assert answer.best is not None
+    assert f"{answer.best.run.samples_per_s / 10:.3g} for each of 10 users" in answer.verdict

@@ -7,11 +7,13 @@ cost per run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 from gpuwise.advise.jobs import Job, JobPace
+from gpuwise.hardware.machines import nodes
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Tariff, own, rent
 from gpuwise.money.estimates import remaining
@@ -33,6 +35,7 @@ __all__ = [
     "price_for",
     "rentable",
     "rented",
+    "rented_counts",
     "run_on",
     "served",
     "whole",
@@ -119,6 +122,13 @@ def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gp
     return [
         (gpu, offer) for gpu, offer in pairs if offer is not None and (len(offer.clouds) >= _ENOUGH_CLOUDS or _given(gpu, book))
     ]
+
+
+def rented_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
+    """How many of this GPU one can rent in one machine: not more than the largest machine that we know has, as for superchips,
+    which have a machine each."""
+    most = max((node.gpu_count for node in nodes().values() if node.gpu == gpu.name), default=math.inf)
+    return tuple(count for count in wished if count <= most)
 
 
 def _given(gpu: Gpu, book: PriceBook) -> bool:

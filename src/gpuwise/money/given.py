@@ -112,7 +112,10 @@ def _amount(path: Path, section: str, name: str, value: object) -> float:
     hint = f'write a number, such as `"{name}" = {700 if section == "buy" else 2.4}`'
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BadFile(f"{where} = {value!r} is not a number", hint=hint)
-    return amount(float(value), where, hint)
+    try:
+        return amount(float(value), where, hint)
+    except OverflowError:  # an integer without end
+        raise BadFile(f"{where} is too large", hint=hint) from None
 
 
 def _offer(path: Path, name: str, value: object, currency: Currency, dated: date) -> Offer:

@@ -31,7 +31,7 @@ def workload(
     asked: Collection[str] = (),
     compiled: bool = False,
     timeout_s: float = 120.0,
-    memory_bytes: float = 16e9,
+    memory_bytes: float = 8 * 2**30,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Workload:
     """The workload this request names. Only `file.py:Net`, `package.module:function` and `script.py` run code of the user.
@@ -48,9 +48,11 @@ def workload(
     if found is None:
         from gpuwise.workload.capture import process as capture  # not needed for what is stored, and slow to import
         from gpuwise.workload.store import cache
+        from gpuwise.workload.store.own_code import RestsOn
 
-        found = capture.capture(request, timeout_s=timeout_s, memory_bytes=memory_bytes, progress=progress)
-        cache.keep(request, found)
+        seen: list[RestsOn] = []
+        found = capture.capture(request, timeout_s=timeout_s, memory_bytes=memory_bytes, progress=progress, rests_on=seen.append)
+        cache.keep(request, found, *seen)
     if tells_itself(request.model):
         _agree(found, request, asked)
     return _fused(found) if compiled else found

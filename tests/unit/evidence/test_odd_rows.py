@@ -56,6 +56,7 @@ def answered(folder: Path, *changes: dict[str, str]) -> ValidateAnswer:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        ({"step_ms": "1e-320"}, "the measured value is out of range"),
         ({"gpu_count": "99999999"}, "a number of GPUs that is not between"),
         ({"gpu_count": "two"}, "a number of GPUs that is not a number"),
         ({"batch_per_gpu": "1000000000000"}, "a batch that cannot be run"),

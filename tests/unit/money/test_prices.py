@@ -19,7 +19,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
 from gpuwise.money.costs import parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
-from gpuwise.money.given import given_price, parse_price
+from gpuwise.money.given import given_price, parse_price, read_price_file
 from gpuwise.money.prices import PriceBook, data_date, price_now, price_text, rent_median, rent_offers, stale_sentence
 from gpuwise.money.tables import refreshed_folder, refreshed_path
 from gpuwise.money.types import Price
@@ -283,3 +283,10 @@ def test_a_missing_price_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadFile, match="not a price file"):
         PriceBook.of(file=tmp_path / "bytes.toml", today=NOW)
+
+
+def test_a_price_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(f'[buy]\n"RTX 3090" = 7{"0" * 400}\n', encoding="utf-8")
+    with pytest.raises(BadFile, match=r"\[buy\] RTX 3090 is too large"):
+        read_price_file(path, NOW)

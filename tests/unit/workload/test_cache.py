@@ -1,4 +1,4 @@
-"""Captures kept on disk: found again at any size, never in the way, never of the user's code."""
+"""Captures of named models kept on disk: found again at any size, never in the way."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(captured: list[Request], pl
 
 
 @pytest.mark.parametrize("model", ["net.py:Net", "package.module:build", "train.py"])
-def test_code_of_the_user_is_never_kept(captured: list[Request], place: Path, model: str) -> None:
+def test_code_of_the_user_is_not_kept_where_nobody_saw_what_it_read(captured: list[Request], place: Path, model: str) -> None:
     for _ in range(2):
         find.workload(Request(model=model))
     assert len(captured) == 2

@@ -280,7 +280,43 @@ def test_children_that_outlive_the_script_are_ended(tmp_path: Path) -> None:
 @afresh
 def test_a_script_that_eats_memory_meets_the_limit(tmp_path: Path) -> None:
     path = script(tmp_path, "hoard = []\nwhile True:\n    hoard.append(bytearray(10**8))\n")
-    assert "ran out of memory at train.py line 3" in failure(GpuwiseError, path, memory_bytes=4e9)
+    start = time.monotonic()
+    said = failure(GpuwiseError, path, memory_bytes=2**30)
+    assert "ran out of memory at train.py line 3: it used more than the limit of 1 GB" in said
+    assert time.monotonic() - start < 60
+
+
+HOARD = "hoard = []\nwhile True:\n    try:\n        hoard.append(bytearray(10**8))\n    except MemoryError:\n        pass\n"
+FAMILY = "import os, time\nfor _ in range(3):\n    if os.fork() == 0:\n        hoard = bytearray(4 * 10**8)\n        break\n"
+
+
+@afresh
+@pytest.mark.parametrize(
+    "text",
+    ["hoard = bytearray(30 * 2**30)\n", HOARD, FAMILY + "time.sleep(300)\n"],
+    ids=["at once", "though it is refused", "in its children"],
+)
+def test_memory_has_its_own_end_and_not_the_end_of_time(tmp_path: Path, text: str) -> None:
+    said = failure(GpuwiseError, script(tmp_path, text), memory_bytes=2**30)
+    assert "ran out of memory" in said
+    assert "did not finish" not in said
+
+
+@afresh
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to an ancestor")
+@pytest.mark.parametrize("end", ["os._exit(3)", "ctypes.string_at(0)", "os.kill(os.getpid(), 9)", "time.sleep(300)"])
+def test_a_daemon_does_not_outlive_a_script_however_that_ends(tmp_path: Path, end: str) -> None:
+    """The daemon has left its session and shed its environment, so that only its ancestor still knows it."""
+    length = str(10**6 + time.time_ns() % 10**6)
+    text = (
+        "import ctypes, os, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork():\n        os._exit(0)\n"
+        f"    os.execve('/bin/sleep', ['sleep', '{length}'], {{}})\n"
+        f"os.wait()\ntime.sleep(0.3)\n{end}\n"
+    )
+    failure(GpuwiseError, script(tmp_path, text), timeout_s=15)
+    running = [(folder / "cmdline").read_bytes() for folder in Path("/proc").glob("[0-9]*") if (folder / "cmdline").exists()]
+    assert not any(length.encode() in words for words in running)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gpuwise.core.errors import GpuwiseError, MissingExtra
-from gpuwise.core.processes import adopt_orphans, end_descendants, end_with_parent, limit_memory
+from gpuwise.core.processes import end_descendants, limit_memory, stand_guard
 from gpuwise.live.bench.run import device_here, device_name, waiter
 from gpuwise.live.bench.timing import stable_seconds
 from gpuwise.live.sample.power_limit import used_joules
@@ -36,8 +36,7 @@ _COMPILERS = ("g++", "clang++", "c++", "cl")
 
 def run(question: str, result: str) -> None:
     """Answer one question file and end the process: `DeviceFacts` of a device, or the `Trial` of an `Order`."""
-    end_with_parent()
-    adopt_orphans()
+    stand_guard()
     limit_memory()
     asked = msgspec.json.decode(Path(question).read_bytes(), type=str | Order)
     try:

@@ -49,7 +49,7 @@ class CaptureOptions:
     phase: Phase = ""
     input: Inputs = ()
     timeout: Annotated[float, Option(help="The time limit for the capture, in seconds.", page=False)] = 120.0
-    memory_limit: Annotated[str, Option(help="The maximum memory that the capture may use.", page=False)] = "16GB"
+    memory_limit: Annotated[str, Option(help="The maximum memory that the capture may use.", page=False)] = "8GB"
     output: Annotated[
         Optional[Path], Option(help="Write the workload to this file (.json, .json.gz).", flag="--output -o", page=False)
     ] = None

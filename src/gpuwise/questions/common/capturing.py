@@ -41,7 +41,7 @@ class CaptureQuery:
     request: Request
     compiled: bool = False
     timeout_s: float = 120.0
-    memory_limit_bytes: float = 16e9
+    memory_limit_bytes: float = 8 * 2**30
     output: Path | None = None
     asked: frozenset[str] = frozenset()
     assumptions: tuple[Assumption, ...] = ()
@@ -66,7 +66,7 @@ def capture_query(
     phase: str = "",
     inputs: Sequence[str] = (),
     timeout_s: float = 120.0,
-    memory_limit: str = "16GB",
+    memory_limit: str = "8GB",
     output: Path | None = None,
 ) -> CaptureQuery:
     """The question as typed, checked and completed with stated defaults."""
@@ -138,7 +138,7 @@ def _timeout(timeout_s: float) -> float:
 def _memory(text: str) -> float:
     limit = parse_memory(text)
     if not 1 <= limit < 2**60:
-        raise BadValue(f"invalid memory limit '{text}': it must be between 1 byte and 1 EB", hint="try `--memory-limit 16GB`")
+        raise BadValue(f"invalid memory limit '{text}': it must be between 1 byte and 1 EB", hint="try `--memory-limit 8GB`")
     return limit
 
 

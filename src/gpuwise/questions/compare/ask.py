@@ -153,7 +153,8 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
     alone = job.text.users is None
     users = "1 user" if alone else f"{text.users} users, or as many as fit on all GPUs"
     notes.append(assumed("LLM generation" if alone else "LLM serving", users, effect))
-    return replace(job, text=text)
+    title = f"LLM generation in {engine} ({job.model})" if alone else job.title  # what fits depends on the engine
+    return replace(job, title=title, text=text)
 
 
 def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:

@@ -11,7 +11,7 @@ from gpuwise.questions.common.rigs import Rig, Throughput
 from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.compare.jobs import ComparedJob, RunJob
 from gpuwise.questions.compare.reasons import explain_ratio
-from gpuwise.questions.compare.text_jobs import explain_text_ratio, text_ratio_width
+from gpuwise.questions.compare.text_jobs import explain_text_ratio, offloaded, text_ratio_width
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["pairs_between", "same_gpu"]
@@ -47,6 +47,7 @@ def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throu
         ratio_separate=other.separate_per_s / first.separate_per_s if first.separate_fits and other.separate_fits else None,
         fits=other.fits,
         baseline_fits=first.fits,
+        helped=bool(offloaded(one) or offloaded(two)),
         why=explain_text_ratio(one, two) or explain_ratio(one, two, ratio),
     )
 

@@ -20,7 +20,8 @@ class Pair:
     `probability` is how likely that is, by the range.
 
     Sets are compared as one job; `ratio_separate` compares them as separate jobs side by side, where each GPU has room for a job
-    of its own. `batch` is per GPU, and differs from `baseline_batch` only where each GPU was to be filled.
+    of its own. `batch` is per GPU, and differs from `baseline_batch` only where each GPU was to be filled. `helped` says
+    that layers of one of them run on the CPU.
     """
 
     gpu: str
@@ -37,6 +38,7 @@ class Pair:
     ratio_separate: float | None
     fits: bool
     baseline_fits: bool
+    helped: bool
     why: str
 
     @property

@@ -80,7 +80,15 @@ def _describe_verdict(result: Fit) -> str:
     if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
         return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"
-    return f"{'FITS' if result.fits else 'DOES NOT FIT'}: needs {need}"
+    if result.fits:
+        return f"FITS: needs {need}"
+    return f"DOES NOT FIT as asked: needs {need}{_describe_remedied(result)}"
+
+
+def _describe_remedied(result: Fit) -> str:
+    """The combination of remedies that makes it fit, in the first sentence: without it, a reader would stop at "does not fit"."""
+    rungs = result.advice.ladder
+    return f". It FITS after these remedies: {', '.join(rung.title for rung in rungs)}" if rungs else ""
 
 
 def _describe_survival(result: Fit) -> str:

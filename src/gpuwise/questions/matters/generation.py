@@ -68,7 +68,7 @@ def nvlink(case: TextCase) -> Matter:
         answer=f"{text} {_describe_misfit(case)}".strip(),
         how=_describe_traffic(case),
         source="computed",
-        unless="many users are served at once, which sends more over the link, or you train the model",
+        unless="many users are served at once, which sends more data over the link, or you train the model",
     )
 
 

@@ -19,7 +19,7 @@ from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out, shipped
 from gpuwise.evidence.memory import memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.metrics import accuracy, baselines
-from gpuwise.evidence.odd_rows import answered
+from gpuwise.evidence.odd_rows import answered, comparable
 from gpuwise.evidence.operators import batches, score_operators
 from gpuwise.evidence.parallel import parallel_questions, score_parallel
 from gpuwise.evidence.ranges import trust_of
@@ -137,10 +137,19 @@ def answer(options: ValidateOptions, progress: Callable[[str], None] = lambda te
         return _collectives(table, measured_rows)
     else:
         found, reasons = batches(table)
-        residuals = score_operators(found)
+        residuals = _comparable(score_operators(found), reasons)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
     return _answer(table, reasons, residuals, measured_rows)
+
+
+def _comparable(found: list[Residual], reasons: Skipped) -> list[Residual]:
+    """Those that can be compared; the others are left out with their reason."""
+    refused: dict[int, str] = {}
+    kept = comparable(found, refused)
+    for row, reason in refused.items():
+        reasons.add(row, reason)
+    return kept
 
 
 def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -> ValidateAnswer:
@@ -157,7 +166,7 @@ def _memory(table: Table, measured_rows: int, progress: Callable[[str], None]) -
 def _collectives(table: Table, measured_rows: int) -> ValidateAnswer:
     """Messages between GPUs, and rules of thumb for them."""
     found, reasons = collective_sets(table)
-    residuals = score_collectives(found)
+    residuals = _comparable(score_collectives(found), reasons)
     if measured_rows:
         residuals = corrected(residuals, measured_rows)
     answer = _answer(table, reasons, residuals, measured_rows)

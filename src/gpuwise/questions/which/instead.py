@@ -1,17 +1,18 @@
-"""What `which` says where it recommends to keep the GPU at hand, or to rent one, instead of buying."""
+"""What `which` says where it recommends to keep the GPU at hand, to rent one or to buy a used one, instead of a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import SAME, Survey, buys
+from gpuwise.questions.which.survey import SAME, Survey, buys, make_survey, roomy_buys
 
-__all__ = ["cheaper_rented", "faster", "nothing_better"]
+__all__ = ["cheaper_rented", "faster", "nothing_better", "sold_new"]
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -117,3 +118,28 @@ def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
         return ""
     price = survey.money(bought.upfront_usd)
     return f"above {hours:.0f} hours of use a week, {a(bought.name)} ({price}) has the lower cost per {survey.work}"
+
+
+_ALIKE = 1.05  # times as long: about as fast
+
+
+def sold_new(survey: Survey, used: Candidate) -> str:
+    """The best purchase that is sold new, where a used one is recommended: some people must not, or do not want to, buy those."""
+    query = survey.query
+    if used.kind != "buy used" or "buy new" not in query.kinds:
+        return ""
+    kinds = query.kinds & {"buy new", "buy used"}
+    new = make_survey(replace(query, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
+    able = [one for one in roomy_buys(new) if one.kind == "buy new"]
+    able = [one for one in able if one.gpu_count == 1] if query.general else able
+    found = best_bought(able, query.limits)
+    if found is None:
+        return ""
+    if (found.gpu.name, found.gpu_count) == (used.gpu.name, used.gpu_count):
+        return f" Bought new, {'it costs' if used.gpu_count == 1 else 'they cost'} {survey.money(found.upfront_usd)}."
+    slower = found.run.seconds / used.run.seconds
+    pace = f"takes {slower:.1f} times as long" if slower >= 1 else f"is {1 / slower:.1f} times as fast"
+    pace = "is about as fast" if 1 / _ALIKE < slower < _ALIKE else pace
+    each = " each" if found.gpu_count > 1 else ""
+    what = f"{a(found.name)} ({survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{each})"
+    return f" The best option sold new (`--buy`) is {what}, which {pace}."

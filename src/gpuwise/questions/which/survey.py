@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import inf
 
 import msgspec
@@ -20,13 +19,13 @@ from gpuwise.advise.candidates import (
     price_for,
     rentable,
     rented,
+    rented_counts,
     run_on,
     whole,
 )
 from gpuwise.advise.choosing import Selection, UserLimits, best_bought, roomy, shortfall
-from gpuwise.box.checks import check_build
-from gpuwise.box.parts import is_card, usual_box
-from gpuwise.box.types import Cards, CheckLine
+from gpuwise.box.parts import is_card
+from gpuwise.box.types import CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import a
 from gpuwise.core.units import format_si, format_span
@@ -37,9 +36,9 @@ from gpuwise.money.costs import COOLING, in_server, more_machine_usd, server_cou
 from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
-from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.building import failing, mended, usual_checks
 from gpuwise.questions.which.media_paces import MediaPace, price_media
 from gpuwise.questions.which.text_paces import TextPace, price_text
 
@@ -50,10 +49,10 @@ __all__ = [
     "alike",
     "best_by_budget",
     "buys",
-    "check_parts",
     "describe_card",
     "failures",
     "format_rate",
+    "limited",
     "make_survey",
     "one_more",
     "pick_at",
@@ -110,7 +109,9 @@ class Survey:
         if self.query.text is None:
             doubt = describe_doubts([run.gpu])
             return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
-        return f"text is generated at {rate_text(run)}"
+        users = self.query.text.users or 1
+        shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
+        return f"text is generated at {rate_text(run)}{shared}"
 
 
 def buys(survey: Survey) -> list[Candidate]:
@@ -138,7 +139,13 @@ def spent(option: Candidate) -> float:
 
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
-    return [line for line in survey.build.get(option.key, ()) if line.verdict == "fail"]
+    """What a usual machine lacks for an option, beyond what a slight power limit mends."""
+    return failing(survey.build.get(option.key, ()), option.gpu)
+
+
+def limited(survey: Survey, option: Candidate) -> CheckLine | None:
+    """The check that asks for a slight power limit, where an option needs one."""
+    return mended(survey.build.get(option.key, ()), option.gpu)
 
 
 def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
@@ -198,6 +205,8 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents)])
     several = query.limits.deadline_s is not None or query.text or query.wanted.servers
     counts = [count for count in _COUNTS if count == 1 or (several and count <= query.most_rented)]
+    offers = {gpu.name: offer for gpu, offer in rents}
+    hired = [(gpu, count) for gpu, _ in rents for count in rented_counts(gpu, counts)]
     more = _additions(query)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     wanted += [(gpu, count) for gpu, count, _ in more]
@@ -207,21 +216,21 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         priced = _in_one_way(query, near or [gpu for gpu, _ in sold], every, progress)
     else:
         reached = [*query.have, *((gpu, count) for gpu, count, _ in more), *_within(query, sold)]
-        reached = reached or [(gpu, count) for gpu, _ in rents for count in counts]
+        reached = reached or hired
         priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
-    runs = _price_runs(priced, [*wanted, *((gpu, count) for gpu, _ in rents for count in counts)])
+    runs = _price_runs(priced, [*wanted, *hired])
     options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
     options += [*_bought(query, sold, runs), *_added(query, more, runs)]
-    options += [rented(run, query.terms, offer) for gpu, offer in rents for count in counts if (run := runs(gpu, count))]
+    options += [rented(run, query.terms, offers[gpu.name]) for gpu, count in hired if (run := runs(gpu, count))]
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
-    checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
-    failing = {key for key, lines in checked.items() if any(line.verdict == "fail" for line in lines)}
-    refused = [option for option in options if option.key in failing and option.gpu_count > 1]
+    checked = {one.key: usual_checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
+    unfit = {one.key for one in cards if failing(checked[one.key], one.gpu)}
+    refused = [option for option in options if option.key in unfit and option.gpu_count > 1]
     return Survey(
         query=query,
         priced=tuple(priced),
@@ -315,14 +324,8 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
     ]
 
 
-@lru_cache(maxsize=2048)
-def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
-    """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
-    return check_build(gpu, count, usual_box(count, psu_watts, region))
-
-
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or all(line.verdict != "fail" for line in _checks(gpu, count, query.psu_watts, query.region))
+    return in_server(gpu) or not failing(usual_checks(gpu, count, query.psu_watts, query.region), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
@@ -347,14 +350,6 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
         return run_on(jobs, found, span.low, span.high)
 
     return run
-
-
-def check_parts(survey: Survey, option: Candidate) -> tuple[CheckLine, ...]:
-    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
-    cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, survey.query.psu_watts, survey.query.region))
-    decodes = any(priced.decodes for priced in survey.priced)
-    return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
 def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -13,7 +13,8 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.instead import cheaper_rented, nothing_better
+from gpuwise.questions.which.building import describe_limit
+from gpuwise.questions.which.instead import cheaper_rented, nothing_better, sold_new
 from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
@@ -24,6 +25,7 @@ from gpuwise.questions.which.survey import (
     alike,
     buys,
     failures,
+    limited,
     one_more,
     pick_at,
     price_kind,
@@ -55,9 +57,10 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
+    taken += sold_new(survey, chosen.best)
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
     if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
-        taken += for_labs(survey, chosen.best, shown)
+        taken += for_labs(survey, chosen.best)
     return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
 
 
@@ -109,9 +112,9 @@ def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
 
 def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the recommended card."""
-    failed = failures(survey, best)
+    failed, held = failures(survey, best), limited(survey, best)
     if not failed:
-        return ""
+        return describe_limit(held, best.gpu_count) if held else ""
     whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
     return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
@@ -144,7 +147,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
             return "no comparable card is faster at any price"
         if any(not _costs_less(best, one) for one in bought if one.usd_per_run is not None):
             return f"no rented GPU that is as fast has a lower cost per {survey.work}"
-        return f"this card has the lowest cost per {survey.work} of all {_sold(survey, best)}"
+        what = "card" if best.gpu_count == 1 else "set"
+        return f"this {what} has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
@@ -225,7 +229,8 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     )
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below.{faster}"
+        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below."
+        f"{sold_new(survey, value)}{faster}"
         f"{renting(survey, chosen, value)} "
         "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose
 from gpuwise.questions.common.trace_views import Progress
@@ -17,14 +18,17 @@ from gpuwise.trace.readers.telemetry import read_telemetry
 
 __all__ = ["answer", "why"]
 
+_LONG_BYTES = 100e6  # a second or more of reading
+
 
 def answer(
     options: WhyOptions,
     progress: Progress = lambda text, fraction: None,
     progress_of_many: Callable[[int, int], None] = lambda done, total: None,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> WhyAnswer | FleetAnswer | FileAnswer:
     """The causes of one slow run, one row for each of many, or what files without a timeline tell. `progress` follows the
-    reading of a file, `progress_of_many` the number of runs that are done."""
+    reading of a file, `progress_of_many` the number of runs that are done, and `announce` is told of long reading ahead."""
     query = ask(options)
     if isinstance(query, FleetQuery):
         return diagnose_each(query, progress_of_many)
@@ -35,6 +39,8 @@ def answer(
         return explain_files(found, query)
     readings = [read_telemetry(path) for path in found.others.get(Format.TELEMETRY, ())]
     files = [str(path) for path in found.read_as_timelines]
+    if (size := sum(Path(name).stat().st_size for name in files)) >= _LONG_BYTES:
+        announce(f"reading {'a file' if len(files) == 1 else f'{len(files):,} files'} of {size / 1e6:,.0f} MB")
     return diagnose(files, model=query.model, gpu=query.gpu, compare=query.compare, readings=readings, progress=progress)
 
 

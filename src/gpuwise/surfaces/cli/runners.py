@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ def _why(question: Question, asked: Asked) -> Shown:
 
     answer: Shown
     if not asks_many(asked.options):
-        answer = question.answer(asked.options, FileBar())
+        answer = question.answer(asked.options, FileBar(), announce=lambda text: print(text, file=sys.stderr, flush=True))
         return answer
     form = asked.shown.get("format", "text")
     if form != "text":

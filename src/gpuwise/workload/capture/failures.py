@@ -60,7 +60,7 @@ def _described(model: str, error: BaseException) -> Failure:
     if _is_out_of_memory(error):
         return Failure(
             f"capturing {model} ran out of memory{_at(error)}",
-            hint="raise the limit, such as `--memory-limit 32GB` (the default is 16 GB), or load less data in the code",
+            hint="raise the limit, such as `--memory-limit 32GB` (the default is 8 GB), or load less data in the code",
         )
     if isinstance(error, SyntaxError):
         place = f"{Path(error.filename).name} line {error.lineno}" if error.filename else model

@@ -20,20 +20,25 @@ import msgspec
 
 from gpuwise.core import errors
 from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.core.processes import PARENT, TOKEN, Tail, kill
+from gpuwise.core.processes import PARENT, TOKEN, Tail, held_bytes, kill
 from gpuwise.core.text import plain
 from gpuwise.workload.capture.failures import Failure, is_lack_of_memory
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import files
+from gpuwise.workload.store.own_code import RestsOn
 
 __all__ = ["START", "capture", "environment", "raised"]
 
 # What lies in the current folder is not imported by accident: `python -c` would look there first.
 START = "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; sys.path.append(sys.argv.pop(1)); "
-_RUN = START + "from gpuwise.workload.capture.worker import run; run(*sys.argv[1:4])"
+_RUN = START + "from gpuwise.workload.capture.worker import run; run(*sys.argv[1:5])"
+_FILES = ("request", "result", "status", "seen")
 _POLL_S = 0.05
-_ROOM_BYTES = 4 * 2**30  # with less, a framework may not even be imported
+_STACK_POLLS = 20  # tenths of a second that a busy machine may take to print a stack
+_WEIGH_S = 0.5  # between two looks at the memory in use
+_UNTOUCHED_BYTES = 8 * 2**30  # that frameworks may map beyond what they use: libraries, and stacks and arenas for each thread
+_ROOM_BYTES = 2**30  # with less, a framework may not even be imported
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in', re.MULTILINE)
 
 
@@ -41,20 +46,23 @@ def capture(
     request: Request,
     *,
     timeout_s: float = 120.0,
-    memory_bytes: float = 16e9,
+    memory_bytes: float = 8 * 2**30,
     progress: Callable[[str], None] = lambda text: None,
+    rests_on: Callable[[RestsOn], None] = lambda seen: None,
 ) -> Workload:
-    """The workload of this request. Runs code the user named, in a subprocess."""
+    """The workload of this request. Runs code the user named, in a subprocess; `rests_on` is told what that code has read."""
     try:
         question = msgspec.json.encode(request)
     except UnicodeEncodeError:
         raise BadValue(f"{request.model!a} is not valid Unicode", hint="rename the file") from None
     with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as folder:
-        paths = {name: Path(folder) / name for name in ("request", "result", "status")}
+        paths = {name: Path(folder) / name for name in _FILES}
         paths["request"].write_bytes(question)
         code, said = _run(request, paths, timeout_s, memory_bytes, progress)
-        result = paths["result"].read_bytes() if paths["result"].exists() else b""
+        result, seen = (paths[name].read_bytes() if paths[name].exists() else b"" for name in ("result", "seen"))
     if code == 0 and result:
+        if seen:
+            rests_on(msgspec.json.decode(seen, type=RestsOn))
         return files.decode(result, request.model)
     if code == 3 and result:
         raise raised(msgspec.json.decode(result, type=Failure))
@@ -83,10 +91,10 @@ def _run(
 ) -> tuple[int, str]:
     """The exit code of the capturing process, and the end of what it printed."""
     package = str(Path(errors.__file__).parents[2])  # found even where the path of this process is relative or made by hand
-    names = ("request", "result", "status")
-    command = [sys.executable, "-c", _RUN, package, *(str(paths[name]) for name in names)]
+    command = [sys.executable, "-c", _RUN, package, *(str(paths[name]) for name in _FILES)]
     token = paths["request"].parent.name
-    limits = {"PYTHONIOENCODING": "utf-8:backslashreplace", "GPUWISE_MEMORY_BYTES": str(int(memory_bytes))}
+    # A single allocation that is far too large fails at once; what is really used is weighed while we wait.
+    limits = {"PYTHONIOENCODING": "utf-8:backslashreplace", "GPUWISE_MEMORY_BYTES": str(int(memory_bytes + _UNTOUCHED_BYTES))}
     process = subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.DEVNULL,
@@ -98,7 +106,7 @@ def _run(
     assert process.stdout is not None  # noqa: S101
     output = Tail(process.stdout)
     try:
-        code = _wait(process, request, paths["status"], timeout_s, progress, output)
+        code = _wait(process, request, paths["status"], timeout_s, memory_bytes, progress, output)
     finally:
         kill(process, token)
     return code, output.text()
@@ -109,13 +117,19 @@ def _wait(
     request: Request,
     status: Path,
     timeout_s: float,
+    memory_bytes: float,
     progress: Callable[[str], None],
     output: Tail,
 ) -> int:
     deadline, shown = time.monotonic() + timeout_s, ""
+    weigh = time.monotonic() + _WEIGH_S
     while (code := process.poll()) is None:
-        if time.monotonic() > deadline:
+        if (now := time.monotonic()) > deadline:
             raise _too_long(process, request, timeout_s, shown, output)
+        if now > weigh:
+            if held_bytes(process.pid) > memory_bytes:
+                raise _too_much(process, request, memory_bytes, output)
+            weigh = time.monotonic() + _WEIGH_S
         text = status.read_text(encoding="utf-8", errors="replace") if status.exists() else ""
         if text and text != shown:
             shown = text
@@ -125,16 +139,35 @@ def _wait(
 
 
 def _too_long(process: subprocess.Popen[bytes], request: Request, timeout_s: float, shown: str, output: Tail) -> GpuwiseError:
-    where = ""
-    if hasattr(signal, "SIGUSR1"):
-        process.send_signal(signal.SIGUSR1)  # the worker prints its stack
-        where = _user_line(output.text(0.3))
+    where = _line_now(process, output)
     return BadValue(
         f"capturing {request.model} did not finish within {timeout_s:g} s"
         + (f"; it was at {where}" if where else "")
         + (f" (while {shown})" if shown else ""),
         hint=f"allow more time with `--timeout {timeout_s * 4:g}`, or look for an infinite loop in the code",
     )
+
+
+def _too_much(process: subprocess.Popen[bytes], request: Request, memory_bytes: float, output: Tail) -> GpuwiseError:
+    where = _line_now(process, output)
+    return GpuwiseError(
+        f"capturing {request.model} ran out of memory"
+        + (f" at {where}" if where else "")
+        + f": it used more than the limit of {memory_bytes / 2**30:.3g} GB",
+        hint=f"raise the limit, such as `--memory-limit {4 * memory_bytes / 2**30:.3g}GB`, or load less data in the code",
+    )
+
+
+def _line_now(process: subprocess.Popen[bytes], output: Tail) -> str:
+    """The line of user code that runs now; empty where the system cannot ask."""
+    if not hasattr(signal, "SIGUSR1"):
+        return ""
+    process.send_signal(signal.SIGUSR1)  # the worker prints its stack
+    for _ in range(_STACK_POLLS):
+        said = output.text(0.1)
+        if "(most recent call first)" in said:
+            return _user_line(output.text(0.1))
+    return ""
 
 
 def _user_line(said: str) -> str:
@@ -159,7 +192,7 @@ def _death(request: Request, code: int, said: str, memory_bytes: float) -> Gpuwi
     lines = [line for line in said[: said.rfind("Fatal Python error")].strip().splitlines() if line.strip()][-1:]
     hint = "run the code without gpuwise to find the cause; compiled GPU extensions cannot run in a capture"
     if memory_bytes < _ROOM_BYTES or is_lack_of_memory(said):
-        hint = f"raise the memory limit of {memory_bytes / 2**30:.3g} GB, such as `--memory-limit 16GB`"
+        hint = f"raise the memory limit of {memory_bytes / 2**30:.3g} GB, such as `--memory-limit 8GB`"
     return GpuwiseError(
         f"the process capturing {request.model} {how}"
         + (f" at {where}" if where else "")

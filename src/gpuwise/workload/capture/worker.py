@@ -19,11 +19,12 @@ from typing import Any
 import msgspec
 
 from gpuwise.core.errors import BadValue, GpuwiseError
-from gpuwise.core.processes import adopt_orphans, end_descendants, end_with_parent, limit_memory
+from gpuwise.core.processes import end_descendants, limit_memory, stand_guard
 from gpuwise.workload.capture.failures import describe
 from gpuwise.workload.capture.raw import RawCapture
 from gpuwise.workload.capture.registry import source_of, subject_of
 from gpuwise.workload.capture.request import Request
+from gpuwise.workload.capture.script.reading import watch_reading
 from gpuwise.workload.model.symbols import Description, join
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import files
@@ -143,18 +144,19 @@ def _options(request: Request) -> dict[str, Any]:
     return kept | sizes
 
 
-def main(request_path: str, result_path: str, status_path: str) -> int:
-    """Answer one request file. Exit code 0: a workload was written; 3: a failure was."""
-    end_with_parent()
-    adopt_orphans()
+def main(request_path: str, result_path: str, status_path: str, seen_path: str) -> int:
+    """Answer one request file. Exit code 0: a workload was written, and what it rests on; 3: a failure was."""
     _tell_where_it_stands()
     limit_memory()
     reserve = bytearray(_RESERVE_BYTES)
     request = msgspec.json.decode(Path(request_path).read_bytes(), type=Request)
     status, own = Path(status_path), os.getpid()
+    told = watch_reading() if source_of(request.model) in ("user_code", "script") else None
     try:
         workload = record(request, lambda text: _write(status, text))
         if os.getpid() == own:
+            if told is not None:
+                Path(seen_path).write_bytes(msgspec.json.encode(told()))
             Path(result_path).write_bytes(files.encode(workload))
         return 0
     except BaseException as error:  # whatever user code raises is an answer for its author
@@ -177,9 +179,10 @@ def _tell_where_it_stands() -> None:
         faulthandler.register(signal.SIGUSR1, all_threads=False)
 
 
-def run(request_path: str, result_path: str, status_path: str) -> None:
+def run(request_path: str, result_path: str, status_path: str, seen_path: str) -> None:
     """Answer one request and end the process."""
-    exit_code = main(request_path, result_path, status_path)
+    stand_guard()
+    exit_code = main(request_path, result_path, status_path, seen_path)
     with contextlib.suppress(ValueError, OSError):
         sys.stdout.flush()
     end_descendants()
@@ -188,8 +191,7 @@ def run(request_path: str, result_path: str, status_path: str) -> None:
 
 def run_many(folder: str) -> None:
     """Answer the requests of a folder one after another, each with a file of its own that appears when it is whole."""
-    end_with_parent()
-    adopt_orphans()
+    stand_guard()
     place = Path(folder)
     for number, request in enumerate(msgspec.json.decode((place / "requests").read_bytes(), type=list[Request])):
         try:

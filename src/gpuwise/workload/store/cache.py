@@ -1,7 +1,8 @@
-"""Captures of named models kept on disk: the second question about `timm:convnext_base` needs no framework.
+"""Captures kept on disk: the second question about `timm:convnext_base` or `net.py:Net` needs no framework.
 
-Only models that are named (timm, torchvision, hf, keras), never code of the user, which may change under the same name. An entry
-belongs to the request and to the versions of the packages that made it. A cache that cannot be read or written is no cache.
+An entry of a named model (timm, torchvision, hf, keras) belongs to the request and to the versions of the packages that made it.
+Code of the user may change under the same name: its entries are in `own_code.py`. A cache that cannot be read or written is no
+cache.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.files import home
-from gpuwise.workload.capture.registry import PREFIXES
+from gpuwise.workload.capture.registry import PREFIXES, source_of
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Workload
-from gpuwise.workload.store import files
+from gpuwise.workload.store import files, own_code
 
 __all__ = ["find", "folder", "keep"]
 
@@ -48,6 +49,9 @@ def folder() -> Path:
 
 def find(request: Request) -> Workload | None:
     """The stored capture of this request, if there is a whole one, at the sizes asked for."""
+    if _is_own_code(request):
+        kept = own_code.path_of(request, folder(), RECORDER)
+        return own_code.find(kept) if kept is not None else None
     path = _path(request)
     try:
         if path is None or not path.exists():
@@ -61,14 +65,27 @@ def find(request: Request) -> Workload | None:
     return replace(found, batch=request.batch or found.batch, seq=request.seq or found.seq)
 
 
-def keep(request: Request, workload: Workload) -> None:
+def keep(request: Request, workload: Workload, rests_on: own_code.RestsOn | None = None) -> None:
     """Store a capture that serves every size, or the one size that is all its entry is asked at."""
+    if _is_own_code(request):
+        place = own_code.path_of(request, folder(), RECORDER)
+        if place is not None and rests_on is not None:
+            own_code.keep(place, workload, rests_on)
+        return
     path = _path(request)
     if path is None or not (workload.symbols or _without_sizes(request) == request):
         return
     with contextlib.suppress(OSError, GpuwiseError):
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(workload, path)
+
+
+def _is_own_code(request: Request) -> bool:
+    """Whether a capture of this would run code of the user."""
+    try:
+        return source_of(request.model) in ("user_code", "script")
+    except BadValue:  # the zoo's, or nobody's
+        return False
 
 
 def _path(request: Request) -> Path | None:

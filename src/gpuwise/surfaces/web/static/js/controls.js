@@ -39,7 +39,7 @@ export function text(label, key, { list, placeholder = "", change = (value) => (
 }
 
 export function amount(label, key, { placeholder = "", min = 0, step = "any" } = {}) {
-  const input = h("input", { type: "number", name: key, placeholder, min, step, inputmode: "decimal", oninput: () => input.validity.valid && set({ [key]: input.value }) });
+  const input = h("input", { type: "number", name: key, placeholder, min, step, inputmode: "decimal", oninput: () => input.validity.valid && set({ [key]: input.value }, { flow: true }) });
   input.value = get()[key];
   follow(input, key);
   return field(label, input);
@@ -53,7 +53,7 @@ export function choice(label, key, options, { change = (value) => ({ [key]: valu
 }
 
 export function search(label, key, placeholder = "") {
-  const input = h("input", { type: "search", name: key, placeholder, oninput: () => set({ [key]: input.value }) });
+  const input = h("input", { type: "search", name: key, placeholder, oninput: () => set({ [key]: input.value }, { flow: true }) });
   input.value = get()[key];
   follow(input, key);
   return field(label, input);
@@ -74,7 +74,7 @@ export function slider(label, key, { values, usual, show, unset = "default" }) {
   reset.setAttribute("aria-label", `reset ${label}`);
   const input = h("input", {
     type: "range", name: key, min: 0, max: values.length - 1, step: 1,
-    oninput: () => set({ [key]: values[Number(input.value)] }),
+    oninput: () => set({ [key]: values[Number(input.value)] }, { flow: true }),
   });
   input.values = values;
   const follow = (state) => {

@@ -14,13 +14,13 @@ function imagesOf(answer) {
 export function speedOf(answer, state) {
   if (writes(state)) {
     const rate = (entry) => entry.tokens_per_s ?? entry.samples_per_s;
-    return { title: "tokens/s", rising: false, value: rate, of: (entry) => `${f.number(rate(entry))} tokens/s`, range: (entry) => entry.tokens_per_s_low && `${f.number(entry.tokens_per_s_low)} – ${f.number(entry.tokens_per_s_high)}` };
+    return { title: "speed", rising: false, value: rate, of: (entry) => `${f.number(rate(entry))} tokens/s`, range: (entry) => entry.tokens_per_s_low && `${f.number(entry.tokens_per_s_low)} – ${f.number(entry.tokens_per_s_high)}` };
   }
   const images = draws(state) ? imagesOf(answer) : null;
   const scale = images ?? 1;
   return {
-    title: images ? "s per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s,
-    of: (entry) => (images ? `${f.number(entry.run_s / scale)} s per image` : f.seconds(entry.run_s)),
+    title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s / scale,
+    of: (entry) => f.seconds(entry.run_s / scale),
     range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale),
   };
 }

@@ -48,14 +48,14 @@ export function watch(listener) {
   return () => listeners.delete(listener);
 }
 
-// `quiet`: nobody did this, so the browser's Back does not stop here.
-export function set(changes, { quiet = false } = {}) {
+// `quiet`: nobody did this, so the browser's Back does not stop here. `flow`: a slider or a word on its way, one step in a row.
+export function set(changes, { quiet = false, flow = false } = {}) {
   const next = { ...current };
   for (const [key, value] of Object.entries(changes)) next[key] = String(value ?? "");
   const keys = Object.keys(next).filter((key) => next[key] !== current[key]).join();
   if (!keys) return;
   const now = performance.now();
-  last = { keys, at: now, held: quiet || (keys === last.keys && keys !== "view" && now - last.at < TOGETHER_MS) };
+  last = { keys, at: now, held: quiet || (flow && keys === last.keys && now - last.at < TOGETHER_MS) };
   current = next;
   for (const listener of listeners) listener(current);
 }

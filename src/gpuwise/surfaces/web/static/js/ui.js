@@ -62,9 +62,10 @@ export const facts = (entries) =>
 // ---------------------------------------------------------------- tables and bars
 
 // With `cards`, rows become small cards on a phone, each cell under the name of its column.
-export function table(heads, rows, { caption, cards = false } = {}) {
+// With `lean` a card is one line there: its name and its key cells.
+export function table(heads, rows, { caption, cards = false, lean = false } = {}) {
   const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head || unsaid("name")) : head));
-  const made = h("table", { class: cards ? "cards" : null },
+  const made = h("table", { class: cards ? (lean ? "cards lean" : "cards") : null },
     caption && h("caption", { class: "hidden" }, caption),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows));

@@ -5,7 +5,8 @@ import { list, numeric } from "../case.js";
 import { amount, choice, search, text } from "../controls.js";
 import * as f from "../format.js";
 import { get, set } from "../state.js";
-import { assumptions, bar, brief, card, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
+import { isServer, server } from "./servers.js";
+import { assumptions, bar, brief, card, facts, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
 
 export const name = "Build";
 export const title = "Will it work in my machine?";
@@ -36,7 +37,9 @@ export function mount(root) {
     h("p", { class: "note" }, "Drag cards and a power supply here, or click them."), inside);
   const machine = h("div", { class: "asked" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const [watts, checks, limits, rest] = [1, 2, 3, 4].map(() => h("div", {}));
+  const headline = h("h2", { class: "pick" });
+  const [watts, checks, limits, rest, servers, numbers] = [1, 2, 3, 4, 5, 6].map(() => h("div", {}));
+  const rack = card("As a server", servers);
   function over(event) {
     event.preventDefault();
     box.classList.add("over");
@@ -49,7 +52,7 @@ export function mount(root) {
     if (kind === "psu") set({ psu: value });
   }
   root.append(
-    h("section", { class: "card verdict-card" }, verdict, box,
+    h("section", { class: "card verdict-card" }, headline, verdict, numbers, box,
       search("Cards to add", "find"), palette,
       h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
       h("div", { class: "controls" },
@@ -57,6 +60,7 @@ export function mount(root) {
         choice("ATX standard", "standard", [["", "unknown"], ["2", "ATX 2"], ["3", "ATX 3"]]),
         amount("Power limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
       rest),
+    rack,
     card("The machine", machine),
     card("Watts", watts),
     card("Checks", checks),
@@ -73,12 +77,34 @@ export function mount(root) {
       power_limit: state.limit, ...machineAsked(state),
     }, signal);
     const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
-    verdict.textContent = [VERDICTS[answer.verdict] ?? answer.verdict, worst.length && `Check: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
-    fill(rest, assumptions(answer));
+    const desktop = isServer(parts, answer) ? "As a desktop machine this does not work; the section below plans it as a server." : VERDICTS[answer.verdict] ?? answer.verdict;
+    verdict.textContent = [desktop, worst.length && `Check: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
+    headline.textContent = parts.map(([gpu, count]) => f.several(count, gpu)).join(" and ");
+    rack.hidden = !isServer(parts, answer);
+    if (!rack.hidden) server(servers, parts, signal);
+    fill(numbers, figures(answer));
+    fill(rest, answer.assumptions.length > 0 && assumptions(answer));
     fill(watts, wattsBar(answer));
     fill(checks, checkTable(answer));
     fill(limits, limitTable(answer));
   };
+}
+
+const of = (answer, check) => answer.lines.find((line) => line.check === check);
+
+// The build at a glance: what it draws, what is wrong with it.
+function figures(answer) {
+  const psu = of(answer, "psu");
+  const heat = of(answer, "heat");
+  const count = (verdict) => answer.lines.filter((line) => line.verdict === verdict);
+  const told = (verdict) => ({ title: `Checks: ${verdict}`, formula: count(verdict).map((line) => `${line.check}: ${line.text}`).join("\n") || "none", answer });
+  return facts([
+    psu?.value != null && ["sustained load", num(`${f.number(psu.value, 4)} W`, { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.number(psu.limit, 4)} W` : "no supply given"],
+    heat?.value != null && ["heat", num(`${f.number(heat.value, 4)} ${heat.unit}`, { title: "Heat", formula: heat.text, answer }), "under load"],
+    ["passed", num(String(count("pass").length), told("pass")), `of ${answer.lines.length} checks`],
+    ["tight", num(String(count("tight").length), told("tight")), count("tight").map((line) => line.check).join(", ")],
+    ["failed", num(String(count("fail").length), told("fail")), count("fail").map((line) => line.check).join(", ")],
+  ]);
 }
 
 // Board, CPU, case and room; what is left empty is assumed, and said under the verdict.

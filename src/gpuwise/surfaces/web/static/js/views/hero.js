@@ -5,7 +5,7 @@ import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
 import { facts, h, num, points } from "../ui.js";
-import { aged, one, said } from "../words.js";
+import { aged, lines, one, said } from "../words.js";
 import { priceTold, rateTold, runTold, totalTold } from "./told.js";
 
 // The option that the verdict names. Where it names one for each of several budgets, the one with the least cost per run.
@@ -56,6 +56,15 @@ function renting(answer, option, state) {
   return others.length ? ["renting instead", num(f.usd(others[0].total_usd), { title: "Renting", formula: `${f.several(others[0].gpu_count, others[0].gpu)}, ${f.usd(others[0].total_usd)} in total ${period}`, answer }), `${f.several(others[0].gpu_count, others[0].gpu)} ${period}`] : null;
 }
 
+// Whether a typical machine takes the cards, and what to look at where it does not.
+function building(option, answer) {
+  if (!option.build.length) return null;
+  const worst = ["fail", "tight", "pass"].find((verdict) => option.build.some((line) => line.verdict === verdict)) ?? "pass";
+  const checks = option.build.filter((line) => line.verdict === worst);
+  const text = f.capital(worst);
+  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
+}
+
 function figures(option, answer, state) {
   const speed = speedOf(answer, state);
   const price = option.price;
@@ -68,21 +77,38 @@ function figures(option, answer, state) {
     [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), ""],
     ["memory", ...fits(option, answer)],
     ["confidence", num(speed.range(option) || "–", runTold(option, answer)), "likely range of the speed"],
+    building(option, answer),
     renting(answer, option, state),
   ]);
+}
+
+// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are said.
+function faster(answer, option, state) {
+  if (!option || option.source === "rent" || answer.verdict.startsWith("The best value")) return [];
+  const within = (other) => other.source !== "rent" && other.fits && other.gpu_count > option.gpu_count && (!state.budget || other.upfront_usd <= Number(state.budget));
+  const [best] = answer.options.filter((other) => within(other) && other.run_s < 0.97 * option.run_s).sort((a, b) => a.run_s - b.run_s);
+  const name = best && f.several(best.gpu_count, best.gpu);
+  if (!best || answer.verdict.includes(name)) return [];
+  return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
+}
+
+// The recommendation with its reason, then, more quietly, what else there is.
+function told(verdict) {
+  const end = verdict.search(/(?<=\.) (?=[A-Z])/);
+  return h("p", { class: "verdict", role: "status", "aria-live": "polite" }, end < 0 ? verdict : [verdict.slice(0, end), h("span", { class: "rest" }, verdict.slice(end))]);
 }
 
 export function hero(answer, state) {
   const option = pickOf(answer);
   pick(option?.gpu, option?.gpu_count);
-  const changes = [...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
+  const changes = [...faster(answer, option, state), ...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
   const rival = answer.options.find((other) => option && other.gpu !== option.gpu && other.source !== "keep");
   return [
     h("p", { class: "purpose" }, "For ", purpose(answer, state).map((part, place) => [place ? " · " : "", h("span", {}, part)])),
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
     option && figures(option, answer, state),
-    h("p", { class: "verdict", role: "status", "aria-live": "polite" }, said(answer.verdict)),
-    option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? ""),
-    changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes)),
+    h("div", { class: "reasons" },
+      h("div", {}, told(said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
+      changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
   ];
 }

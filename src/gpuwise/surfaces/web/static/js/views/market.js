@@ -38,7 +38,14 @@ export const entryTold = (entry, answer, speed) => ({
   ],
 });
 
-export function cardTable(market, answer, state) {
+// Cards that the search means and that nobody sells at a known price: at least their fact sheets.
+function unpriced(gpus, wanted, market, state) {
+  const priced = new Set(market.looked_at.map((entry) => entry.gpu));
+  const found = state.find ? gpus.filter((gpu) => gpu.segment !== "cpu" && !priced.has(gpu.name) && wanted(`${gpu.name} ${gpu.vendor} ${gpu.segment}`, gpu.memory_bytes)) : [];
+  return found.length > 0 && h("div", { class: "chips" }, h("span", { class: "label" }, "Without a known price:"), found.slice(0, 12).map((gpu) => h("button", { type: "button", class: "chip-button", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name, { answer: market }) }, gpu.name)));
+}
+
+export function cardTable(market, answer, state, gpus) {
   const least = numeric(state.memory, "Memory") ?? 0;
   const wanted = finder(state.find);
   const considered = new Set(answer.looked_at.map(key));
@@ -68,6 +75,7 @@ export function cardTable(market, answer, state) {
   ];
   return [
     h("p", { class: "note", role: "status" }, `${kept.length} of ${single.length} single-card entries match. Longer bars are better. Cards without a known price are in `, inside("the whole catalogue", { view: "gpus" }), "."),
+    unpriced(gpus, wanted, market, state),
     kept.length > 0 && grid(columns, kept, { caption: "All cards", usual: speed.rising ? "speed" : "-speed", style: (entry) => ({ class: entry.short_of ? "off" : "" }) }),
   ];
 }

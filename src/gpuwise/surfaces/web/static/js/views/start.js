@@ -1,5 +1,7 @@
 // Three plain questions that lead to a recommendation, and whole examples for those who would rather look first.
 
+import { titleOf } from "../case.js";
+import { narrow } from "../charts.js";
 import { amount, text } from "../controls.js";
 import { ownModel } from "../fields.js";
 import { whole } from "../links.js";
@@ -27,13 +29,18 @@ const CLEARED = { model: "", task: "", mode: "", method: "", weights: "", engine
 const chip = (title, pressed, act) => h("button", { type: "button", class: "chip-button", "aria-pressed": String(pressed), onclick: act }, title);
 const dollars = (value) => `$${Number(value).toLocaleString("en-US")}`;
 
+const holds = (changes, state) => Object.entries({ model: "", task: "", ...changes }).every(([key, value]) => state[key] === value);
+const answered = (state) => Boolean(state.model || state.task || state.budget || state.have);
+
+// On a phone the questions fold once one is answered, so that the answer comes first.
 export function start() {
   const [aims, budgets, owned] = [1, 2, 3].map(() => h("div", { class: "chips" }));
   const named = text("Or name a model", "model", { list: "models", placeholder: "e.g. resnet50, llama-3-70b", change: (value) => ({ ...CLEARED, model: value }) });
   const money = amount("Or another amount, $", "budget", { placeholder: "no limit", step: 50 });
   const have = text("Or name your GPUs", "have", { list: "gpus", placeholder: "e.g. 2x T4" });
   const question = (number, title, chips, ...fields) => h("fieldset", { class: "question" }, h("legend", {}, h("b", {}, number), title), chips, fields);
-  const node = h("section", { class: "card start", "aria-label": "Your question" },
+  const summary = h("summary", {});
+  const node = h("details", { class: "card start", open: !narrow() || !answered(get()) }, summary,
     h("div", { class: "questions" },
       question("1", "What do you want to do?", aims, named, ownModel()),
       question("2", "What can you spend?", budgets, money),
@@ -41,8 +48,8 @@ export function start() {
     h("p", { class: "stories" }, h("span", { class: "label" }, "Examples"), STORIES.map(([title, state]) => whole(title, fresh(state)))));
   const show = () => {
     const state = get();
-    const holds = (changes) => Object.entries({ model: "", task: "", ...changes }).every(([key, value]) => state[key] === value);
-    fill(aims, AIMS.map(([title, changes]) => chip(title, holds(changes), () => set({ ...CLEARED, ...changes }))));
+    fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ") || "nothing said yet"));
+    fill(aims, AIMS.map(([title, changes]) => chip(title, holds(changes, state), () => set({ ...CLEARED, ...changes }))));
     fill(budgets, BUDGETS.map((value) => chip(dollars(value), state.budget === value, () => set({ budget: value }))), chip("no limit", state.budget === "", () => set({ budget: "" })));
     fill(owned, chip("nothing", state.have === "", () => set({ have: "" })), OWNED.map((value) => chip(value, state.have === value, () => set({ have: value }))));
   };

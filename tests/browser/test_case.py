@@ -1,0 +1,230 @@
+"""From a plain question to an answer one would act on: three questions, one case for all views, and the browser's Back."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from pages import SCREENSHOTS, Page
+
+from serving import Server
+
+pytestmark = pytest.mark.slow
+_FACTS = """
+return Object.fromEntries([...document.querySelectorAll('main .facts > div')].map((one) =>
+  [one.querySelector('dt').textContent, one.querySelector('dd').innerText]))
+"""
+_WORDS = re.compile(r"`|--[a-z]|\bgpuwise (?:fit|which|predict|matters|build|cost|compare)\b|\bat first\b|\bin all\b|\bway\b")
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Page:
+    page = Page(browser, server)
+    page.size(1440)
+    browser.get("about:blank")
+    page.complaints()
+    return page
+
+
+def _click(page: Page, text: str, within: str = "main") -> None:
+    """One click on the button or link with this text, and its answer."""
+    before = int(page.run("return Number(document.body.dataset.settled || 0)"))
+    found = page.run(
+        f"const all = [...document.querySelectorAll('{within} button, {within} a')];"
+        "const one = all.find((node) => node.textContent.trim() === arguments[0] && node.checkVisibility());"
+        "one?.click(); return Boolean(one)",
+        text,
+    )
+    assert found, f"no button or link says {text!r}"
+    page.wait(before + 1)
+
+
+def _state(page: Page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlsplit(page.driver.current_url).query).items()}
+
+
+def _pick(page: Page) -> str:
+    return str(page.run("return document.querySelector('.pick').textContent"))
+
+
+def test_the_first_page_names_what_its_answer_is_for(page: Page, server: Server) -> None:
+    page.open()
+    answer = server.ask("which").json
+    assert "EfficientNet-B3" in page.run("return document.querySelector('.purpose').textContent")
+    best = min(answer["options"], key=lambda option: option["usd_per_run"])
+    assert best["gpu"] in _pick(page)
+    assert best["gpu"] in page.verdict
+    assert page.complaints() == []
+
+
+def test_a_student_has_an_answer_in_two_clicks(page: Page, server: Server) -> None:
+    page.open()
+    _click(page, "Learn deep learning")
+    _click(page, "$800")
+    answer = server.ask("which", task="learning", budget=800).json
+    best = answer["options"][0]
+    assert best["gpu"] in _pick(page)
+    facts = page.run(_FACTS)
+    assert facts["upfront"].startswith(f"${best['upfront_usd']:,.0f}")
+    assert re.search(r"(used|new) price, \w+ 20\d\d, (this month|\d+ (month|months|years) old)", facts["upfront"])
+    assert facts["memory"].startswith("Fits")
+    assert "–" in facts["confidence"]
+    assert facts["renting instead"].startswith("$")
+    assert "What would change it" in page.text
+    assert _state(page) == {"task": "learning", "budget": "800"}
+
+
+@pytest.mark.parametrize(
+    ("story", "view", "wanted"),
+    [
+        ("A student with $800", "choose", "Buy a used"),
+        ("RTX 4090 or RTX A6000 for BERT?", "compare", "RTX 4090 is"),
+        ("Buy or rent an H100?", "rent", "H100 PCIe 80GB"),
+        ("A lab with $50,000 for 8 GPUs", "choose", "8x"),
+        ("Ten users of a 70B model", "choose", "2x"),
+    ],
+)
+def test_each_example_is_answered_with_one_click(page: Page, story: str, view: str, wanted: str) -> None:
+    page.open()
+    _click(page, story)
+    page.until(f"return document.querySelector('.pick')?.textContent.includes('{wanted}')")
+    assert _state(page).get("view", "choose") == view
+    assert len(page.verdict) > 40
+    assert page.complaints() == []
+
+
+def test_a_lab_is_answered_for_eight_gpus_and_planned_as_a_server(page: Page) -> None:
+    page.open(task="llm-finetune", budget="50000", most="8")
+    assert "8x" in _pick(page)
+    _click(page, "Check the build")
+    page.until("return document.querySelector('main').innerText.includes('belong in a server')")
+    assert "GPU power" in page.run(_FACTS)
+
+
+def test_ten_users_are_answered_in_tokens(page: Page, server: Server) -> None:
+    page.open(model="llama-3-70b", users="10", weights="q4_k_m")
+    answer = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json
+    facts = page.run(_FACTS)
+    assert facts["speed"] == f"{answer['options'][0]['tokens_per_s']:.0f} tokens/s"
+    assert "time per run" not in page.run("return document.querySelector('main table').innerText")
+
+
+def test_pictures_are_answered_in_seconds_per_image(page: Page, server: Server) -> None:
+    page.open(view="model", model="sdxl", gpu="RTX 3090")
+    told = server.ask("predict", model="sdxl", gpu=["RTX 3090"]).json["results"][0]["image_generation"]
+    assert f"{told['seconds_per_image']:.3g} s per image" in page.verdict
+    page.open(model="sdxl", budget="1000")
+    assert "time per image" in page.run(_FACTS)
+
+
+def test_training_says_the_time_of_an_epoch(page: Page, server: Server) -> None:
+    page.open(view="model", model="resnet50", gpu="RTX 3090", samples="1281167")
+    rate = server.ask("predict", model="resnet50", gpu=["RTX 3090"]).json["results"][0]["samples_per_s"]
+    assert page.run(_FACTS)["time per epoch"].startswith(f"{1281167 / rate / 60:.3g} min")
+
+
+def test_no_speed_is_promised_where_a_model_does_not_fit(page: Page) -> None:
+    page.open(view="model", model="llama-3-70b", gpu="RTX 4090", users="10")
+    assert "does not fit" in _pick(page)
+    assert set(page.run(_FACTS)) == {"memory", "weights and engine"}
+    assert "tokens per second" not in page.text
+    page.open(model="llama-2-7b", mode="train", find="5050")
+    cells = page.run("return [...document.querySelectorAll('.grid tr.off')].map((row) => row.cells[3].innerText.trim())")
+    assert cells
+    assert set(cells) == {"–"}
+
+
+def test_a_remedy_is_applied_with_one_click(page: Page) -> None:
+    page.open(view="model", model="llama-3-70b", gpu="RTX 4090", users="10")
+    page.until("return document.querySelector('[aria-label=\"Apply: the combination\"]')")
+    page.run("document.querySelector('[aria-label=\"Apply: the combination\"]').click()")
+    page.until("return document.querySelector('.pick').textContent.includes('fits on')")
+    assert _state(page)["weights"] == "awq"
+    assert _state(page)["count"] == "2"
+    assert "tokens per second" in page.verdict
+
+
+def test_what_is_chosen_below_never_changes_the_answer_above(page: Page) -> None:
+    page.open(model="resnet50", budget="800")
+    before = page.verdict, _pick(page)
+    for facet in ("Vendor: AMD", "Memory: 24+ GiB", "Source: used", "Price: within reach"):
+        answers = int(page.run("return Number(document.body.dataset.settled)"))
+        page.run('document.querySelector(`[aria-label="${arguments[0]}"]`).click()', facet)
+        page.wait(answers + 1)
+        assert (page.verdict, _pick(page)) == before
+    rows = page.run("return [...document.querySelectorAll('.grid tbody tr')].map((row) => row.innerText)")
+    assert rows
+    assert all(row.startswith(("RX", "Radeon", "Instinct", "MI")) for row in rows), rows[0]
+
+
+def test_a_card_is_carried_from_view_to_view(page: Page) -> None:
+    page.open(model="resnet50", budget="800")
+    card = _pick(page).removeprefix("Buy a used ")
+    _click(page, "Speed and memory")
+    assert card in page.verdict
+    _click(page, "Buy or rent", ".ways")
+    assert card in _pick(page)
+    _click(page, "Check the build")
+    assert _state(page)["parts"] == card
+    page.open(model="resnet50", budget="800")
+    page.run("document.getElementById('nav-rent').click()")
+    page.until(f"return document.querySelector('.pick')?.textContent.includes('{card}')")
+
+
+def test_back_steps_through_what_was_said(page: Page) -> None:
+    page.open()
+    _click(page, "Train vision models")
+    _click(page, "$300")
+    first = page.verdict
+    _click(page, "$2,000")
+    assert page.verdict != first
+    page.driver.back()
+    page.until(f"return document.querySelector('.verdict').textContent === {first!r}")
+    assert _state(page) == {"task": "vision", "budget": "300"}
+    page.driver.back()
+    page.until("return !location.search.includes('budget')")
+    page.driver.forward()
+    page.until("return location.search.includes('budget=300')")
+    for hours in (30, 40, 50):  # one slider that moves on is one step
+        page.move("hours", hours)
+    page.driver.back()
+    page.until("return !location.search.includes('hours')")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"model": "llama-3-70b", "users": "10", "weights": "q4_k_m"},
+        {"task": "llm-finetune", "budget": "50000"},
+        {"view": "rent", "gpu": "RTX 4090"},
+        {"view": "model", "model": "llama-3-70b"},
+        {"view": "compare"},
+        {"view": "build"},
+    ],
+)
+def test_a_page_does_not_speak_of_commands(page: Page, state: dict[str, str]) -> None:
+    page.open(**state)
+    page.run("document.querySelectorAll('main details').forEach((fold) => (fold.open = !fold.querySelector('.own-model')))")
+    said = page.text.splitlines()
+    assert [line for line in said if _WORDS.search(line)] == []
+
+
+def test_on_a_phone_a_card_is_a_line_and_a_finger_hits_it(page: Page) -> None:
+    page.size(390)
+    page.open(task="learning", budget="800")
+    small = page.run(
+        "return [...document.querySelectorAll('main button, main select, main input, nav a, main .ways a')]"
+        ".filter((node) => node.checkVisibility() && node.type !== 'file' && !node.closest('.facts, .hidden, p'))"
+        ".map((node) => [node.textContent.slice(0, 30) || node.name, node.getBoundingClientRect().height])"
+        ".filter(([, height]) => height < 43.5)"
+    )
+    assert small == []
+    tall = page.run("return [...document.querySelectorAll('table.lean tbody tr')].map((row) => row.offsetHeight)")
+    assert tall
+    assert max(tall) <= 64
+    assert page.run("return document.getElementById('nav').classList.contains('more-right')")
+    assert page.run("return document.querySelector('.pick').getBoundingClientRect().top") < 600
+    page.keep(SCREENSHOTS / "start-390.png")
