@@ -1,7 +1,7 @@
-"""Power: what the cards, the CPU and the rest draw, against what a supply gives, the plugs it has, and what the wall delivers.
+"""Checks power: what the cards, the CPU and the rest draw, compared with the power supply, its plugs and the wall socket.
 
-Lasting load is the sum of the limits. For 100 µs a card draws a multiple of its limit; cards do so independently, so their
-excesses add as the root of the sum of squares (assumed).
+The sustained load is the sum of the limits. For 100 µs, a card can draw a multiple of its limit. Cards do so independently, so
+their excesses add as the root of the sum of squares (assumed).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the host does while the device is idle: which pauses are stalls rather than launch overhead, and what ran during them.
 
 A host that keeps launching pauses for microseconds between two calls. A pause ten times as long as usual is a stall: the host
-computes, compiles, waits for somebody else, or does something that was not recorded.
+computes, compiles, waits for something else, or does something that was not recorded.
 """
 
 from __future__ import annotations

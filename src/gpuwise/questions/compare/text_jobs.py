@@ -1,4 +1,4 @@
-"""Language models that generate text, compared by their tokens a second."""
+"""Compares language models that generate text by their tokens per second."""
 
 from __future__ import annotations
 

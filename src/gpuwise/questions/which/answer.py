@@ -1,5 +1,5 @@
-"""The answer of `which`: at most seven options and a verdict; why the others are left out, with numbers what would change it, and
-what it assumes beyond the question.
+"""The answer of `which`: at most seven options and a verdict, why the others are left out, what would change the verdict (with
+numbers), and the assumptions.
 """
 
 from __future__ import annotations

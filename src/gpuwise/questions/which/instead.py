@@ -1,4 +1,4 @@
-"""What `which` says where it recommends to keep the GPU at hand, to rent one or to buy a used one, instead of a new one."""
+"""What `which` says if it recommends keeping the present GPU, renting one or buying a used one instead of a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that `which` considers, with its time and cost; and helpers that its sentences share."""
+"""Everything that `which` considers, with its time and cost, and helpers shared by its sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `which`: its verdict, remarks on each option, and why others are left out."""
+"""The sentences of `which`: its verdict, remarks on each option, and why others are left out."""
 
 from __future__ import annotations
 

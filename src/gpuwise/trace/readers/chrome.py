@@ -1,5 +1,5 @@
-"""Chrome traces: what torch.profiler (Kineto) writes on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and
-JAX. Also older ones, whose events have no category or come as pairs of a begin and an end.
+"""Chrome traces: those of torch.profiler (Kineto) on NVIDIA and AMD since 2021, and the `trace.json.gz` of TensorFlow and JAX.
+Also older ones, whose events have no category or come in begin/end pairs.
 """
 
 from __future__ import annotations
