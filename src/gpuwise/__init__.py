@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import each question only when it is first used."""
+    """Import each question when it is first used."""
     if name == "watch":
         return import_module("gpuwise.questions.watch.face").watch
     if name in QUESTIONS:

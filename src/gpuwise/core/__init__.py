@@ -1,1 +1,1 @@
-"""What everything else rests on: errors, units, provenance, files, processes, text."""
+"""Shared foundations: errors, units, provenance, files, processes and text."""

@@ -1,4 +1,4 @@
-"""The one way in which answers become JSON: no NaN and no infinity can leave, because JSON has no word for them."""
+"""The single place where answers become JSON. NaN and infinity are written as null, because JSON cannot represent them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["to_json"]
 
 
 def to_json(answer: Any, *, indent: int = 0) -> bytes:
-    """The answer as JSON; a number that is not finite is unknown, which is null.
+    """Encode the answer as JSON. Numbers that are not finite are unknown, so they become null.
 
     >>> to_json({"step_s": float("nan"), "gains": [1.5, float("inf")]})
     b'{"step_s":null,"gains":[1.5,null]}'

@@ -1,4 +1,4 @@
-"""Files that users ask for: checked before the work, written whole or not at all."""
+"""Files that users ask for: paths are checked before long work starts, and files are written atomically."""
 
 from __future__ import annotations
 

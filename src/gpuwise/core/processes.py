@@ -1,8 +1,8 @@
-"""Ends a capturing process and all it started, whatever the code in it did to get away.
+"""Ends a capturing process and everything it started, even if its code tries to escape.
 
-It leads a group of its own. Who left the group still has our token in its environment. Who gave up both is still a descendant
-of a process that only waits (`stand_guard`), which adopts on Linux what others leave behind, even where the code ended its own
-process by a crash.
+The process leads its own process group. A process that leaves the group still carries our token in its environment. One that
+drops both is still a descendant of a waiting process (`stand_guard`), which on Linux adopts orphans, even if the captured code
+crashed its own process.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 TOKEN = "GPUWISE_CAPTURE"
-PARENT = "GPUWISE_PARENT"  # the number of the process that asked
-_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # of prctl(2)
+PARENT = "GPUWISE_PARENT"  # the ID of the process that started this one
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # from prctl(2)
 _KEPT_BYTES = 2**16
 _LONGEST_END_S = 3.0
 
 
 def kill(process: subprocess.Popen[bytes], token: str) -> None:
-    """End the process and all it started."""
+    """End the process and everything it started."""
     if hasattr(os, "killpg"):
         below = _descendants(process.pid)
         try:
@@ -49,7 +49,7 @@ def kill(process: subprocess.Popen[bytes], token: str) -> None:
             process.kill()
         _end(below)
         deadline = time.monotonic() + _LONGEST_END_S
-        while (strays := _strays(token)) and time.monotonic() < deadline:  # the end of a large process takes a moment
+        while (strays := _strays(token)) and time.monotonic() < deadline:  # a large process takes a moment to exit
             _end(strays)
             time.sleep(0.01)
     else:
@@ -58,12 +58,13 @@ def kill(process: subprocess.Popen[bytes], token: str) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what our children leave behind, where the system can (Linux)."""
+    """Become the parent of processes orphaned by our children, where the system supports it (Linux)."""
     _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def stand_guard() -> None:
-    """Go on in a child, where the system can (Linux). This process stays, waits, and ends all that the child leaves behind.
+    """Continue in a child process, where the system supports it (Linux). This process waits, then ends whatever the child leaves
+    running.
 
     Call it before anything else: a process with threads must not fork.
     """
@@ -80,8 +81,8 @@ def stand_guard() -> None:
     status = os.waitpid(child, 0)[1]
     end_descendants()
     code = os.waitstatus_to_exitcode(status)
-    if code < 0:  # end as it did, for the process that asked to see
-        with contextlib.suppress(OSError):  # SIGKILL cannot be set
+    if code < 0:  # exit the same way, so that the parent process sees it
+        with contextlib.suppress(OSError):  # SIGKILL cannot be handled
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
@@ -94,7 +95,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def end_descendants() -> None:
-    """End all that this process started and that still runs."""
+    """End everything that this process started and that is still running."""
     for _ in range(5):
         below = _descendants(os.getpid())
         if not below:
@@ -103,7 +104,7 @@ def end_descendants() -> None:
 
 
 def end_with_parent() -> None:
-    """If the process that asked dies without ending us, end ourselves and all we started. It may have died before we began."""
+    """End this process and everything it started if its parent dies. The parent may have died before we began."""
     parent = int(os.environ.get(PARENT, os.getppid()))
 
     def watch() -> None:
@@ -119,7 +120,7 @@ def end_with_parent() -> None:
 
 
 def limit_memory() -> None:
-    """Cap the address space at `GPUWISE_MEMORY_BYTES` where the system can (not on Windows, and macOS may refuse)."""
+    """Cap the address space at `GPUWISE_MEMORY_BYTES`, where the system supports it (not on Windows, and macOS may refuse)."""
     limit = int(os.environ.get("GPUWISE_MEMORY_BYTES", "0"))
     if limit and sys.platform != "win32":
         import resource
@@ -129,21 +130,23 @@ def limit_memory() -> None:
 
 
 def held_bytes(top: int) -> int:
-    """The memory that this process and all it started hold, each page counted once; 0 where the system does not tell."""
+    """Return the memory held by this process and everything it started, counting each page once, or 0 if the system does not
+    report it.
+    """
     return sum(_proportional_bytes(number) for number in (top, *_descendants(top)))
 
 
 def _proportional_bytes(number: int) -> int:
-    """The memory of one process, with pages that it shares (such as with the process it was forked from) divided."""
+    """Return the memory of one process. Shared pages (for example with the process it was forked from) count in proportion."""
     try:
         lines = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration, ValueError, IndexError):  # gone, or another system
+    except (OSError, StopIteration, ValueError, IndexError):  # the process has ended, or this is not Linux
         return 0
 
 
 class Tail:
-    """Reads all that a process prints and keeps the end of it: a program may print without limit."""
+    """Reads everything a process prints but keeps only the end, because a program may print without limit."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe, self._kept = pipe, b""
@@ -156,18 +159,18 @@ class Tail:
                 self._kept = (self._kept + chunk)[-_KEPT_BYTES:]
 
     def text(self, wait_s: float = 1.0) -> str:
-        """The end of the output so far; waits for the rest if the process has ended."""
+        """Return the end of the output so far. If the process has ended, wait for the rest."""
         self._thread.join(wait_s)
         return self._kept.decode("utf-8", errors="replace")
 
 
 def _descendants(top: int) -> list[int]:
-    """Processes below this one (where the system shows them, as Linux does), zombies aside."""
+    """Return the processes below this one, without zombies, where the system lists them (Linux)."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, parent = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):  # gone
+        except (OSError, ValueError):  # the process has ended
             continue
         if state != "Z":
             children.setdefault(int(parent), []).append(int(folder.name))
@@ -180,14 +183,14 @@ def _descendants(top: int) -> list[int]:
 
 
 def _strays(token: str) -> list[int]:
-    """Processes that carry our token in their environment (where the system shows it, as Linux does), zombies aside."""
+    """Return the processes with our token in their environment, without zombies, where the system shows it (Linux)."""
     mark = f"{TOKEN}={token}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
-        except OSError:  # another user's, or gone
+        except OSError:  # belongs to another user, or has ended
             continue
     return found
 

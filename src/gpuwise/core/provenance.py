@@ -1,4 +1,4 @@
-"""Where a figure comes from: its source, on what kind of ground it stands, and what an answer takes for granted."""
+"""Where a value comes from: its source, how it was obtained, and the assumptions behind an answer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Assumption", "Basis", "Fact", "Source", "as_dicts", "assumed"]
 
 
 class Basis(str, Enum):
-    """On what ground a figure stands."""
+    """How a value was obtained."""
 
-    DATASHEET = "datasheet"  # printed by the maker
+    DATASHEET = "datasheet"  # published by the maker
     MEASURED = "measured"  # read off a running device
-    DERIVED = "derived"  # computed from other figures
-    FITTED = "fitted"  # estimated from measurements
+    DERIVED = "derived"  # computed from other values
+    FITTED = "fitted"  # fitted to measurements
     ASSUMED = "assumed"  # a stated default
-    DATABASE = "database"  # printed by a third party's collection
-    GIVEN = "given"  # typed by the user
+    DATABASE = "database"  # from a third party's collection
+    GIVEN = "given"  # entered by the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A document a figure can be looked up in."""
+    """A document in which a value can be looked up."""
 
     id: str
     title: str
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One figure with its origin."""
+    """One value with its origin."""
 
     value: object
     source: Source
@@ -43,10 +43,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """Something that an answer rests on and that the user did not say, or measured.
+    """Something an answer relies on that the user neither stated nor measured.
 
-    `code` says what it is about, whatever GPU or model its `name` names: programs look at the code, people read the rest.
-    One that `overrides` what the user asked for is said first.
+    `code` identifies the topic, independent of the GPU or model in `name`. Programs use the code; people read the rest.
+    Assumptions that `overrides` something the user asked for are listed first.
     """
 
     code: str
@@ -58,7 +58,7 @@ class Assumption:
 
 
 def assumed(name: str, value: str, effect: str, *, code: str = "", basis: str = "assumed", overrides: bool = False) -> Assumption:
-    """An assumption. Where the name holds that of a GPU or a model, `code` says what it is about without it.
+    """Create an assumption. If the name contains a GPU or model, `code` identifies the topic without it.
 
     >>> assumed("image loading", "900 images/s", "one process a core").code
     'image_loading'
@@ -68,5 +68,5 @@ def assumed(name: str, value: str, effect: str, *, code: str = "", basis: str = 
 
 
 def as_dicts(assumptions: Iterable[Assumption]) -> list[dict[str, str]]:
-    """Assumptions in the names of the JSON contract."""
+    """Return the assumptions with the key names of the JSON contract."""
     return [{key: value for key, value in asdict(one).items() if key != "overrides"} for one in assumptions]

@@ -53,7 +53,7 @@ def _written(letter: str) -> str:
 
 
 def a(name: str) -> str:
-    """The name with its indefinite article; a set of several GPUs takes none.
+    """Return the name with its indefinite article. A set of several GPUs takes none.
 
     >>> a("RTX 3090"), a("T4"), a("Arc A770"), a("Ryzen 7 5800X"), a("2x T4")
     ('an RTX 3090', 'a T4', 'an Arc A770', 'a Ryzen 7 5800X', '2x T4')
@@ -65,7 +65,7 @@ def a(name: str) -> str:
 
 
 def the(name: str, *, first: bool = False) -> str:
-    """The name with its definite article, with a capital where it comes `first` in its sentence; a set of several GPUs takes
+    """Return the name with its definite article, capitalised if it comes `first` in its sentence. A set of several GPUs takes
     none.
 
     >>> the("T4"), the("T4", first=True), the("2x T4"), the("RTX 3090 + T4")
@@ -75,7 +75,7 @@ def the(name: str, *, first: bool = False) -> str:
 
 
 def are(name: str) -> str:
-    """The verb for one GPU or for several.
+    """Return the verb for one GPU or for several.
 
     >>> are("T4"), are("2x T4")
     ('is', 'are')
@@ -84,7 +84,7 @@ def are(name: str) -> str:
 
 
 def share_of(ratio: float, what: str) -> str:
-    """A ratio in words: as a multiple from 1 on, and as a percentage below.
+    """Return a ratio in words: a multiple from 1 upwards, a percentage below 1.
 
     >>> share_of(1.5, "the bandwidth"), share_of(0.42, "the bandwidth")
     ('1.50 times the bandwidth', '42% of the bandwidth')

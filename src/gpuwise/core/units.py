@@ -1,7 +1,7 @@
-"""How quantities are read from people and shown to them; inside, everything is a plain SI float.
+"""Parses quantities that people write and formats quantities for display. Internally, everything is a plain SI float.
 
-Parsing takes what datasheets print (`1.7 GHz`, `936 GB/s`, `24GB`, `350 W`, `412ms`). Memory sizes are the one
-place where the trade writes GB and means 2^30 bytes; `parse_memory` knows that, `parse` does not.
+The parser accepts what datasheets print (`1.7 GHz`, `936 GB/s`, `24GB`, `350 W`, `412ms`). Only for memory sizes does GB usually
+mean 2^30 bytes; `parse_memory` follows that convention, and `parse` does not.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _scaled(unit: str, prefixes: Mapping[str, float] = _DECIMAL) -> dict[str, fl
     return {prefix + unit: factor for prefix, factor in prefixes.items()}
 
 
-# Spelling (lower case) -> factor to SI, by kind of quantity. Bits and bytes differ in case only, so they are
-# told apart before lower-casing: see `_unit_key`.
+# Spelling (lower case) -> factor to SI, by kind of quantity. Bits and bytes differ only in case, so `_unit_key` tells them apart
+# before lower-casing.
 _FACTORS: dict[str, dict[str, float]] = {
     "clock": _scaled("hz"),
     "bytes": _scaled("byte") | _scaled("byte", _BINARY),
@@ -57,13 +57,13 @@ _NOUNS = {
     "flops": "a compute rate",
     "money": "an amount of money",
 }
-_UNITS_OF = {"clock": "clock speed", "bytes": "memory", "flops": "compute rate"}  # others are called as their kind
-_LONGEST = 80  # letters of a figure with its unit
+_UNITS_OF = {"clock": "clock speed", "bytes": "memory", "flops": "compute rate"}  # other kinds go by their own name
+_LONGEST = 80  # the longest text accepted for a number with its unit
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\D.*?)?\s*")
 
 
 def _unit_key(unit: str) -> str:
-    """One spelling per unit: `GB/s`, `GBps` and `GByte/s` are the same, `Gb/s` and `Gbps` are bits."""
+    """Return one spelling for each unit: `GB/s`, `GBps` and `GByte/s` are the same, while `Gb/s` and `Gbps` are bits."""
     unit = unit.replace(" ", "").replace("μ", "µ")
     unit = re.sub(r"(?i)(?<=[bt])ps$", "/s", unit)
     unit = re.sub(r"(?i)bits?(?=/s|$)", "bit", unit)
@@ -74,7 +74,7 @@ def _unit_key(unit: str) -> str:
 
 
 def parse(text: str, kind: str) -> float:
-    """How many SI units is this text? `kind` is clock, bytes, bandwidth, power, time, flops or money.
+    """Return the value of this text in SI units. `kind` is clock, bytes, bandwidth, power, time, flops or money.
 
     >>> parse("1.7 GHz", "clock")
     1700000000.0
@@ -103,7 +103,7 @@ def _check_length(text: str, example: str) -> None:
 
 
 def parse_memory(text: str) -> float:
-    """How many bytes does a memory of this printed size have? GB and MB mean 2^30 and 2^20 here.
+    """Return the number of bytes in a memory of this printed size. GB and MB mean 2^30 and 2^20 here.
 
     >>> parse_memory("24GB") == 24 * GIB
     True
@@ -114,11 +114,11 @@ def parse_memory(text: str) -> float:
     return parse(re.sub(r"(?i)([kmgt])i?b(ytes?)?\s*$", r"\1iB", text), "bytes")
 
 
-_LONG_TIMES = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))  # nobody says kiloseconds
+_LONG_TIMES = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))  # people do not use kiloseconds
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:
-    """The value with the SI prefix a person would choose.
+    """Format the value with the SI prefix that a person would choose.
 
     >>> format_si(936.2e9, "B/s")
     '936 GB/s'
@@ -130,7 +130,7 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
 
 
 def format_span(low: float, high: float, unit: str) -> str:
-    """A range with both ends in the unit of the upper.
+    """Format a range, with both ends in the unit that suits the upper one.
 
     >>> format_span(6_780.0, 11_520.0, "s")
     '1.88 h to 3.2 h'
@@ -142,7 +142,7 @@ def format_span(low: float, high: float, unit: str) -> str:
 
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
-    """How many SI units the unit has that a person would choose, and its name."""
+    """Return the size in SI units of the unit that a person would choose, and its name."""
     for least, factor, name in _LONG_TIMES if unit == "s" else ():
         if abs(value) >= least:
             return factor, name

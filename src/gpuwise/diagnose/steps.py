@@ -1,5 +1,5 @@
-"""Where steps begin and end: marks of the profiler, else of the loader or the optimizer, else the whole span, and which was
-used.
+"""Finds where steps begin and end: from the profiler's marks, or else the loader's or the optimizer's, or else the whole span;
+and reports which was used.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _FEWEST_MARKS = 2
 _BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
+_WARM_UP_OF_TWO = 3  # times as long as the second of two
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
 _REPEATS = 4
@@ -75,8 +76,10 @@ class Steps:
 
     @property
     def median_s(self) -> float:
-        """The median step, a cut last one left out."""
+        """The median step, a cut last one left out; of two steps, one that is warm-up too."""
         lengths = self.end_ns - self.start_ns
+        if len(lengths) == 2:
+            lengths = lengths[self.steady]
         whole = lengths[:-1] if self._last_is_cut(lengths) else lengths
         return float(np.median(whole)) * 1e-9
 
@@ -99,7 +102,7 @@ def find_steps(trace: Trace, work: Events) -> Steps:
         ("steps line", _device_steps(trace, work)),
     ):
         if len(rows):
-            return _steps(rows.start_ns, rows.end_ns, by)
+            return _without_first_of_two(_steps(rows.start_ns, rows.end_ns, by), work)
     rows = _marked_steps(trace, work, _is_step, least=_FEWEST_MARKS)
     if len(rows):
         return _from_start_to_start(_enclosing(trace, rows))
@@ -115,6 +118,20 @@ def find_steps(trace: Trace, work: Events) -> Steps:
         return _steps(starts[:-1], starts[1:], "kernels")
     begin, end = (int(work.start_ns.min()), int(work.end_ns.max())) if len(work) else (0, 1)
     return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
+
+
+def _without_first_of_two(steps: Steps, work: Events) -> Steps:
+    """Two steps of which the first is warm-up: it takes several times as long, but for hardly more work. With as much less work,
+    the second would have been cut short instead."""
+    lengths = steps.end_ns - steps.start_ns
+    if len(lengths) != 2 or lengths[0] < _WARM_UP_OF_TWO * lengths[1]:
+        return steps
+    began = np.searchsorted(work.start_ns, np.concatenate([steps.start_ns, [steps.end_ns[-1]]]))
+    first, second = np.diff(began).tolist()
+    if second < _ALIKE * first:
+        return steps
+    note = f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is warm-up"
+    return replace(steps, steady=np.array([False, True]), notes=(*steps.notes, note))
 
 
 def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
@@ -169,6 +186,8 @@ def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
     reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
     if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
         return False
+    if len(found) > _REPEATS and gaps[0] > period:  # the first one may tune its kernels
+        found, gaps = found[1:], gaps[1:]
     pattern = kernels.name[found[0] : found[0] + period]
     alike = [np.array_equal(kernels.name[at : at + period], pattern) for at in found[:-1].tolist()]
     if np.mean(alike) < _ALIKE or (gaps == period).mean() < _ALIKE:

@@ -1,4 +1,4 @@
-"""The price of a step: the one way to its time, range, bound and memory, for every question that asks for one."""
+"""Predicts a step: the only source of its time, range, bound and memory, used by every question."""
 
 from gpuwise.engine.run import Measured, Run
 from gpuwise.engine.steps import Steps, correction_by, predict_steps

@@ -1,4 +1,4 @@
-"""How a model is run: what its source is asked for, and what is then rewritten."""
+"""How a model is run: the options passed to its source, and the rewrites applied afterwards."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 __all__ = ["METHODS", "RANK", "Choices", "DoesNotApply"]
 
-METHODS = ("lora", "qlora", "dora")  # of training adapters in place of the weights
+METHODS = ("lora", "qlora", "dora")  # ways of training adapters instead of the weights
 RANK = 16  # of adapters
 
 
 class DoesNotApply(Exception):
-    """A remedy that would change nothing here, or cannot be had; the message says why."""
+    """A remedy that would change nothing here, or is not available; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How a model is run. The first group is asked of the source of the model, the second is made from what it gives.
+    """How a model is run. The first group is passed to the source of the model; the second is applied to the resulting workload.
 
-    `fused_attention` is what the software has for attention that is one op; `folded_attention` makes one op of what a model
-    writes out. `checkpoint` is how deep the recomputed blocks lie and how many there are, counted from the first. `adapters` is
-    one of `METHODS`; they have this `rank` and sit on the linear layers that `targets` names.
+    `fused_attention` says whether the software has a fused kernel for attention ops; `folded_attention` merges attention that a
+    model writes out into one op. `checkpoint` is the depth of the recomputed blocks and their number, counted from the first.
+    `adapters` is one of `METHODS`; adapters have this `rank` and are added to the linear layers named by `targets`.
     """
 
     precision: str

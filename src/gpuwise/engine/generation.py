@@ -1,10 +1,10 @@
-"""Text from a language model: how fast tokens come, how long the first one takes, and what memory holds.
+"""Predicts text generation with a language model: tokens per second, time to the first token, and memory.
 
-  prefill   one pass over the prompt of a request
-  decode    one pass for the next token of every request in flight
-× users     with continuous batching, prompts of new requests are read between the steps of those in flight
+    prefill   one pass over the prompt of a request
+    decode    one pass for the next token of every request in flight
+    × users   with continuous batching, prompts of new requests are read between the steps of those in flight
 
-Passes are steps like any others (`steps.py`), run by an engine in the place of a framework.
+Passes are ordinary steps (`steps.py`), run by an engine instead of a framework.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ __all__ = [
     "verified_s",
 ]
 
-_HOST_FLOPS_A_CORE = 5e10  # a second, by a core with AVX2 on packed weights, assumed
-_HOST_GIB = ((16, 64.0), (10**6, 512.0))  # memory of a host with up to so many cores, assumed
-_HOST_REACHES = 0.7  # of its memory bandwidth, by layers that run on the CPU, assumed
+_HOST_FLOPS_A_CORE = 5e10  # per second, by a core with AVX2 on packed weights, assumed
+_HOST_GIB = ((16, 64.0), (10**6, 512.0))  # memory of a host with up to this many cores, assumed
+_HOST_REACHES = 0.7  # share of its memory bandwidth that layers on the CPU reach, assumed
 _MOST_USERS = 2**20
 
 
@@ -66,9 +66,9 @@ _MOST_USERS = 2**20
 class Serving:
     """How text is generated: `users` requests at once, each with a prompt of `prompt` tokens and an answer of `output`.
 
-    Several GPUs hold whole layers each (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
-    fraction of the layers that run on the CPU, or of the experts of a mixture. GPUs of several kinds have `shares` of the layers,
-    of which the one that fills its GPU most is the `largest_share`.
+    Several GPUs each hold whole layers (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
+    fraction of the layers, or of a mixture's experts, that runs on the CPU. GPUs of different kinds have `shares` of the layers;
+    `largest_share` is the one that fills its GPU most.
     """
 
     shape: LanguageShape
@@ -94,15 +94,16 @@ class Serving:
 
     @property
     def mean_context(self) -> int:
-        """Tokens that the next one looks back on, in the mean."""
+        """The mean number of previous tokens that a new token attends to."""
         return max(1, self.prompt + self.output // 2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Generations:
-    """The same serving on each of some GPUs; arrays have a place for each. `decode` and `prefill` are the passes on the GPU; of
-    several numbers of users in `decode`, this is the one at `point`. `unread` is the fraction of a prompt's time that is left
-    where the beginning of it is in the cache already."""
+    """The same serving on each of several GPUs; arrays have one entry per GPU. `decode` and `prefill` are the passes on the GPU.
+    If `decode` has several numbers of users, this is the one at `point`. `unread` is the fraction of a prompt's time that
+    remains if its beginning is already cached.
+    """
 
     serving: Serving
     gpus: tuple[Gpu, ...]
@@ -113,7 +114,7 @@ class Generations:
 
     @cached_property
     def decode_s(self) -> Array:
-        """One step of all requests in flight, without what interrupts it."""
+        """One step of all requests in flight, without interruptions."""
         serving = self.serving
         found: Array = self._whole(self.decode.step_s[self.point]) * (1.0 - serving.offloaded * self._moved_fraction)
         return found + self._host_s + self._hops_s
@@ -131,13 +132,15 @@ class Generations:
         return seconds + self._hops_s
 
     def _whole(self, seconds: Array) -> Array:
-        """A pass: on each GPU by itself, or through the layers that each of several kinds has."""
+        """Return the time of a pass: on each GPU alone, or through the layers on GPUs of several kinds."""
         shares = self.serving.shares
         return np.array([sum(part * taken for (_, part), taken in zip(shares, seconds, strict=True))]) if shares else seconds
 
     @cached_property
     def _moved_fraction(self) -> float:
-        """Of a step's time on the GPU, what goes to the CPU where everything that can go does: of experts, by the bytes read."""
+        """Return the share of a step's GPU time that moves to the CPU if everything possible is offloaded; experts count by the
+        bytes read.
+        """
         serving, shape = self.serving, self.serving.shape
         if not shape.experts:
             return 1.0
@@ -146,7 +149,7 @@ class Generations:
 
     @cached_property
     def _hops_s(self) -> float:
-        """What layers on several GPUs hand on over a link that was named, one GPU after the other."""
+        """Return the time to pass data between layers on several GPUs over an explicitly named link, one GPU after another."""
         serving = self.serving
         if serving.split != "layers" or not serving.gpu_link:
             return 0.0
@@ -157,7 +160,7 @@ class Generations:
 
     @cached_property
     def _host_s(self) -> float:
-        """What runs on the CPU adds to a step: its memory is read for weights and caches, and its cores multiply."""
+        """Return what the CPU's part adds to a step: reading weights and caches from its memory, and multiplying on its cores."""
         serving, shape = self.serving, self.serving.shape
         if not serving.offloaded:
             return 0.0
@@ -173,7 +176,7 @@ class Generations:
 
     @cached_property
     def token_s(self) -> Array:
-        """Between two tokens of one user: a step, and the prompts of others that are read meanwhile."""
+        """Time between two tokens of one user: a step, plus the prompts of other users read in the meantime."""
         serving = self.serving
         if serving.engine.batching != "continuous" or not serving.output:
             return self.decode_s
@@ -181,24 +184,24 @@ class Generations:
 
     @cached_property
     def tokens_per_s(self) -> Array:
-        """Of all users together."""
+        """Tokens per second of all users together."""
         return self.serving.users / self.token_s
 
     @cached_property
     def first_token_s(self) -> Array:
-        """From a request to its first token: its prompt is read after the step that runs, or with all others at once."""
+        """Time from a request to its first token: its prompt is read after the current step, or together with all others."""
         serving = self.serving
         if serving.engine.batching == "continuous":
             return self.prefill_s + (self.decode_s if serving.users > 1 else 0.0)
         return self.prefill_s * serving.users
 
     def ends(self, seconds: Array, steps: Steps) -> tuple[Array, Array]:
-        """The ends of the range of a time that these steps make up."""
+        """The ends of the range for a time made up of these steps."""
         return seconds * steps.widths.low[0], seconds * steps.widths.high[0]
 
 
 def generate(serving: Serving, gpus: Sequence[Gpu], *, by_kind: bool = False) -> Generations:
-    """Text generated on each of these GPUs, or on `gpu_count` of each."""
+    """Predict text generation on each of these GPUs, or on `gpu_count` of each."""
     each = _each(serving, gpus)
     decode = _passes(serving, "decode", each, [serving.users], serving.mean_context, by_kind)
     prefill = _passes(serving, "prefill", each, [1], max(1, serving.prompt), by_kind)
@@ -206,7 +209,7 @@ def generate(serving: Serving, gpus: Sequence[Gpu], *, by_kind: bool = False) ->
 
 
 def curve(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], *, by_kind: bool = False) -> tuple[Generations, ...]:
-    """The same serving with each of these numbers of users, all priced in one pass."""
+    """Predict the same serving with each of these numbers of users, all in one pass."""
     each = _each(serving, gpus)
     decode = _passes(serving, "decode", each, users, serving.mean_context, by_kind)
     prefill = _passes(serving, "prefill", each, [1], max(1, serving.prompt), by_kind)
@@ -217,13 +220,14 @@ def curve(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], *, by_kin
 
 
 def _each(serving: Serving, gpus: Sequence[Gpu]) -> Sequence[Gpu]:
-    """The GPUs that passes are priced on: those of a set of several kinds, where there is one."""
+    """Return the GPUs for which passes are predicted: the members, for a set of different GPUs."""
     return [gpu for gpu, _ in serving.shares] or gpus
 
 
 def mixed(serving: Serving, cards: Sequence[Gpu], name: str) -> tuple[Serving, Gpu]:
-    """The serving with its layers divided over these cards by their memory, and the set as one GPU: the card whose part of the
-    layers leaves it the least room, under the name of all. llama.cpp divides layers so unless told otherwise."""
+    """Return the serving with its layers divided over these cards by memory, and the set as one GPU: the card with the least room
+    left after its share of the layers, under the name of the set. llama.cpp divides layers this way by default.
+    """
     rooms = [usable_bytes(serving.engine, gpu) for gpu in cards]
     layers = _divided(serving.shape.layers, rooms)
     shares = [count / serving.shape.layers for count in layers]
@@ -243,7 +247,7 @@ def mixed(serving: Serving, cards: Sequence[Gpu], name: str) -> tuple[Serving, G
 
 
 def _divided(layers: int, rooms: Sequence[float]) -> list[int]:
-    """Whole layers by room, those left over to where most is missing.
+    """Divide whole layers by room; the remaining ones go where the most is missing.
 
     >>> _divided(80, [24.0, 12.0]), _divided(3, [1.0, 1.0])
     ([53, 27], [2, 1])
@@ -257,9 +261,11 @@ def _divided(layers: int, rooms: Sequence[float]) -> list[int]:
 
 
 def unread_fraction(serving: Serving, gpus: Sequence[Gpu], cached: float) -> Array:
-    """Of the time that a whole prompt takes, what is left where this fraction of it is in the cache already.
+    """Return the share of a whole prompt's time that remains if this fraction of it is already cached.
 
-    The rest looks back on all of it, so it takes what the whole takes more than the beginning, and never less than alone."""
+    The rest attends to the whole prompt, so it takes the time of the whole minus the beginning, and never less than it would
+    alone.
+    """
     whole = max(1, serving.prompt)
     rest = max(1, whole - int(whole * cached))
     if rest == whole:
@@ -271,9 +277,10 @@ def unread_fraction(serving: Serving, gpus: Sequence[Gpu], cached: float) -> Arr
 
 
 def verified_s(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], drafted: int) -> Array:
-    """A step that checks so many drafted tokens of every user and adds one, by users and GPUs.
+    """Return the time of a step that checks this many drafted tokens of every user and adds one, by users and GPUs.
 
-    Its products have a row for each of these tokens; attention reads the cache of a user once for all of them."""
+    Its products have a row for each of these tokens; attention reads a user's cache once for all of them.
+    """
     one, many = (
         _passes(serving, "decode", gpus, [count * tokens for count in users], serving.mean_context, True)
         for tokens in (1, drafted + 1)
@@ -300,7 +307,7 @@ def _passes(serving: Serving, phase: str, gpus: Sequence[Gpu], batches: Sequence
 
 
 def _window(shape: LanguageShape, seq: int) -> int:
-    """The length a pass is built at: where layers have a window, it matters whether they fill it."""
+    """Return the length at which a pass is built. If layers have a window, it matters whether they fill it."""
     return seq if shape.window and seq <= shape.window else max(shape.window + 1, 2048)
 
 
@@ -314,7 +321,7 @@ def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, par
 
 
 def generation_memory(serving: Serving, users: int | None = None) -> GenerationMemory:
-    """What the fullest GPU holds for so many users (those of the serving, unless given)."""
+    """Return what the fullest GPU holds for this many users (by default those of the serving)."""
     return held_memory(
         serving.shape,
         serving.weights,
@@ -331,30 +338,31 @@ def generation_memory(serving: Serving, users: int | None = None) -> GenerationM
 
 
 def room_bytes(serving: Serving, gpu: Gpu) -> float:
-    """What an engine may use of this GPU."""
+    """Return the memory that an engine may use on this GPU."""
     return usable_bytes(serving.engine, gpu)
 
 
 def usable_bytes(engine: Engine, gpu: Gpu) -> float:
-    """What this engine may use of this GPU."""
+    """Return the memory that this engine may use on this GPU."""
     return room_of(gpu).usable_bytes * (engine.reserves_fraction or 1.0)
 
 
 def fits(serving: Serving, gpu: Gpu) -> bool:
-    """Whether this serving stays within the memory of each GPU."""
+    """Return whether this serving fits in the memory of each GPU."""
     return generation_memory(serving).total_bytes <= room_bytes(serving, gpu)
 
 
 def most_users(serving: Serving, gpu: Gpu) -> int:
-    """The largest number of requests in flight that memory holds; 0 where not even one fits."""
+    """Return the largest number of requests in flight that fits in memory, or 0 if not even one fits."""
     one, two = (generation_memory(serving, users).total_bytes for users in (1, 2))
     left = room_bytes(serving, gpu) - one
     return 0 if left < 0 else min(_MOST_USERS, 1 + int(left / max(two - one, 1.0)))
 
 
 def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
-    """The smallest fraction of layers on the CPU with which this serving fits; None where no fraction helps, or where the host's
-    memory does not hold them either."""
+    """Return the smallest fraction of layers on the CPU with which this serving fits; None if no fraction helps, or if the host's
+    memory cannot hold them either.
+    """
     for layers in range(serving.shape.layers + 1):
         moved = replace(serving, offloaded=layers / serving.shape.layers)
         if fits(moved, gpu):
@@ -364,8 +372,9 @@ def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
 
 
 def host_memory_bytes(host: Host, gpu: Gpu, held_bytes: float) -> float:
-    """Memory that a usual host of this size has for the layers on its CPU. A GPU that shares the memory of its machine leaves the
-    CPU only what the GPU does not hold and the system does not need."""
+    """Return the memory that a typical host of this size has for layers on its CPU. If the GPU shares the machine's memory, the
+    CPU has only what the GPU and the system do not need.
+    """
     room = room_of(gpu)
     if room.shared:
         return max(0.0, room.nominal_bytes * (1.0 - SYSTEM_FRACTION) - held_bytes)

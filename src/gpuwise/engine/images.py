@@ -1,7 +1,7 @@
-"""Images from a text: the text encoders once, the denoiser at every step, the decoder for every image.
+"""Predicts image generation from text: the text encoders run once, the denoiser at every step, the decoder for every image.
 
-Each part is a step of a model like any other (`steps.py`); an image takes the sum of them, one after the other. Where a GPU does
-not hold all parts at once but each by itself, programs keep the weights on the host and bring those of each part when it runs.
+Each part is an ordinary step of a model (`steps.py`), and an image takes the sum of all parts. If a GPU can hold each part but
+not all of them at once, programs keep the weights on the host and load those of each part when it runs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gpuwise.workload.transform.packed import quantised
 
 __all__ = ["PACKED", "Drawings", "draw"]
 
-PACKED = {"int8": "int8", "fp8": "int8", "q8_0": "int8", "int4": "int4", "nf4": "int4", "q4_0": "int4"}  # how weights are held
+PACKED = {"int8": "int8", "fp8": "int8", "q8_0": "int8", "int4": "int4", "nf4": "int4", "q4_0": "int4"}  # how weights are stored
 _LARGE = 1e9  # parameters: smaller models stay in 16 bits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawings:
-    """`images` at once in `step_count` denoising steps on each of some GPUs; arrays have a place for each."""
+    """`images` at once in `step_count` denoising steps on each of several GPUs; arrays have one entry per GPU."""
 
     pipeline: Pipeline
     images: int
@@ -46,7 +46,7 @@ class Drawings:
 
     @cached_property
     def iteration_s(self) -> Array:
-        """One denoising step of all images, with guidance and what steers it."""
+        """One denoising step for all images, including guidance and control networks."""
         found: Array = sum((one.step_s[0] for one in self.controls), self.denoiser.step_s[0])
         return found
 
@@ -59,44 +59,44 @@ class Drawings:
 
     @property
     def program_s(self) -> float:
-        """What a program does beside its models in a call, fitted on whole calls."""
+        """The time of a program outside its models in a call, fitted to whole calls."""
         from gpuwise.evidence.images import SCRIPT  # reads measurements, which few questions need
 
         return shipped().call_s.get(SCRIPT, 0.0)
 
     @cached_property
     def moved_s(self) -> Array:
-        """Bringing the weights of every part to the GPU for a call, where not all stay there."""
+        """The time to load the weights of every part onto the GPU in a call, if they do not all stay there."""
         places = range(len(self.denoiser.gpus))
         return np.array(
             [self._weights(place) / link_bytes_per_s(self.denoiser.gpus[place]) * self.moves(place) for place in places]
         )
 
     def moves(self, place: int) -> bool:
-        """Whether the parts take turns on this GPU: it holds each, but not all at once."""
+        """Whether the parts take turns on this GPU, because it can hold each of them but not all at once."""
         room = room_of(self.denoiser.gpus[place]).usable_bytes
         return self.at_once(place).total_bytes > room >= self.largest_part(place).total_bytes
 
     def memory(self, place: int) -> Memory:
-        """What the GPU holds: all models, or the one that needs most where they take turns."""
+        """The memory on the GPU: all models or, if they take turns, the one that needs most."""
         return self.largest_part(place) if self.moves(place) else self.at_once(place)
 
     def fits(self, place: int) -> bool:
-        """Whether it holds that."""
+        """Whether that fits."""
         return self.memory(place).total_bytes <= room_of(self.denoiser.gpus[place]).usable_bytes
 
     def at_once(self, place: int) -> Memory:
-        """With all models in memory: the part that needs most, and the weights of the others."""
+        """With all models in memory: the part that needs most, plus the weights of the others."""
         most = max(self._parts(place), key=lambda part: part.total_bytes - part.weight_bytes)
         return _with_weights(most, self._weights(place))
 
     def largest_part(self, place: int) -> Memory:
-        """The model that needs most by itself, with the others out of memory. A control net stays with its denoiser."""
+        """The model that needs most on its own, with the others unloaded. A control net stays with its denoiser."""
         own = [_with_weights(part, part.weight_bytes + self._control_weights(place)) for part in self._parts(place)[:1]]
         return max((*own, *self._parts(place)), key=lambda part: part.total_bytes)
 
     def held_bytes(self, images: int, place: int) -> float:
-        """The least that so many images at once need on this GPU, with the parts taking turns."""
+        """The least memory that this many images at once need on this GPU, with the parts taking turns."""
         gpu, seen = self.denoiser.gpus[place], self.pipeline.passes * images
         return max(
             self.denoiser.needs.total_bytes(gpu, seen) + self._control_weights(place),
@@ -131,8 +131,9 @@ def draw(
     image: int | None = None,
     weights: str = "",
 ) -> Drawings:
-    """So many images at once, of this side in pixels or the usual one, on each of these GPUs. Large models may hold their
-    `weights` in fewer bits."""
+    """Predict this many images at once, with this side in pixels or the default one, on each of these GPUs. Large models may
+    store their `weights` in fewer bits.
+    """
     side = image or pipeline.image
     seen = pipeline.passes * images
 
@@ -153,7 +154,9 @@ def draw(
 
 @lru_cache(maxsize=64)
 def _workload(name: str, precision: str, side: int, tokens: int, weights: str) -> Workload:
-    """A model at the size of the image: of a transformer, patches; of a text encoder with a sequence, the tokens it reads."""
+    """Return a model at the size of the image: for a transformer, in patches; for a text encoder with a sequence, in the tokens
+    it reads.
+    """
     settings = Settings(mode="infer", precision=precision, optimizer="none")
     found = zoo.entry(name)
     loaded = as_computed(zoo.load(name, Request(model=name, image=side if found.image else None, settings=settings)))

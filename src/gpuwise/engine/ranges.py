@@ -1,5 +1,5 @@
-"""How far off a prediction may be: what steps of the user's own say of it, and how wide the range of a step is, by the GPU, what
-was measured, what of the model is understood, and the loader.
+"""Determines how far off a prediction may be, from the user's own measurements, the GPU, what was measured, how much of the model
+is understood, and the loader.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from gpuwise.step.types import BOUNDS, Array, StepTimes
 __all__ = ["Correction", "Widths", "correction_of", "plan_width", "range_notes", "width_of", "widths_of"]
 
 # ---------------------------------------------------------------- the user's own steps
-# What steps of the user's own say: how far they are from the predictions for them, and whether they can be meant so.
+# The user's own measured steps: how far they are from the predictions, and whether they are plausible.
 
-_IMPOSSIBLE, _DOUBTFUL = 20.0, 3.0  # times the prediction: a wrong unit is a thousand, another batch or precision several
+_IMPOSSIBLE, _DOUBTFUL = 20.0, 3.0  # times the prediction: a wrong unit gives a thousand, another batch or precision a few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What the user measured, as (GPU, batch, measured seconds, predicted seconds) each, and what predictions for other GPUs are
-    multiplied by because of it; `raw` is measured over predicted before it is shrunk. It is `exact` for the very step that was
-    measured, not for the same model run in another way."""
+    """What the user measured, as (GPU, batch, measured seconds, predicted seconds), and the resulting factor for predictions on
+    other GPUs. `raw` is measured over predicted before shrinkage. It is `exact` for the very step that was measured, but not
+    for the same model run in another way.
+    """
 
     steps: tuple[tuple[Gpu, int, float, float], ...] = ()
     raw: float = 1.0
@@ -41,19 +42,19 @@ class Correction:
     exact: bool = True
 
     def scale(self, gpus: Sequence[Gpu]) -> Array:
-        """What predictions for each of these GPUs are multiplied by: on a GPU that was measured all of the ratio holds."""
+        """Return the factor for predictions on each of these GPUs. On a measured GPU, the full ratio applies."""
         own: dict[str, list[float]] = {}
         for gpu, _, measured_s, predicted_s in self.steps:
             own.setdefault(gpu.name, []).append(measured_s / predicted_s)
         return np.array([median(own.get(gpu.name, [self.factor])) for gpu in gpus])
 
     def is_own(self, batches: Sequence[int], gpus: Sequence[Gpu]) -> Array:
-        """Which of these steps the user measured, (batches, gpus)."""
+        """Return which of these steps the user measured, (batches, gpus)."""
         own = {(gpu.name, batch) for gpu, batch, _, _ in self.steps if self.exact}
         return np.array([[(gpu.name, batch) in own for gpu in gpus] for batch in batches])
 
     def notes(self) -> list[Assumption]:
-        """What is said of it."""
+        """Return the notes about the correction."""
         if not self.steps:
             return []
         said = assumed(
@@ -67,7 +68,7 @@ class Correction:
 
 
 def correction_of(measured: Sequence[Measured], usual_batch: int, predicted_s: Callable[[Gpu, int], float]) -> Correction:
-    """The correction by these steps, from what is predicted for each GPU and batch. A wrong unit is refused."""
+    """Return the correction from these steps, given the predictions for each GPU and batch. A wrong unit is refused."""
     if not measured:
         return Correction()
     steps = []
@@ -84,7 +85,7 @@ def _far(ratio: float) -> float:
 
 
 def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
-    """Measured over predicted; refused where no software explains it."""
+    """Return measured over predicted time, or refuse the measurement if no software could explain it."""
     ratio = measured_s / predicted_s
     if _far(ratio) <= _IMPOSSIBLE:
         return ratio
@@ -110,14 +111,16 @@ def _words(ratio: float) -> str:
 
 # ---------------------------------------------------------------- widths
 
-_UNKNOWN_WIDENS = 5.0  # an op priced by its bytes alone can be several times off
-_REPEATS = 1.03  # a number of the user's own, taken again: another node with the same GPU and code moves a step by up to 2.9%
+_UNKNOWN_WIDENS = 5.0  # the time of an op estimated from its bytes alone can be off by several times
+_REPEATS = 1.03  # repeating the user's own measurement: another node with the same GPU and code changes a step by up to 2.9%
 _LAUNCH = BOUNDS.index("launch")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Widths:
-    """Measured over predicted: the ends that hold 8 steps of 10, and how many rows say so (0: assumed), (batches, gpus) each."""
+    """Measured over predicted time: the ends that hold 8 of 10 steps, and the number of rows behind them (0: assumed), (batches,
+    gpus) each.
+    """
 
     low: Array
     high: Array
@@ -125,8 +128,9 @@ class Widths:
 
 
 def widths_of(run: Run, gpus: Sequence[Gpu], last: StepTimes, bound: Array, is_own: Array, covered: float) -> Widths:
-    """The ranges of steps that end with `last` and are held up by `bound`, of whose traffic a share is `covered` by ops that we
-    know; the user measured those that are `is_own`."""
+    """Return the ranges of steps that end with `last` and are limited by `bound`. `covered` is the share of their traffic from
+    ops that gpuwise recognises; the user measured those in `is_own`.
+    """
     found = Widths(low=np.empty(bound.shape), high=np.empty(bound.shape), rows=np.empty(bound.shape, dtype=np.int64))
     known: dict[tuple[int, bool], Range] = {}
     stack = run.setting.stack
@@ -138,14 +142,15 @@ def widths_of(run: Run, gpus: Sequence[Gpu], last: StepTimes, bound: Array, is_o
             known[place, held] = width_of(run.measured, gpus[place], "launch" if held else "", covered)
         width = _with_loader(run, last, point, place, known[place, held])
         if is_own[point, place]:
-            width = Range(low=1 / _REPEATS, high=_REPEATS, rows=1)  # what the user measured, measured again
+            width = Range(low=1 / _REPEATS, high=_REPEATS, rows=1)  # repeats of the user's own measurement
         found.low[point, place], found.high[point, place], found.rows[point, place] = width.low, width.high, width.rows
     return found
 
 
 def width_of(measured: Sequence[Measured], gpu: Gpu, bound: str, covered: float) -> Range:
-    """The range on one GPU: wider where little of the model is understood. From a step measured on another GPU it is that of the
-    ratio between the two."""
+    """Return the range on one GPU, wider if little of the model is understood. With a step measured on another GPU, it is the
+    range of the ratio between the two.
+    """
     on = [one.gpu for one in measured]
     if not on or gpu.is_cpu or (bound == "launch" and not any(one.is_cpu for one in on)):
         width = step_range(gpu, bound)
@@ -155,7 +160,7 @@ def width_of(measured: Sequence[Measured], gpu: Gpu, bound: str, covered: float)
 
 
 def _with_loader(run: Run, last: StepTimes, point: int, place: int, width: Range) -> Range:
-    """The range where a loader has a rate: each end waits for the loader too, at its best and at its worst."""
+    """Return the range with a loader of known rate: each end also waits for the loader, at its best and at its worst."""
     if run.setting.loader_samples_per_s is None:
         return width
     slowest, fastest = (run.decoder.low, run.decoder.high) if run.decoder else (1 / _REPEATS, _REPEATS)
@@ -168,8 +173,9 @@ def _with_loader(run: Run, last: StepTimes, point: int, place: int, width: Range
 
 
 def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, covered: float, *, divided: bool) -> Range:
-    """The range of a plan on these GPUs: that of `predict` where only samples are divided; where more is (`divided`), one that
-    also holds what published step times of language models split over GPUs took."""
+    """Return the range for a plan on these GPUs: that of `predict` if only samples are divided. If more is `divided`, the range
+    also covers published step times of language models split over GPUs.
+    """
     alone = reduce(Range.around, (width_of(measured, gpu, bound, covered) for gpu in gpus))
     from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
 
@@ -177,7 +183,7 @@ def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, co
 
 
 def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
-    """What the ranges of plans rest on, for those kinds of plans that are shown."""
+    """Return what the ranges of plans are based on, for the kinds of plans that are shown."""
     from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
 
     published = f"{unknown_range().rows:,} published step times of language models split over GPUs"

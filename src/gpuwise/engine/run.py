@@ -1,6 +1,6 @@
-"""How a step is run, whatever the model and the GPU: the software, the machine around it, and how many GPUs share the work.
+"""How a step is run, independent of the model and the GPU: the software, the machine, and how many GPUs share the work.
 
-What changes the ops of a step (precision, optimizer, adapters, compiling, ...) is in the workload; `ways.py` makes it.
+Changes to the ops of a step (precision, optimizer, adapters, compiling, ...) are part of the workload; `ways.py` applies them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Measured", "Run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A step that the user measured: on which GPU, how long, at how many samples (None: the batch the model is known at)."""
+    """A step that the user measured: the GPU, the time, and the number of samples (None: the model's default batch)."""
 
     gpu: Gpu
     step_s: float
@@ -25,12 +25,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`setting` is the software, the host and its links. `gpu_link` joins several GPUs, such as `PCIe 3.0 x8`; empty is what a
-    usual machine has; a `cluster` says all of that itself.
+    """`setting` is the software, the host and its links. `gpu_link` connects several GPUs, such as `PCIe 3.0 x8`; if empty, it is
+    the link of a typical machine. A `cluster` specifies all of this itself.
 
-    `accumulate` micro-batches make a step. Several GPUs divide samples alone, or also the optimizer's state (`zero_stage`), or
-    the matrices (`splits_matrices`, inference only). `offloaded_bytes` cross the link to the host in each step, and `host_bytes`
-    move in the host's own memory. `decoder` is what makes the loader's rate uncertain, where images are decoded.
+    A step has `accumulate` micro-batches. Several GPUs divide the samples only, or also the optimizer's state (`zero_stage`) or
+    the matrices (`splits_matrices`, inference only). In each step, `offloaded_bytes` cross the link to the host, and `host_bytes`
+    move within the host's memory. `decoder` is the source of uncertainty in the loader's rate, if images are decoded.
     """
 
     setting: Setting

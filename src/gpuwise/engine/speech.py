@@ -1,7 +1,7 @@
-"""Text from speech: the encoder hears a window of sound once, then the decoder writes it down token by token.
+"""Predicts speech recognition: the encoder processes a window of sound once, then the decoder writes the text token by token.
 
-Both are steps of a model like any other (`steps.py`). Writing is run by `transformers`, whose cost on the host for each layer was
-fitted on text (docs/concepts/generating-text.md); a layer of Whisper's decoder attends twice, to the text and to the sound.
+Both are ordinary steps of a model (`steps.py`). Decoding runs in `transformers`, whose host cost per layer was fitted on text
+generation (docs/concepts/generating-text.md); a layer of Whisper's decoder attends twice, to the text and to the sound.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Transcripts", "transcribe"]
 
 _ENGINE = "transformers"
 _ATTENTIONS = 2  # of a decoder layer
-_WIDER = 1.15  # range of a model that is only like those that were measured, assumed
+_WIDER = 1.15  # range for a model that only resembles the measured ones, assumed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transcripts:
-    """`windows` of sound at once, each written down in `tokens`, on each of some GPUs; arrays have a place for each."""
+    """`windows` of sound at once, each transcribed in `tokens`, on each of several GPUs; arrays have one entry per GPU."""
 
     windows: int
     tokens: int
@@ -39,28 +39,28 @@ class Transcripts:
 
     @cached_property
     def call_s(self) -> Array:
-        """From sound to its text, of all windows together."""
+        """Time from sound to text, for all windows together."""
         found: Array = self.listening.step_s[0] + self.tokens * self.writing.step_s[0]
         return found
 
     @cached_property
     def realtime(self) -> Array:
-        """Seconds of sound written down in a second."""
+        """Seconds of sound transcribed per second."""
         found: Array = self.windows * WINDOW_S / self.call_s
         return found
 
     def memory(self, place: int) -> Memory:
-        """The peak: of listening or of writing, whichever needs more."""
+        """The peak of encoding or decoding, whichever needs more."""
         return max((steps.memory(0, place) for steps in (self.listening, self.writing)), key=lambda held: held.total_bytes)
 
     def held_bytes(self, windows: int, place: int) -> float:
-        """What so many windows at once need on this GPU."""
+        """Return the memory that this many windows at once need on this GPU."""
         gpu = self.listening.gpus[place]
         return max(steps.needs.total_bytes(gpu, windows) for steps in (self.listening, self.writing))
 
 
 def transcribe(model: str, gpus: Sequence[Gpu], run: Run, *, precision: str, windows: int, tokens: int) -> Transcripts:
-    """So many windows at once on each of these GPUs."""
+    """Predict this many windows at once on each of these GPUs."""
     writing = _phase(model, precision, "decode").sized(seq=max(1, tokens // 2))
     stack = _as_written(run.setting.stack)
     return Transcripts(
@@ -72,7 +72,7 @@ def transcribe(model: str, gpus: Sequence[Gpu], run: Run, *, precision: str, win
 
 
 def _as_written(stack: Stack) -> Stack:
-    """PyTorch's kernels, with what `generate` costs on the host. No speech was measured, so the range counts no rows."""
+    """PyTorch's kernels, with the host cost of `generate`. No speech model was measured, so the range is based on no rows."""
     fitted = fitted_engines()[_ENGINE]
     low, high = fitted.ranges["decode"]
     ends = (low / _WIDER, high * _WIDER)

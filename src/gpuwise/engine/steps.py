@@ -1,9 +1,9 @@
-"""Steps of one model at many batches on many GPUs: time, range, what bounds them, memory. All questions take them from here.
+"""Predicts steps of one model at many batches on many GPUs: time, range, bound and memory. Every question uses this module.
 
-  simulate        one GPU by itself: kernels, host, copies and loader on lanes            step/
-+ micro-batches   those before the last, which update nothing
-+ waits           other GPUs, memory in a slow segment, work that the host does
-× measured        how far the user's own steps are from what is predicted for them       ranges.py
+  simulate        one GPU on its own: kernels, host, copies and loader on lanes           step/
++ micro-batches   all but the last, without an update
++ waits           for other GPUs, memory in a slow segment, work on the host
+× measured        ratio of the user's own measurements to their predictions               ranges.py
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ from gpuwise.workload.transform.share import without_update
 __all__ = ["Steps", "correction_by", "link_bytes_per_s", "main_bound", "power_curve", "predict_steps", "total", "waits_of"]
 
 # ---------------------------------------------------------------- waits
-# What a step waits for beside its own lanes: other GPUs, memory in a slow segment, work that is left to the host.
+# Waiting time outside the step's own lanes: for other GPUs, for memory in a slow segment, for work on the host.
 
 _USUAL_LINK = "PCIe 3.0 x16"
-_STAGE_3 = 1.5  # weights are gathered twice and gradients scattered once: three passes for the two of an all-reduce
-_SUMS_A_BLOCK = 2  # of split matrices: after attention and after the MLP
-_HIDDEN = ("input", "copy")  # what runs while the GPU works
-_HIDDEN_IN_RANGES = (*_HIDDEN, "communication")  # ranges were fitted with these
+_STAGE_3 = 1.5  # weights are gathered twice and gradients scattered once: three passes, compared with two for an all-reduce
+_SUMS_A_BLOCK = 2  # with split matrices: after attention and after the MLP
+_HIDDEN = ("input", "copy")  # the part that overlaps with the GPU's work
+_HIDDEN_IN_RANGES = (*_HIDDEN, "communication")  # ranges were fitted with these values
 Passes = Sequence[tuple[StepTimes, int]]
 
 
 def total(parts: Iterable[Array]) -> Array:
-    """The sum of arrays of one shape."""
+    """Return the sum of arrays of one shape."""
     return reduce(np.add, parts)
 
 
 def waits_of(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes, needs: Needs
 ) -> dict[str, Array]:
-    """Seconds beside the lanes by what they wait for, of micro-batches of these sizes. `passes` are the micro-batches of a step,
-    the last first, each with how often it runs."""
+    """Return the seconds outside the lanes by what they wait for, for micro-batches of these sizes. `passes` are the
+    micro-batches of a step, the last first, each with its number of runs.
+    """
     found = {}
     if run.gpu_count > 1:
         found["communication"] = _communication_s(workload, gpus, run, setting, micro, passes)
@@ -72,7 +73,7 @@ def waits_of(
 
 
 def _slow_s(gpus: Sequence[Gpu], micro: Sequence[int], passes: Passes, needs: Needs) -> Array | None:
-    """For what lies in a slow segment of memory; None where no GPU has one."""
+    """Return the extra time for data in a slow memory segment; None if no GPU has one."""
     places = [place for place, gpu in enumerate(gpus) if gpu.slow_memory_bytes_per_s is not None]
     if not places:
         return None
@@ -85,13 +86,13 @@ def _slow_s(gpus: Sequence[Gpu], micro: Sequence[int], passes: Passes, needs: Ne
 
 
 def _offloaded_s(gpu: Gpu, run: Run) -> float:
-    """Gradients to the host, the update there, weights back: one after the other."""
+    """Send gradients to the host, update there, and send weights back, one after the other."""
     link = run.setting.link_bytes_per_s or link_bytes_per_s(gpu)
     return run.offloaded_bytes / link + run.host_bytes / run.setting.host.memory_bytes_per_s
 
 
 def link_bytes_per_s(gpu: Gpu) -> float:
-    """What copies between this GPU and its host reach."""
+    """Return the rate that copies between this GPU and its host reach."""
     name = f"PCIe {gpu.pcie_generation}.0 x{gpu.pcie_lanes}" if gpu.pcie_generation and gpu.pcie_lanes else _USUAL_LINK
     link = find_link(name)
     return link.bytes_per_s_one_way * link.achieved_fraction
@@ -102,14 +103,14 @@ def link_bytes_per_s(gpu: Gpu) -> float:
 
 @lru_cache(maxsize=1024)
 def _joined(gpu: Gpu, count: int, link: str = "") -> Cluster:
-    """So many GPUs as they are usually joined, or by this link alone."""
+    """Return this many GPUs connected in the usual way, or by this link only."""
     return usual_cluster(gpu, count, link=link)
 
 
 def _communication_s(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes
 ) -> Array:
-    """What messages between GPUs, and waiting for each other, add to a step."""
+    """Return what messages between GPUs, and waiting for each other, add to a step."""
     if workload.mode != "train":
         return _summed_s(workload, gpus, run, micro)
     if run.zero_stage:
@@ -128,7 +129,9 @@ def _communication_s(
 
 
 def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, passes: Passes) -> Array:
-    """With the optimizer's state divided: averaging while the last micro-batch runs; stage 3 also gathers weights in each."""
+    """With the optimizer's state divided: gradients are averaged while the last micro-batch runs; stage 3 also gathers weights in
+    each.
+    """
     rounds = 1.0
     busy = passes[0][0].lanes["gpu"]
     if run.zero_stage == 3:
@@ -139,7 +142,7 @@ def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, passes: Passes
 
 
 def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence[int]) -> Array:
-    """What the sums of split matrices add to an answer; GPUs that run samples of their own wait for nobody."""
+    """Return what the sums over split matrices add to an inference step; GPUs that run their own samples wait for no one."""
     if not run.splits_matrices:
         return np.zeros((len(micro), len(gpus)))
     blocks = blocks_of(workload)
@@ -149,7 +152,7 @@ def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence
 
 
 def _between_blocks(workload: Workload, block: str, micro: int) -> float:
-    """Bytes that one block hands to the next."""
+    """Return the bytes that one block passes to the next."""
     last = [call for call in workload.calls if workload.modules[call.module].startswith(block) and call.writes][-1]
     values = product_values(workload, float(micro) if "batch" in workload.symbols else None)[0]
     spec = workload.tensors[workload.buffers[last.writes[0]].tensor]
@@ -161,8 +164,9 @@ def _between_blocks(workload: Workload, block: str, micro: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """Every array has the shape (batches, gpus). `last` is the micro-batch that ends a step, on one GPU by itself; `waits_s` is
-    what comes on top by what is waited for; `unscaled_s` all of it before the user's measurements."""
+    """Every array has the shape (batches, gpus). `last` is the micro-batch that ends a step, on one GPU alone; `waits_s` is the
+    additional waiting time by cause; `unscaled_s` is the total before scaling to the user's measurements.
+    """
 
     workload: Workload
     gpus: tuple[Gpu, ...]
@@ -177,12 +181,12 @@ class Steps:
 
     @cached_property
     def step_s(self) -> Array:
-        """Seconds of a step: as measured where the user did, else as predicted."""
+        """Seconds per step: measured if the user provided it, otherwise predicted."""
         return self.unscaled_s * self.scale
 
     @cached_property
     def scale(self) -> Array:
-        """What the user's measurements multiply every part of a step by, for each GPU."""
+        """The factor that the user's measurements apply to every part of a step, for each GPU."""
         return self.correction.scale(self.gpus) if self.correction.steps else np.ones(len(self.gpus))
 
     @cached_property
@@ -192,11 +196,11 @@ class Steps:
 
     @cached_property
     def bound(self) -> Array:
-        """What holds each step up most, as a place in `BOUNDS`."""
+        """What limits each step most, as an index into `BOUNDS`."""
         return main_bound(self.bound_fractions)
 
     def bound_name(self, point: int = 0, place: int = 0) -> str:
-        """What holds this step up most."""
+        """What limits this step most."""
         return BOUNDS[int(self.bound[point, place])]
 
     @cached_property
@@ -206,7 +210,7 @@ class Steps:
 
     @cached_property
     def widths(self) -> Widths:
-        """Measured over predicted, the low and the high end, and the rows of evidence behind them."""
+        """Measured over predicted time, the low and the high end, and the rows of evidence behind them."""
         covered = coverage(self.workload).bytes_fraction
         return widths_of(
             self.run, self.gpus, self.last, main_bound(self.bound_fractions, _HIDDEN_IN_RANGES), self.is_own, covered
@@ -214,7 +218,7 @@ class Steps:
 
     @cached_property
     def low_s(self) -> Array:
-        """The low end of the range: not below what the hardware allows, nor above the prediction."""
+        """The low end of the range: not below the hardware's limit, nor above the prediction."""
         found: Array = np.maximum(self.step_s * self.widths.low, np.minimum(self._least_s, self.step_s))
         return found
 
@@ -230,13 +234,13 @@ class Steps:
 
     @cached_property
     def _least_s(self) -> Array:
-        """The hardware's limit; nothing is claimed of steps that the user measured."""
+        """The hardware's limit; steps that the user measured have none."""
         micro = [_micro(size, self.run) for size in self.batches]
         least = least_s(self.workload, self.gpus, self.setting, **_sizes(self.workload, micro))
         return np.where(self.is_own, 0.0, least)
 
     def memory(self, point: int = 0, place: int = 0) -> Memory:
-        """The peak on one GPU, by what it holds."""
+        """The peak on one GPU, by category."""
         return self.needs.memory(self.gpus[place], _micro(self.batches[point], self.run))
 
     @cached_property
@@ -258,10 +262,10 @@ def predict_steps(
     dtype: Any = np.float64,
     by_kind: bool = True,
 ) -> Steps:
-    """Steps of so many samples on each GPU (none given: the batch the model is known at).
+    """Predict steps of these batch sizes on each GPU (by default the model's own batch).
 
-    `needs` and a `correction` that are known are not worked out again. `limits_watts` hold each GPU to a power limit of its own.
-    Kernels are priced in `dtype`; `last.classes` stay empty where nobody asks for them `by_kind`.
+    `needs` and a `correction` are reused if given. `limits_watts` sets a power limit for each GPU. Kernel times are computed in
+    `dtype`; `last.classes` stay empty unless requested with `by_kind`.
     """
     sizes = tuple(batches) or (workload.batch,)
     micro = [_micro(size, run) for size in sizes]
@@ -298,7 +302,7 @@ def predict_steps(
 
 
 def correction_by(workload: Workload, run: Run) -> Correction:
-    """What the user's own steps of this run say."""
+    """Return the correction from the user's own steps of this run."""
 
     def predicted_s(gpu: Gpu, batch: int) -> float:
         return float(predict_steps(workload, [gpu], replace(run, measured=()), [batch], by_kind=False).unscaled_s[0, 0])
@@ -307,12 +311,12 @@ def correction_by(workload: Workload, run: Run) -> Correction:
 
 
 def _micro(batch: int, run: Run) -> int:
-    """Samples that are run at once."""
+    """Return the samples per micro-batch."""
     return -(-batch // run.accumulate)
 
 
 def _sizes(workload: Workload, batches: Sequence[int]) -> dict[str, Any]:
-    """Sizes as `simulate` takes them: those that the workload leaves open."""
+    """Return sizes as `simulate` expects them: those that the workload leaves open."""
     is_open = "seq" in workload.symbols and workload.seq is not None
     return {
         "batch": np.array(batches, dtype=float) if "batch" in workload.symbols else None,
@@ -321,8 +325,9 @@ def _sizes(workload: Workload, batches: Sequence[int]) -> dict[str, Any]:
 
 
 def main_bound(fractions: Mapping[str, Array], hidden: Sequence[str] = _HIDDEN) -> Array:
-    """What takes the largest share of a step, as a place in `BOUNDS`. The GPU's work is told as two parts, so what is `hidden`
-    behind it must outweigh both together."""
+    """Return what takes the largest share of a step, as an index into `BOUNDS`. The GPU's work is divided into two parts, so
+    anything `hidden` behind it must outweigh both together.
+    """
     busy = fractions["compute"] + fractions["memory"]
     parts = [np.where(fractions[name] > busy, fractions[name], -1.0) if name in hidden else fractions[name] for name in BOUNDS]
     found: Array = np.argmax(np.stack(np.broadcast_arrays(*parts)), axis=0)
@@ -335,7 +340,7 @@ def main_bound(fractions: Mapping[str, Array], hidden: Sequence[str] = _HIDDEN) 
 def power_curve(
     workload: Workload, gpu: Gpu, run: Run, limits_watts: Sequence[float], batch: int | None = None
 ) -> tuple[float, ...]:
-    """Speed of one step under each limit, against that under the limit the board is sold with; higher limits add nothing."""
+    """Return the speed of one step under each limit, relative to that at the board's default limit; higher limits add nothing."""
     for limit in limits_watts:
         if not 0 < limit < math.inf:
             raise BadValue(f"invalid power limit of {limit:g} W", hint="give a limit above 0 W")

@@ -1,4 +1,4 @@
-"""What a serving holds in the form that every answer about memory has, and the longest context that leaves room for it."""
+"""The memory of a serving in the form used by every answer about memory, and the longest context that fits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuwise.step.memory.peak import Memory
 
 __all__ = ["HIGH", "longest_context", "memory_of", "with_context"]
 
-HIGH = 1.05  # times what is predicted: the upper end, assumed, since engines plan their memory
-_LONGEST = 2**20  # tokens, where a model does not say how many it supports
+HIGH = 1.05  # upper end relative to the prediction, assumed, since engines plan their memory
+_LONGEST = 2**20  # tokens, if a model does not state how many it supports
 
 
 def memory_of(serving: Serving) -> Memory:
-    """Bytes on the fullest GPU; the cache counts as activations, as in a step of decoding."""
+    """Return the bytes on the fullest GPU; the cache counts as activations, as in a decoding step."""
     held = generation_memory(serving)
     return Memory(
         weight_bytes=held.weight_bytes,
@@ -34,13 +34,13 @@ def memory_of(serving: Serving) -> Memory:
 
 
 def with_context(serving: Serving, context: int) -> Serving:
-    """The same with prompts and answers of so many tokens together; an answer takes at most half of them."""
+    """Return the serving with prompts and answers of this many tokens in total; an answer takes at most half of them."""
     output = max(1, min(serving.output, context // 2))
     return replace(serving, output=output, prompt=max(1, context - output))
 
 
 def longest_context(serving: Serving, gpu: Gpu) -> int:
-    """Tokens of a request that all users can have at once, up to what the model supports; 0 where none fits."""
+    """Return the tokens per request that all users can have at once, up to what the model supports; 0 if none fits."""
     return largest(
         lambda tokens: generation_memory(with_context(serving, tokens)).total_bytes,
         room_bytes(serving, gpu),

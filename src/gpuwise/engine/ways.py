@@ -1,5 +1,5 @@
-"""Ways of running a model, and their memory: from choices to the workload that one GPU then runs, what that needs, and what
-fits a GPU. Each figure is worked out once.
+"""Ways of running a model and their memory: turns choices into the workload that one GPU runs, and computes what it needs and
+what fits on a GPU. Each value is computed once.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- from choices to workloads
-# From choices to the workload that one GPU then runs. The order is fixed, so that any choices go together.
+# From choices to the workload that one GPU runs. The order of rewrites is fixed, so that all choices can be combined.
 
-# Bytes that hold a weight. nf4: 4 bits and an 8-bit scale for 64 values, with a 32-bit one for 256 of those (QLoRA, section 3).
-# int4: 4 bits, a 16-bit scale and a 4-bit zero for 128 values (GPTQ, AWQ). int8: the scale of a row is nothing beside the row.
+# Bytes per stored weight. nf4: 4 bits and an 8-bit scale per 64 values, with a 32-bit one per 256 scales (QLoRA, section 3).
+# int4: 4 bits, a 16-bit scale and a 4-bit zero point per 128 values (GPTQ, AWQ). int8: the scale per row is negligible.
 BYTES_A_WEIGHT = {"nf4": 0.5 + 1 / 64 + 4 / (64 * 256), "int8": 1.0, "int4": 0.5 + 2.5 / 128}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
-    """One way of running: what a GPU runs for the last micro-batch of a step, what crosses the link to the host, what the host's
-    own memory moves."""
+    """One way of running: what a GPU runs for the last micro-batch of a step, what crosses the link to the host, and what moves
+    within the host's memory.
+    """
 
     choices: Choices
     workload: Workload
@@ -62,7 +63,7 @@ class Way:
     host_bytes: float = 0.0
 
     def run(self, run: Run) -> Run:
-        """`run` with what this way asks for."""
+        """Return `run` with the changes that this way requires."""
         choices, setting = self.choices, run.setting
         return replace(
             run,
@@ -77,29 +78,29 @@ class Way:
 
 
 class Ways:
-    """Makes each way once. `ask` gives the model's workload in another precision, with another optimizer and the like."""
+    """Builds each way once. `ask` returns the model's workload in another precision, with another optimizer and so on."""
 
     def __init__(self, ask: Callable[[Choices], Workload]) -> None:
         self._ask = ask
         self._asked: dict[Choices, Workload] = {}
         self._made: dict[Choices, Way] = {}
-        self._weighted: dict[Choices, Workload] = {}  # before checkpoints and the like, which several ways add to the same
+        self._weighted: dict[Choices, Workload] = {}  # before checkpoints and the like are added
 
     def way(self, choices: Choices) -> Way:
-        """The way of these choices."""
+        """Return the way for these choices."""
         if choices not in self._made:
             with no_collection():
                 self._made[choices] = self._make(choices) if choices == _rewritten_as(choices) else self._resized(choices)
         return self._made[choices]
 
     def _resized(self, choices: Choices) -> Way:
-        """As rewritten for another sequence length or number of micro-batches."""
+        """Return the rewritten workload at another sequence length or number of micro-batches."""
         way = self.way(_rewritten_as(choices))
         same = choices.seq in (None, way.workload.seq)
         return replace(way, choices=choices, workload=way.workload if same else replace(way.workload, seq=choices.seq))
 
     def plain(self, choices: Choices) -> Workload:
-        """The model as its source gives it: before anything is rewritten."""
+        """Return the model as its source provides it, before any rewrite."""
         key = Choices(
             precision=choices.precision,
             optimizer=choices.optimizer,
@@ -113,7 +114,7 @@ class Ways:
         return found if choices.seq in (None, found.seq) else replace(found, seq=choices.seq)
 
     def _given(self, key: Choices) -> Workload:
-        """From the source; Adafactor is written over AdamW, for no source but a capture has it."""
+        """Get the workload from the source. Adafactor is rewritten from AdamW, because only captures have it."""
         try:
             if key.optimizer == "adafactor":
                 return with_adafactor(self._ask(replace(key, optimizer="adamw")))
@@ -145,7 +146,7 @@ class Ways:
         return Way(choices=choices, workload=as_computed(workload), link_bytes=link, host_bytes=host)
 
     def _with_weights(self, workload: Workload, choices: Choices) -> Workload:
-        """With adapters or quantised weights, rewritten once for all that is added to them."""
+        """Apply adapters or quantised weights, once for everything that is added to them."""
         if not (choices.adapters or choices.weights or choices.folded_attention):
             return workload
         key = replace(
@@ -166,31 +167,32 @@ class Ways:
 
 
 def _stack_for(choices: Choices, stack: Stack) -> Stack:
-    """The software that runs these choices: newer than the user's, where that has not what is chosen."""
+    """Return the software that runs these choices: newer than the user's if that lacks a chosen feature."""
     if choices.fused_attention and not stack.fused_attention:
         return default_stack(compiled=choices.compiled)
     if not choices.compiled or stack.how != "eager":
         return stack
-    if stack.framework == "torch" and not stack.fused_attention:  # before 2.0, which brought compiling
+    if stack.framework == "torch" and not stack.fused_attention:  # before 2.0, which introduced torch.compile
         return default_stack(compiled=True)
     return find_stack(stack.name, compiled=True)[0]
 
 
 def _rewritten_as(choices: Choices) -> Choices:
-    """The choices that rewriting looks at: one way serves every sequence length, any number of micro-batches but one, and any
-    number of GPUs that divide nothing but samples."""
+    """Return the choices that affect rewriting: one way serves every sequence length, any number of micro-batches above one, and
+    any number of GPUs that divide only samples.
+    """
     divides = choices.zero_stage or choices.split
     return replace(choices, seq=None, accumulate=min(choices.accumulate, 2), gpu_count=choices.gpu_count if divides else 1)
 
 
 def _is_rewritten(choices: Choices) -> bool:
-    """Whether the step itself changes, not only how its source gives it."""
+    """Return whether the step itself changes, rather than only how its source provides it."""
     whole = choices.adapters or choices.weights or choices.split or choices.offload or choices.folded_attention
     return bool(whole or choices.checkpoint[1] or choices.zero_stage or choices.accumulate > 1)
 
 
 def _alternates(workload: Workload) -> bool:
-    """Whether forward and backward passes take turns."""
+    """Return whether forward and backward passes alternate."""
     phases = [call.phase for call in workload.calls]
     return phases != sorted(phases)
 
@@ -202,7 +204,7 @@ def _with_weights(workload: Workload, choices: Choices) -> Workload:
 
 
 def adapters_of(choices: Choices) -> Adapters:
-    """The adapters of these choices."""
+    """Return the adapters for these choices."""
     return Adapters(
         rank=choices.rank,
         targets=choices.targets,
@@ -212,7 +214,7 @@ def adapters_of(choices: Choices) -> Adapters:
 
 
 def as_computed(workload: Workload) -> Workload:
-    """Captures in fp8 keep their tensors in bf16, as recipes do between products; here the large products are in fp8."""
+    """Captures in fp8 keep their tensors in bf16, as recipes do between products; this makes the large products fp8."""
     if workload.precision != "fp8" or "products" in workload.options:
         return workload
     return in_low(workload) if workload.mode == "train" else held_in_low(workload)
@@ -222,12 +224,12 @@ def as_computed(workload: Workload) -> Workload:
 
 LARGEST_BATCH = 2**31 - 1
 _SHARED_SEGMENTS = ("soc", "embedded", "cpu")
-SYSTEM_FRACTION = 0.2  # of memory shared with the CPU, for the system and the program's own data
+SYSTEM_FRACTION = 0.2  # share of memory shared with the CPU that the system and the program's own data take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Bytes a step may need on one GPU. Shared memory belongs to the CPU too."""
+    """Bytes that a step may need on one GPU. Shared memory is also used by the CPU."""
 
     usable_bytes: float
     nominal_bytes: float
@@ -236,7 +238,7 @@ class Room:
 
 
 def room_of(gpu: Gpu) -> Room:
-    """The memory of this GPU that one program can have."""
+    """Return the memory of this GPU that is available to one program."""
     if gpu.segment not in _SHARED_SEGMENTS or gpu.memory_type.startswith(("GDDR", "HBM")):
         whole = gpu.usable_memory_bytes + gpu.slow_memory_bytes
         return Room(usable_bytes=whole, nominal_bytes=gpu.memory_bytes, shared=False)
@@ -249,17 +251,18 @@ def room_of(gpu: Gpu) -> Room:
 
 
 def safe_bytes(gpu: Gpu) -> float:
-    """What a step may be predicted to need on this GPU so that nine in ten stay within its room."""
+    """Return the highest predicted need at which nine in ten steps stay within this GPU's room."""
     return room_of(gpu).usable_bytes / upper_ratio()
 
 
 def largest(
     need: Callable[[int], float], room_bytes: float, *, top: int = LARGEST_BATCH, known: Mapping[int, float] | None = None
 ) -> int:
-    """The largest whole number up to `top` whose need stays within the room; 0 if none does. Needs already `known` save looking.
+    """Return the largest whole number up to `top` whose need stays within the room, or 0 if none does. Needs already `known` save
+    evaluations.
 
-    Need grows with its argument, nearly in straight lines, so guesses follow the line through the ends of the bracket, and every
-    fourth takes its middle. The answer fits and the next does not, whatever the shape.
+    Need grows nearly linearly with its argument, so guesses follow the line through the ends of the bracket, and every fourth one
+    takes its middle. Whatever the shape, the result fits and the next number does not.
     """
     low, least, high, most = _bracket(need, room_bytes, top, known or {})
     turn = 0
@@ -280,7 +283,7 @@ def largest(
 def _bracket(
     need: Callable[[int], float], room_bytes: float, top: int, known: Mapping[int, float]
 ) -> tuple[int, float, int, float]:
-    """A number that fits (0 if 1 does not) and what it needs, one above it that does not and what that needs."""
+    """Return a number that fits (0 if 1 does not) and its need, and a larger one that does not fit and its need."""
     first = known[1] if 1 in known else need(1)
     if first > room_bytes:
         return 0, 0.0, 1, first
@@ -302,13 +305,13 @@ def _bracket(
 
 # ---------------------------------------------------------------- what a step needs
 
-_LARGEST_AUTO = 2**16  # samples: beyond that no GPU gets faster
+_LARGEST_AUTO = 2**16  # samples: no GPU gets faster beyond this
 
 
 class Needs:
-    """What the step needs at a batch, and the largest batch in a room, each worked out once.
+    """The memory a step needs at a batch, and the largest batch that fits in a room, each computed once.
 
-    A GPU changes what the framework takes, and what libraries keep; GPUs alike in the latter share a search.
+    The GPU affects what the framework takes and what libraries keep; GPUs with the same library memory share a search.
     """
 
     def __init__(self, workload: Workload, setting: MemorySetting | None = None) -> None:
@@ -320,15 +323,17 @@ class Needs:
         self._largest: dict[tuple[object, float], int] = {}
 
     def memory(self, gpu: Gpu, batch: int) -> Memory:
-        """As for this GPU."""
+        """Return the memory on this GPU."""
         return self._memory(gpu, batch, (self._around(gpu), self._libraries(gpu)))
 
     def total_bytes(self, gpu: Gpu, batch: int) -> float:
-        """As `memory` has it: what the framework takes comes on top of what the allocator holds."""
+        """Return the total of `memory`: what the framework takes, plus what the allocator holds."""
         return self._held(gpu, batch) + self._around(gpu)
 
     def within(self, gpu: Gpu, room: float) -> Callable[[int], bool]:
-        """What tells whether a batch fits. Where tensors in use at the peak are more than the room, nothing else is looked at."""
+        """Return the test for whether a batch fits. If the tensors in use at the peak already exceed the room, nothing else is
+        computed.
+        """
         left, known = room - self._around(gpu), self._known.setdefault(self._libraries(gpu), {})
         return lambda batch: self._peak(batch) <= room and (known.get(batch) or self._held(gpu, batch)) <= left
 
@@ -339,7 +344,7 @@ class Needs:
         return self._peaks[batch]
 
     def serves(self, workload: Workload, setting: MemorySetting) -> bool:
-        """Whether another step holds the same bytes at the same times."""
+        """Return whether another step holds the same bytes at the same times."""
         mine = self._workload
         if setting != self._setting:
             return False
@@ -348,7 +353,7 @@ class Needs:
         return mine is workload or _figures(mine) == _figures(workload)
 
     def _held(self, gpu: Gpu, batch: int) -> float:
-        """What the allocator holds, whatever the framework takes."""
+        """Return what the allocator holds, excluding the framework's share."""
         kept = self._libraries(gpu)
         known = self._known.setdefault(kept, {})
         if batch not in known:
@@ -369,14 +374,14 @@ class Needs:
         return self._memories[key, batch]
 
     def power_of_two(self, gpu: Gpu) -> int:
-        """The largest power of two whose step fits this GPU; 1 where none does. What `--batch auto` takes."""
+        """Return the largest power of two whose step fits on this GPU, or 1 if none does. `--batch auto` uses it."""
         size, fits = 1, self.within(gpu, gpu.usable_memory_bytes)
         while size < _LARGEST_AUTO and fits(size * 2):
             size *= 2
         return size
 
     def largest(self, gpu: Gpu, usable: float) -> int:
-        """The search starts from what is known of smaller and larger rooms."""
+        """Start the search from what is known about smaller and larger rooms."""
         if "batch" not in self._workload.symbols:
             return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
         kept, room = self._libraries(gpu), usable - self._around(gpu)
@@ -387,7 +392,7 @@ class Needs:
 
 
 def _figures(workload: Workload) -> tuple[bytes, ...]:
-    """Births, deaths and sizes of all tensors: what memory follows from."""
+    """Return the allocations, frees and sizes of all tensors, which determine memory."""
     lives = lives_of(workload)
     sizes = [tensor_bytes_of(workload, size, None) for size in ((1.0, 2.0, 3.0) if "batch" in workload.symbols else (None,))]
     columns = (lives.born, lives.died, lives.category, lives.tensor, lives.phase, lives.convolved, *sizes)

@@ -1,1 +1,1 @@
-"""Published measurements, and how far the predictions are from them."""
+"""Published measurements, and how far predictions are from them."""

@@ -1,7 +1,7 @@
-"""Measured collectives: from a row of a published table to the same question asked of `scale`, and both side by side.
+"""Compares measured collectives from published tables with the predictions of `scale`.
 
-What is particular to how a source measured is in `data/collectives.json`: the rate of networks it does not name, and the least
-time its calls take. Rows whose way between GPUs nobody states are counted by reason.
+`data/collectives.json` holds what is specific to each source: the rate of networks it does not name, and the shortest time its
+calls take. Rows that do not state how the GPUs were connected are skipped and counted by reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuwise.scale.cluster.shape import Cluster
 __all__ = ["CollectiveSet", "collective_baselines", "collective_data", "collective_sets", "predicted_s", "score_collectives"]
 
 _FLOATS = ("fp32", "fp16", "bf16", "fp64", "float", "half")
-_NODE = 8  # GPUs of the nodes that sources used
+_NODE = 8  # GPUs in the nodes that sources used
 _SMOOTH = 6.0
 
 
@@ -55,13 +55,13 @@ class CollectiveSet:
 
 @cache
 def collective_data() -> Mapping[str, Any]:
-    """What belongs to the sources, not to the machines."""
+    """Return what is specific to the sources rather than the machines."""
     loaded: dict[str, Any] = json.loads((files("gpuwise.evidence") / "data" / "collectives.json").read_text(encoding="utf-8"))
     return loaded
 
 
 def collective_sets(table: Table) -> tuple[list[CollectiveSet], Skipped]:
-    """The rows that can be asked, and why the others cannot."""
+    """Return the rows that can be predicted, and why the others cannot."""
     names = ("gpu", "gpu_count", "link", "op", "dtype", "library", "source")
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     reasons = Skipped()
@@ -103,7 +103,7 @@ def collective_sets(table: Table) -> tuple[list[CollectiveSet], Skipped]:
 
 
 def _number(cell: Any) -> float:
-    """What a cell says; not a number where it says none."""
+    """Return the number in a cell, or NaN if there is none."""
     try:
         return float(cell)
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ def _number(cell: Any) -> float:
 
 
 def _machine(cells: Mapping[str, str]) -> tuple[Cluster, int, int]:
-    """The cluster a row was measured on, and its group: GPUs on each node, nodes."""
+    """Return the cluster on which a row was measured, and its group: GPUs per node, and nodes."""
     count, link = int(float(cells["gpu_count"])), cells["link"]
     if count < 2:
         raise ValueError("one GPU sends nothing")
@@ -137,7 +137,7 @@ def _is_module(gpu: str) -> bool:
 
 
 def _over_nodes(cells: Mapping[str, str], count: int, link: str) -> tuple[Cluster, int, int]:
-    """Nodes of eight GPUs, of which a group uses some. A network nobody names has the rate fitted to its source."""
+    """Return nodes of eight GPUs, of which a group uses some. An unnamed network has the rate fitted to its source."""
     used = re.search(r"\((\d{1,9}) GPUs? per node\)", link)
     inner = max(1, int(used[1])) if used else 1
     nodes = max(2, count // inner)
@@ -150,7 +150,7 @@ def _over_nodes(cells: Mapping[str, str], count: int, link: str) -> tuple[Cluste
 
 
 def predicted_s(entry: CollectiveSet, constants: Constants | None = None) -> Any:
-    """Seconds of every size of a set."""
+    """Return the seconds for every size in a set."""
     floats = entry.dtype.startswith(_FLOATS) or not entry.dtype
     seconds = collective_s(
         entry.op, entry.size_bytes, entry.cluster, entry.inner, entry.outer, in_switch=floats, constants=constants
@@ -160,7 +160,7 @@ def predicted_s(entry: CollectiveSet, constants: Constants | None = None) -> Any
 
 
 def score_collectives(found: Sequence[CollectiveSet], constants: Constants | None = None) -> list[Residual]:
-    """Every row predicted, in the order of the table."""
+    """Predict every row, in table order."""
     answers = []
     for entry in found:
         width = (constants or load_constants())["ranges"]["known" if _is_known(entry, constants) else "unknown"]
@@ -188,7 +188,7 @@ def _is_known(entry: CollectiveSet, constants: Constants | None) -> bool:
 
 
 def collective_baselines(found: Sequence[CollectiveSet]) -> dict[str, dict[str, float]]:
-    """What simple rules would say: bytes over the printed rate of the link; three quarters of it and 10 us to start."""
+    """Return what simple rules predict: bytes over the link's rated speed; three quarters of that rate plus 10 us to start."""
     errors: dict[str, list[Any]] = {"link_rate": [], "three_quarters": []}
     for entry in found:
         moved = moved_fraction(entry.op, max(2, entry.ranks)) * entry.size_bytes

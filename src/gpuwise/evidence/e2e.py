@@ -1,7 +1,7 @@
-"""Whole steps: from a row of a published table to the same question asked of gpuwise.
+"""Turns rows of published step times into questions for gpuwise.
 
-A row names a model, sizes, precision and software; how each source measured (`procedures.json`) says what its words mean and what
-else its steps contain. A row that cannot be asked is counted under its reason.
+A row names a model, sizes, precision and software. `procedures.json` describes how each source measured: what its terms mean and
+what else its steps contain. Rows that cannot be predicted are counted by reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a program runs beside the model of a question: a workload at a batch, this share of one for each step."""
+    """What a program runs besides the model of a question: a workload at a batch, and the share of it per step."""
 
     workload: Workload
     batch: float
@@ -44,8 +44,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One row, understood: everything that a prediction needs. `around` is what its step has a part of beside its own workload,
-    `moved_bytes` the weights that a program brings to the GPU for it, and `call_fraction` how much of a whole call it is."""
+    """A parsed row, with everything that a prediction needs. `around` lists what its step runs besides its own workload,
+    `moved_bytes` are weights that a program moves to the GPU for it, and `call_fraction` is its share of a whole call.
+    """
 
     row: int
     cells: Mapping[str, str]
@@ -65,7 +66,7 @@ class Question:
 def questions(
     table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
 ) -> tuple[list[Question], Skipped]:
-    """The rows that can be asked, and why the others cannot. With `zoo_only` nothing is captured."""
+    """Return the rows that can be predicted, and why the others cannot. With `zoo_only`, nothing is captured."""
     catalog, reasons = load_catalog(), Skipped()
     begun = []
     for number in table.usable(reasons):
@@ -112,7 +113,7 @@ def _run(captured: Workload, every_token: bool, compiled: bool) -> Workload:
 
 
 class _Unusable(Exception):
-    """Why a row cannot be asked."""
+    """Why a row cannot be predicted."""
 
 
 def _gpu(catalog: Catalog, cells: Mapping[str, str]) -> Gpu:
@@ -123,7 +124,7 @@ def _gpu(catalog: Catalog, cells: Mapping[str, str]) -> Gpu:
 
 
 def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
-    """Batch of each GPU, pixels or tokens, seconds a step, GPUs."""
+    """Return the batch per GPU, pixels or tokens, seconds per step, and number of GPUs."""
     if "accumulation" in cells.get("note", ""):
         raise _Unusable("gradients accumulated over an unknown number of passes")
     count = _number(cells, "gpu_count", "1", "a number of GPUs")
@@ -140,7 +141,7 @@ def _numbers(cells: Mapping[str, str]) -> tuple[float, float, float, int]:
 
 
 def _in_a_sample(cells: Mapping[str, str], size: float) -> float:
-    """How many of what `samples_per_s` counts are in one sample: `unit` says what it counts."""
+    """Return how many of the units counted by `samples_per_s` are in one sample; `unit` says what it counts."""
     unit = cells.get("unit", "").strip().lower().replace("_per_", "/")
     if unit in _SAMPLES or cells.get("step_ms", "").strip():
         return 1.0
@@ -160,7 +161,7 @@ def _number(cells: Mapping[str, str], name: str, default: str, what: str) -> flo
 
 
 def _step_s(cells: Mapping[str, str], samples: float) -> float:
-    """Seconds a step, as given or from the rate of all GPUs together."""
+    """Return the seconds per step, as given or from the total rate of all GPUs."""
     if cells.get("step_ms", "").strip():
         seconds = _number(cells, "step_ms", "", "a step time") / 1e3
     elif cells.get("samples_per_s", "").strip():
@@ -174,13 +175,13 @@ def _step_s(cells: Mapping[str, str], samples: float) -> float:
 
 
 def _check_precision(gpu: Gpu, precision: str) -> None:
-    """Refuse what `predict` refuses too."""
+    """Refuse the precisions that `predict` also refuses."""
     if precision not in supported(gpu):
         raise _Unusable(f"the {gpu.name} does not support {precision}")
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
-    """What to capture or load for a row."""
+    """Return what to capture or load for a row."""
     procedure = procedure_of(cells)
     precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
     if precision is None or cells["mode"] not in ("train", "infer"):
@@ -198,7 +199,7 @@ def _is_text(cells: Mapping[str, str]) -> bool:
 
 
 def _name(cells: Mapping[str, str], size: int | None, procedure: Procedure) -> str:
-    """The zoo's model where it has it at this size; else the library that the source took it from."""
+    """Return the zoo's model if it has this one at this size, otherwise a name in the library that the source used."""
     model = cells["model"]
     renamed = procedure.renamed.get(f"{cells['mode']} {model}", procedure.renamed.get(model, model))
     if zoo.has(renamed):
@@ -209,7 +210,7 @@ def _name(cells: Mapping[str, str], size: int | None, procedure: Procedure) -> s
 
 
 def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:
-    """Each distinct request with its workload, or with the reason there is none."""
+    """Return each distinct request with its workload, or with the reason why there is none."""
     found: dict[Request, Workload | str] = {}
     missing = []
     for request in dict.fromkeys(requests):
@@ -231,7 +232,7 @@ def _plain(request: Request) -> Request:
 
 
 def residual(question: Question, seconds: float, low: float, high: float, bound: str) -> Residual:
-    """A prediction beside its measurement."""
+    """Return a prediction together with its measurement."""
     cells, gpu = question.cells, question.gpu
     dtype = {"fp32": "fp32", "tf32": "tf32"}.get(cells["precision"], "fp16")
     keys = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version", "gpu_count")

@@ -1,7 +1,7 @@
-"""Fits: the shipped one, and those made without one GPU or one family of models, to see how well the unseen is predicted.
+"""The shipped fit, and fits that leave out one GPU or one family of models, to test predictions for unseen ones.
 
-A fit is the constants of the kernel models together with what belongs to sources: factors of their software, seconds a call costs
-their hosts, the speed of their copies. `tools/fit` writes them.
+A fit consists of the kernel models' constants and the values specific to sources: factors of their software, seconds per call on
+their hosts, and the speed of their copies. `tools/fit` writes the fits.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Fit", "left_out", "shipped"]
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Constants by name; factors by source, version and way of running; launch and copy by source or machine; what a
-    whole call of a program takes beside its models, by source; a factor and a start for each operator table, and the least each
-    of its operators takes.
+    """Constants by name; factors by source, version and way of running; launch and copy values by source or machine; the time of
+    a whole call outside a program's models, by source; a factor and a start time for each operator table; and the shortest
+    time of each of its operators.
 
-    A factor of `source//how` serves versions of which that source has no own; there the stack counts as unknown.
+    A factor for `source//how` applies to versions for which that source has no factor of its own; their stack counts as unknown.
     """
 
     constants: Mapping[str, float]
@@ -37,8 +37,9 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct):
-    """Each list holds the values of `names`, which are `part:name`; null is a stack that no other row was measured with. Parts
-    that are not named are as shipped."""
+    """Each list holds the values for `names`, which have the form `part:name`; null is a stack with which no other row was
+    measured. Parts that are not listed are as shipped.
+    """
 
     names: list[str]
     gpu: dict[str, list[float | None]]
@@ -47,7 +48,7 @@ class _File(msgspec.Struct):
 
 @cache
 def shipped() -> Fit:
-    """The fit to all measurements, which predictions use."""
+    """Return the fit to all measurements, which predictions use."""
     own = fitted()
     return Fit(
         constants=load_constants(),
@@ -63,7 +64,7 @@ def shipped() -> Fit:
 
 @cache
 def left_out(by: str) -> Mapping[str, Fit]:
-    """The fits without each `gpu` or each `family`, by its name. What is not in it was in no fit at all."""
+    """Return the fits without each `gpu` or each `family`, by name. A name that is missing was not in any fit."""
     data = msgspec.json.decode((files("gpuwise.evidence") / "data" / "left_out.json").read_bytes(), type=_File)
     lists: dict[str, list[float | None]] = getattr(data, by)
     return {name: _fit(data.names, values) for name, values in lists.items()}
@@ -76,5 +77,5 @@ def _fit(names: list[str], values: list[float | None]) -> Fit:
         own = parts.setdefault(part, {})
         if value is not None:
             own[key] = value
-    constants = {**shipped().constants, **parts.pop("constants", {})}  # those of engines are fitted elsewhere
+    constants = {**shipped().constants, **parts.pop("constants", {})}  # engine constants are fitted elsewhere
     return msgspec.structs.replace(shipped(), constants=constants, **parts)

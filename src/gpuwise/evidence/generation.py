@@ -1,7 +1,7 @@
-"""Measured speeds of language models that generate text: rows as people write them, and what is predicted for each.
+"""Compares measured text-generation speeds of language models, as people report them, with predictions.
 
-A row is a sum of passes: so many tokens decoded one after the other, and a prompt read before where its time is counted. What is
-not described well enough to be asked is left out with its reason.
+A row is a sum of passes: a number of tokens decoded one after another, and a prompt read first if its time is included. Rows that
+are not described well enough are left out with a reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "predicted_value",
 ]
 
-_ENGINES = (  # in the words of people; the first that is found counts, with the version whose kernels it ran
+_ENGINES = (  # as people write them; the first match counts, with the version whose kernels it ran
     (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq", "", ""),
     (r"llama[.-]?cpp 2023", "", ""),
     (r"llama[.-]?cpp 2024|llama[.-]?cpp$", "llama.cpp", "2024"),
@@ -76,18 +76,18 @@ _FORMATS = (
 )
 _K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
 _PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
-_SAME_SIZE = 1.2  # times: a file whose size is farther off holds another model, or another format
-_MEMORY_RANGE = 1.05  # times: 8 of 10 rows with transformers are within 5 %
-_SHORT = 64  # tokens of a prompt or answer that is only called short
+_SAME_SIZE = 1.2  # ratio: a file whose size is further off holds another model or format
+_MEMORY_RANGE = 1.05  # ratio: 8 of 10 rows with transformers are within 5 %
+_SHORT = 64  # tokens of a prompt or answer that is only described as short
 
 
 class Unusable(Exception):
-    """Why a row cannot be asked."""
+    """Why a row cannot be predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass at this batch and length, and how often it runs."""
+    """A pass at this batch and length, and the number of times it runs."""
 
     phase: str
     batch: int
@@ -97,8 +97,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRow:
-    """One row, understood. Its time is that of the `passes`; its rate counts `counted` tokens in that time, or its milliseconds
-    are divided by `counted`."""
+    """A parsed row. Its time is the sum of the `passes`; its rate counts `counted` tokens in that time, or its milliseconds are
+    divided by `counted`.
+    """
 
     row: int
     cells: Mapping[str, str]
@@ -126,7 +127,7 @@ StackOf = Callable[[Engine, str, str, str], Stack]
 
 
 def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> GenerationRow:
-    """The row as passes of an engine."""
+    """Return the row as passes of an engine."""
     unit, mode, note = cells["unit"], cells["mode"], cells.get("note", "")
     if mode not in ("decode", "prefill"):
         raise Unusable(f"unknown generation mode: {mode}")
@@ -174,7 +175,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
 
 
 def _check_size(shape: LanguageShape, name: str, note: str) -> None:
-    """Refuse a row whose file has another size than its model would have: names of files are not always those of models."""
+    """Refuse a row whose file size does not match its model: file names do not always match model names."""
     said = re.search(r"weights (\d+(?:\.\d+)?) GiB", note)
     if said:
         expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
@@ -216,7 +217,9 @@ def _whole(text: str, what: str) -> int:
 
 
 def _lengths(size: str, mode: str, note: str) -> tuple[int, int]:
-    """Tokens of the prompt and of the answer: `64+128` is both; a single number is the context, or what was generated."""
+    """Return the tokens in the prompt and in the answer: `64+128` is both; a single number is the context, or the number
+    generated.
+    """
     found = [int(part) for part in re.findall(r"\d{1,9}", size)]
     if not found:
         if size != "short":
@@ -246,12 +249,14 @@ def _passes(mode: str, batch: int, prompt: int, output: int, *, whole: bool) -> 
 
 
 def predicted_value(row: GenerationRow, seconds: float) -> float:
-    """What a row whose passes take so long says in its own unit."""
+    """Return the value, in the row's own unit, for passes that take this long."""
     return row.counted / seconds if row.unit == "tokens_per_s" else seconds / row.counted * 1e3
 
 
 def predicted_bytes(row: GenerationRow) -> float:
-    """Memory of all GPUs together: what tensors take with transformers, whose rows are of its own count, else all of it."""
+    """Return the memory of all GPUs together: for transformers, whose rows use its own counter, what tensors take; otherwise
+    everything.
+    """
     held = held_memory(
         row.shape,
         row.weights,
@@ -265,7 +270,7 @@ def predicted_bytes(row: GenerationRow) -> float:
 
 
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
-    """Seconds of every row: passes of one model in one format are priced together."""
+    """Return the seconds for every row. Passes of one model in one format are predicted together."""
     found = np.zeros(len(rows))
     for alike, members in _alike(rows).items():
         first = rows[members[0][0]]
@@ -281,7 +286,7 @@ def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack)
 
 
 def generation_residuals(rows: Sequence[GenerationRow]) -> list[Residual]:
-    """Every row with what is predicted for it, in its own unit."""
+    """Return every row with its prediction, in its own unit."""
     timed = [row for row in rows if row.unit != "GiB"]
     found = (
         [_speed_residual(row, float(seconds)) for row, seconds in zip(timed, predicted_s(timed), strict=True)] if timed else []
@@ -329,7 +334,7 @@ def _labels(row: GenerationRow) -> dict[str, str]:
 
 
 class _Alike(NamedTuple):
-    """What passes that are priced together have in common. `length` is theirs where a window is not full, else 0."""
+    """What passes that are predicted together have in common. `length` is set if a window is not full, otherwise 0."""
 
     engine: str
     version: str
@@ -353,7 +358,7 @@ def _alike(rows: Sequence[GenerationRow]) -> dict[_Alike, list[tuple[int, Pass]]
 
 
 def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack) -> Array:
-    """Seconds of passes at these batches and lengths, (points, gpus)."""
+    """Return the seconds for passes at these batches and lengths, (points, gpus)."""
     shape, parts = row.shape, alike.parts
     workload = _workload(shape, alike.phase, row.format_name, row.cache, parts, alike.length or max(shape.window + 1, 2048))
     batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
@@ -365,13 +370,13 @@ def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequ
 
 
 def _sums_s(shape: LanguageShape, phase: str, point: tuple[int, int], gpu: Gpu, parts: int) -> float:
-    """Two sums over the GPUs for each layer whose matrices are divided."""
+    """Return the time of two sums over the GPUs for each layer with divided matrices."""
     tokens = point[0] * (point[1] if phase == "prefill" else 1)
     return 2 * shape.layers * float(all_reduce_s(tokens * shape.hidden * 2.0, gpu, parts))
 
 
 def _gain(row: GenerationRow, one: Pass) -> float:
-    """How much faster layers on several GPUs read a prompt that is long enough to keep them all busy."""
+    """Return how much faster layers on several GPUs read a prompt that is long enough to keep them all busy."""
     if one.phase != "prefill" or row.split != "layers":
         return 1.0
     return prompt_gain(row.engine, one.seq, row.gpu_count)

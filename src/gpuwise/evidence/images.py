@@ -1,4 +1,4 @@
-"""Rows of image generation: what a call of such a program contains, and which reports of users show the GPU at work."""
+"""Rows of image generation: what a program's call contains, and which user reports reflect the GPU's speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwise.workload.store.pipelines import Pipeline, pipeline_of
 
 __all__ = ["SCRIPT", "WEB_UI", "around", "call_fraction", "moved_bytes", "program_of", "unlike"]
 
-WEB_UI, SCRIPT = "web ui", "script"  # programs whose whole call was timed: hooks and options around every layer, or none
+WEB_UI, SCRIPT = "web ui", "script"  # programs whose whole call was timed: with hooks and options around every layer, or without
 _WEB_UIS = re.compile(r"SD\.next|A1111|Forge|Comfy|Invoke|web ?ui", re.IGNORECASE)
 _WHOLE_CALL = re.compile(r"wall time|end-to-end", re.IGNORECASE)
 _STEPS = re.compile(r"(\d{1,4}) steps")
@@ -24,13 +24,13 @@ _IN_SLICES = re.compile(
     r"original|doggettx|invokeai|dynamic attention|split attention|batch matrix|sub-?quadratic|disabled|\bV1\b", re.IGNORECASE
 )
 _OTHER_DECODER = re.compile(r"consistency decoder|tiny vae", re.IGNORECASE)
-_KEEPS_ON_THE_HOST = re.compile(r"^SD\.next,.*Scaled-Dot-Product", re.IGNORECASE)  # as this program calls it, and no other
-_KEPT_WEIGHTS = 0.25  # of the memory: of more than this it keeps the weights on the host between uses, if not told otherwise
-_MOST_WEIGHTS = 0.75  # of the memory: what programs and activations need beside them makes programs move weights to and fro
+_KEEPS_ON_THE_HOST = re.compile(r"^SD\.next,.*Scaled-Dot-Product", re.IGNORECASE)  # only this program uses this name
+_KEPT_WEIGHTS = 0.25  # share of the memory above which it keeps weights on the host between uses, by default
+_MOST_WEIGHTS = 0.75  # share of the memory above which programs have to move weights back and forth
 
 
 def call_fraction(cells: Mapping[str, str]) -> float:
-    """How much of a whole call of a program one iteration is; 0 where only the iterations were timed."""
+    """Return the share of one iteration in a program's whole call, or 0 if only the iterations were timed."""
     note = cells.get("note", "")
     if cells["unit"] != "it_per_s" or not _WHOLE_CALL.search(note):
         return 0.0
@@ -39,14 +39,14 @@ def call_fraction(cells: Mapping[str, str]) -> float:
 
 
 def program_of(cells: Mapping[str, str]) -> str:
-    """Which kind of program a whole call is of; empty where it is none."""
+    """Return the kind of program behind a whole call, or an empty string if it is not one."""
     if not call_fraction(cells):
         return ""
     return WEB_UI if _WEB_UIS.search(cells["stack"]) else SCRIPT
 
 
 def around(cells: Mapping[str, str], request: Request, batch: float) -> tuple[Part, ...]:
-    """What a call runs beside the denoiser, as a part of one iteration at this batch of the denoiser."""
+    """Return what a call runs besides the denoiser, as a share per iteration at this batch."""
     fraction, pipeline = call_fraction(cells), pipeline_of(request.model)
     if not fraction or pipeline is None:
         return ()
@@ -59,7 +59,7 @@ def around(cells: Mapping[str, str], request: Request, batch: float) -> tuple[Pa
 
 
 def moved_bytes(cells: Mapping[str, str], gpu: Gpu, request: Request) -> float:
-    """Bytes of weights that a program brings to the GPU for each iteration, its share of a call."""
+    """Return the bytes of weights that a program moves to the GPU per iteration, as its share of a call."""
     pipeline = pipeline_of(request.model)
     if pipeline is None or not _KEEPS_ON_THE_HOST.search(cells["stack"]):
         return 0.0
@@ -68,7 +68,7 @@ def moved_bytes(cells: Mapping[str, str], gpu: Gpu, request: Request) -> float:
 
 
 def unlike(cells: Mapping[str, str], gpu: Gpu, request: Request) -> str:
-    """Why a call is not what the models describe; empty where nothing says so."""
+    """Return why a call differs from what the models describe, or an empty string if nothing suggests that."""
     pipeline = pipeline_of(request.model)
     if pipeline is None or not call_fraction(cells):
         return ""

@@ -1,8 +1,8 @@
-"""Language models that nobody captured, from the sizes that papers print: a captured pattern with its numbers exchanged.
+"""Builds language models that were not captured from the sizes in papers, by substituting the sizes in a captured pattern.
 
-A captured step names its sizes as products of dimensions. In the patterns (`tools/build_patterns.py`) every dimension has a value
-of its own: 1536 is the width and nothing else. So another width, number of heads or vocabulary is an exchange of values, and
-blocks are repeated as often as there are layers. No framework is needed.
+A captured step expresses its sizes as products of dimensions. In the patterns (`tools/build_patterns.py`), every dimension has a
+unique value: 1536 is the width and nothing else. Another width, number of heads or vocabulary is therefore a substitution of
+values, and blocks are repeated once per layer. No framework is needed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ _GATED = {
     10: "experts",
     3: "chosen",
 }
-_EXPERTS, _CHOSEN = 10, 3  # of the pattern
+_EXPERTS, _CHOSEN = 10, 3  # in the pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
-    """What describes a decoder-only transformer. `inner` of 0 is four times the width, `kv_heads` of 0 one for each head.
-    `gated`: SiLU with a gate, RMS norm and rotary positions, as in Llama; else as in GPT-2, with its `dropout` or without. With
-    `experts`, `chosen` of them work on a token, each as wide as `inner`."""
+    """The description of a decoder-only transformer. `inner` of 0 means four times the width, `kv_heads` of 0 one per head.
+    `gated`: gated SiLU, RMS norm and rotary positions, as in Llama; otherwise as in GPT-2, with or without its `dropout`. With
+    `experts`, `chosen` of them process each token, each as wide as `inner`.
+    """
 
     hidden: int
     heads: int
@@ -62,7 +63,7 @@ class LanguageModel:
 
 
 def language_parts(model: LanguageModel, *, compiled: bool = False) -> Parts:
-    """The parts of a training step of this model in bf16 with AdamW; `compiled` as kernels that fuse what torch.compile would."""
+    """Return the parts of a training step of this model in bf16 with AdamW; `compiled` fuses kernels as torch.compile would."""
     name = "experts" if model.experts else "llama" if model.gated else "gpt" if model.dropout else "gpt_plain"
     names = _GATED if model.gated or model.experts else _GPT
     sizes = _sizes(model)
@@ -116,13 +117,13 @@ def _exchanged(workload: Workload, values: Mapping[int, float], model: LanguageM
 
 
 def _routed(row: list[float], model: LanguageModel) -> list[float]:
-    """Tokens times the experts chosen, or that over all experts."""
+    """Return tokens times the experts chosen, or that divided by the number of experts."""
     share = {_CHOSEN: model.chosen, round(_CHOSEN / _EXPERTS, 6): model.chosen / model.experts}
     return [row[0], *(share.get(round(value, 6), value) for value in row[1:])]
 
 
 def repeated(parts: Parts, layers: int) -> Parts:
-    """As many blocks as the model has layers; those that differ from the middle one keep their places at the ends."""
+    """Repeat the block once per layer; blocks that differ from the middle one keep their places at the ends."""
     usual = parts.kinds[len(parts.kinds) // 2]
     start, end = parts.kinds.index(usual), len(parts.kinds) - parts.kinds[::-1].index(usual)
     ends = len(parts.kinds) - (end - start)

@@ -1,7 +1,7 @@
-"""Measured memory: from a row of a published table to the same question asked of gpuwise, and both side by side.
+"""Compares measured memory from published tables with predictions.
 
-What a row counts decides what it is compared with: a driver's figure with the device's bytes, a framework's peak with the
-allocated ones. Rows that cannot be asked are counted by reason. Units are bytes, also where a field of `Residual` says seconds.
+What a row counts determines the comparison: a driver's figure with the device's bytes, a framework's peak with allocated bytes.
+Rows that cannot be predicted are counted by reason. Units are bytes, even in fields of `Residual` named for seconds.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from gpuwise.workload.store import zoo
 __all__ = ["MemoryQuestion", "fitted_half", "memory_baselines", "memory_questions", "predicted_bytes", "score_memory"]
 
 MIB = 2**20
-# GPUMemNet states neither optimizer nor precision. Inferred on the families that constants are fitted on: fp32, and SGD with
-# momentum; plain SGD leaves large models 17% short, Adam makes them 9% too large.
+# GPUMemNet states neither optimizer nor precision. Inferred from the families used in the fit: fp32, and SGD with momentum; plain
+# SGD predicts 17% too little for large models, Adam 9% too much.
 _GPUMEMNET = Settings(mode="train", precision="fp32", optimizer="momentum")
 _HUGGING_FACE = {"pythia-410m-deduped": "hf:EleutherAI/pythia-410m", "bert-base-uncased": "hf:bert-base-uncased"}
-# Bytes that backward keeps of each attention score without a fused kernel: after softmax in fp32 and again in fp16 (GPT-NeoX);
-# after softmax, the mask of the dropout, and after it (BERT).
+# Bytes per attention score that the backward pass keeps without a fused kernel: after softmax in fp32 and again in fp16
+# (GPT-NeoX); after softmax, the dropout mask, and after dropout (BERT).
 _SCORE_BYTES = {"pythia-410m-deduped": 6, "bert-base-uncased": 5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuestion:
-    """One row, understood: a workload at a size, or bytes counted from the shape of a language model."""
+    """A parsed row: a workload at a size, or bytes counted from the shape of a language model."""
 
     row: int
     cells: Mapping[str, str]
@@ -57,11 +57,11 @@ class MemoryQuestion:
 
 
 class _Unusable(Exception):
-    """Why a row cannot be asked."""
+    """Why a row cannot be predicted."""
 
 
 def fitted_half(family: str) -> bool:
-    """Whether constants may be fitted on this family of models: about half of all names, by a hash that never changes."""
+    """Return whether constants may be fitted on this family of models: about half of all names, chosen by a fixed hash."""
     return hashlib.sha256(family.encode()).digest()[0] % 2 == 0
 
 
@@ -71,8 +71,9 @@ def fitted_half(family: str) -> bool:
 def memory_questions(
     table: Table, progress: Callable[[str], None] = lambda text: None, *, zoo_only: bool = False
 ) -> tuple[list[MemoryQuestion], Skipped]:
-    """The rows that can be asked, and why the others cannot. Models are captured once and kept in the cache; with `zoo_only`, or
-    where timm is not installed, those that the zoo holds are taken from there."""
+    """Return the rows that can be predicted, and why the others cannot. Models are captured once and cached. With `zoo_only`, or
+    without timm, models come from the zoo if it has them.
+    """
     stored = zoo_only or find_spec("timm") is None
     reasons = Skipped()
     begun: list[MemoryQuestion] = []
@@ -98,7 +99,7 @@ def memory_questions(
 
 
 def _question(number: int, cells: Mapping[str, str], stored: bool) -> MemoryQuestion:
-    """What a row asks; its model is still to be captured."""
+    """Return the question for a row, before its model is captured."""
     question = MemoryQuestion(
         row=number,
         cells=cells,
@@ -132,7 +133,7 @@ def _request(cells: Mapping[str, str], stored: bool) -> Request:
 
 
 def _gpu(name: str) -> Gpu | None:
-    """Of rows that do not name one it is not needed: they count what a framework allocates."""
+    """Return the row's GPU. Rows without one do not need it, because they count what a framework allocates."""
     try:
         return load_catalog().find(name).gpu
     except GpuwiseError:
@@ -169,12 +170,12 @@ def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> 
 
 
 def score_memory(asked: Sequence[MemoryQuestion], data: MemoryData | None = None) -> list[Residual]:
-    """Every question answered beside its measurement, with the shipped constants or others."""
+    """Predict every question and pair it with its measurement, with the shipped constants or others."""
     return [_residual(question, data or memory_data()) for question in asked]
 
 
 def predicted_bytes(question: MemoryQuestion, data: MemoryData | None = None) -> float:
-    """What the row would have counted."""
+    """Return the bytes that the row would have counted."""
     workload = question.workload
     if workload is None:
         return question.counted_bytes
@@ -187,7 +188,7 @@ def predicted_bytes(question: MemoryQuestion, data: MemoryData | None = None) ->
 
 
 def _scores(question: MemoryQuestion, workload: Workload, batch: float | None, seq: float | None) -> float:
-    """What attention without a fused kernel keeps more when training: its scores."""
+    """Return the extra memory that attention without a fused kernel keeps in training: its scores."""
     width = _SCORE_BYTES.get(question.cells["model"], 0) if workload.mode == "train" else 0
     values, counts = product_values(workload, batch, seq)[0], call_counts(workload)[0]
     places = [KINDS["attention"].sizes.index(name) for name in ("batch", "heads", "q_len", "kv_len")]
@@ -219,8 +220,9 @@ def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
 
 
 def memory_baselines(asked: Sequence[MemoryQuestion]) -> dict[str, dict[str, float]]:
-    """What simple rules would say of the rows that have a workload: weights alone; weights, gradients and optimizer; both with
-    all tensors that live at once, but neither allocator nor context."""
+    """Return what simple rules predict for rows with a workload: weights only; weights, gradients and optimizer; and those plus
+    all tensors that are live at once, without allocator or context.
+    """
     rules: dict[str, Callable[[MemoryQuestion, Workload], float]] = {
         "weights": lambda question, workload: workload.parameters * _width(workload),
         "weights_gradients_optimizer": lambda question, workload: workload.parameters * _width(workload) * _copies(workload),
@@ -247,7 +249,7 @@ def _width(workload: Workload) -> float:
 
 
 def _copies(workload: Workload) -> int:
-    """Weights; in training their gradients; what the optimizer keeps of each."""
+    """Return the copies of each weight: itself and, in training, its gradient and the optimizer's state."""
     if workload.mode != "train":
         return 1
     return 2 + {"momentum": 1, "adam": 2, "adamw": 2}.get(workload.optimizer, 0)

@@ -1,4 +1,4 @@
-"""Rows of memory of language models: from a model's name and a method in words to its shape and the bytes it needs.
+"""Rows about the memory of language models: turns a model's name and a method in words into its shape and the bytes it needs.
 
 `data/language_models.json` holds shapes and how LitGPT's recipes place LoRA, with their sources.
 """
@@ -28,13 +28,13 @@ _WEIGHTS = {
 _SPLITS = {"layers split over devices": "layers", "tensor parallel": "tensor"}
 _METHODS = {"lora": "lora", "qlora": "lora", "full": "full", "adapter": "adapter", "adapter_v2": "adapter_v2"}
 _GPT_NEOX_POSITIONS = 2048
-_PROMPT_SCORE = 6  # bytes of one score: in 16 bit, and in fp32 for what chooses the token
-_GENERATED = 300  # tokens in the cache of a short prompt and its answer
-_RECIPES_ON = "A10G"  # LitGPT's recipes were run there, on one GPU even where the machine has four
+_PROMPT_SCORE = 6  # bytes per score: in 16 bits, and in fp32 where the token is chosen
+_GENERATED = 300  # tokens in the cache for a short prompt and its answer
+_RECIPES_ON = "A10G"  # where LitGPT's recipes were run, on one GPU even if the machine has four
 
 
 class LanguageModel(msgspec.Struct, frozen=True):
-    """A model by the names its sources use. `lora_rank` and `lora_everywhere` are those of LitGPT's recipe for it."""
+    """A model by the names that its sources use. `lora_rank` and `lora_everywhere` are from LitGPT's recipe for it."""
 
     repo: str
     aliases: tuple[str, ...]
@@ -56,12 +56,12 @@ def _file() -> _File:
 
 
 def language_models() -> tuple[LanguageModel, ...]:
-    """Every model whose shape we hold."""
+    """Return every model with a known shape."""
     return _file().models
 
 
 def counted_bytes(cells: Mapping[str, str]) -> float | str:
-    """The allocated peak of a row of LitGPT's tables or of one that generates, or why it cannot be said."""
+    """Return the allocated peak for a row of LitGPT's tables or a row about generation, or why it cannot be computed."""
     model, shape = _model(cells["model"])
     weights = _WEIGHTS.get(cells["precision"])
     if shape is None:
@@ -74,7 +74,7 @@ def counted_bytes(cells: Mapping[str, str]) -> float | str:
 
 
 def _generating(shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> float:
-    """With a length given, the prompt is that long and its scores are computed for every position, as transformers does."""
+    """If a length is given, the prompt has that length and scores are computed for every position, as transformers does."""
     devices, batch = _count(cells["gpu_count"] or "1"), _count(cells["batch_per_gpu"] or "1")
     prompt = _count(cells["image_or_seq"]) if cells["image_or_seq"].isdigit() else 0
     split = _SPLITS.get(cells["method"], "")
@@ -84,7 +84,7 @@ def _generating(shape: DecoderShape, weights: str, cells: Mapping[str, str]) -> 
 
 
 def causal_masks_bytes(cells: Mapping[str, str]) -> float:
-    """transformers of the time kept a causal mask of one byte a score in every layer of GPT-NeoX."""
+    """transformers at that time kept a causal mask of one byte per score in every layer of GPT-NeoX."""
     if cells["source"] != "hf_transformers_docs" or cells.get("family") != "gpt-neox":
         return 0.0
     _, shape = _model(cells["model"])
@@ -113,7 +113,7 @@ def _tuning(model: LanguageModel | None, shape: DecoderShape, weights: str, cell
 
 
 def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
-    """By the names of our own table, else by the last part of an id of the table of Hugging Face configurations."""
+    """Find a model by the names in our own table, or by the last part of an id in the table of Hugging Face configurations."""
     wanted = name.lower()
     for model in language_models():
         if wanted in (model.repo.lower(), model.repo.lower().rpartition("/")[2], *model.aliases):
@@ -125,14 +125,14 @@ def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
 
 
 def _count(text: str) -> int:
-    """A whole number that a batch, a sequence or a number of GPUs can be; ValueError where it is none."""
+    """Return a plausible batch, sequence or number of GPUs as a whole number; raise ValueError otherwise."""
     if not 1 <= (found := int(text)) < 2**31:
         raise ValueError(f"{found:g} is not a valid number")
     return found
 
 
 def _tokens(cells: Mapping[str, str]) -> int | None:
-    """The longest sample: a number; for Alpaca what LitGPT says of the model's tokenizer."""
+    """Return the tokens of the longest sample: a number or, for Alpaca, what LitGPT states for the model's tokenizer."""
     text = cells["image_or_seq"]
     if text.isdigit():
         return _count(text)

@@ -1,4 +1,6 @@
-"""How far predictions are from measurements, as a user would feel it: typical error, bad cases, order of GPUs, honest ranges."""
+"""Measures how far predictions are from measurements in terms that matter to users: typical error, bad cases, order of GPUs,
+coverage of ranges.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _CLEARLY = 0.03  # GPUs measured closer than this are not ranked
 
 
 def accuracy(residuals: Sequence[Residual]) -> Accuracy:
-    """The figures of one set of rows."""
+    """Return the accuracy for one set of rows."""
     if not residuals:
         return Accuracy(
             rows=0,
@@ -44,7 +46,7 @@ def accuracy(residuals: Sequence[Residual]) -> Accuracy:
 
 
 def _pairs(residuals: Sequence[Residual], time_of: Callable[[Residual], float]) -> tuple[float | None, float | None]:
-    """Kendall's tau over all pairs of GPUs that ran the same thing, and the median error of their speed ratios."""
+    """Return Kendall's tau over all pairs of GPUs that ran the same thing, and the median error of their speed ratios."""
     agree, errors = [], []
     for one, two in _same_setup(residuals):
         measured = np.log((one.measured_s / one.samples) / (two.measured_s / two.samples))
@@ -67,8 +69,9 @@ def _same_setup(residuals: Sequence[Residual]) -> Iterator[tuple[Residual, Resid
 
 
 def baselines(residuals: Sequence[Residual]) -> dict[str, dict[str, float]]:
-    """What simple rules would say. Ratios scale another GPU's measurement of the same setup; the roofline needs none, but is
-    given its best constant from these very rows."""
+    """Return what simple rules predict. Ratios scale another GPU's measurement of the same setup; the roofline needs none, but
+    uses the constant that fits these very rows best.
+    """
     rules: dict[str, Callable[[Residual], float]] = {
         "flops_ratio": lambda row: 1 / row.rates[0],
         "bandwidth_ratio": lambda row: 1 / row.rates[1],

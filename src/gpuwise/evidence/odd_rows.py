@@ -1,4 +1,4 @@
-"""One odd row never ends a run: where predicting many rows together fails, they are halved until the odd one stands alone."""
+"""Isolates rows that cannot be predicted: if predicting many rows together fails, they are halved until the bad row is alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwise.evidence.types import Residual, Skipped
 
 __all__ = ["answered", "comparable"]
 
-_MOST = 1e9  # times as long: no measurement, but a slip
+_MOST = 1e9  # ratio beyond which a measurement must be a mistake
 _FAULTS = (GpuwiseError, ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 
 
@@ -24,7 +24,7 @@ Score = Callable[[Sequence[Asked], dict[int, str]], list[Residual]]
 
 
 def answered(asked: Sequence[Asked], score: Score[Asked], reasons: Skipped) -> list[Residual]:
-    """Every question that can be answered; the others are left out with their reasons."""
+    """Return the answers to all questions that can be answered; the others are left out with their reasons."""
     refused: dict[int, str] = {}
     found = comparable(_halved(asked, score, refused), refused)
     done = {entry.row for entry in found}
@@ -35,7 +35,7 @@ def answered(asked: Sequence[Asked], score: Score[Asked], reasons: Skipped) -> l
 
 
 def comparable(found: Sequence[Residual], refused: dict[int, str]) -> list[Residual]:
-    """Those whose two values have a ratio that a table can hold; why the others have none is put into `refused`."""
+    """Return the rows whose two values have a representable ratio; reasons for the others go into `refused`."""
     kept = [entry for entry in found if entry.measured_s > 0 and 0 < entry.predicted_s / entry.measured_s < _MOST]
     lost = {entry.row for entry in found} - {entry.row for entry in kept}
     refused.update(dict.fromkeys(lost, "the measured value is out of range"))

@@ -1,7 +1,7 @@
-"""Single operators: from the rows of a published table to the columns kernel models read, and their predicted times.
+"""Turns rows about single operators in published tables into the columns that kernel models read, and predicts their times.
 
-Times of tables that were taken from Python contain the host's part: a launch takes as long as the host needs, or the kernel,
-whichever is longer. Tables that replay a CUDA graph do not.
+Times measured from Python include the host: a launch takes as long as the host or the kernel, whichever is longer. Tables that
+replay a CUDA graph exclude it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from gpuwise.kernels.types import Array, Group, Ops, dtype_code
 __all__ = ["Batch", "batches", "fitted_table", "floor_key", "score_operators"]
 
 _SMOOTH = 6.0
-_MOST = 1e30  # of bytes, FLOP or seconds that a row may mean
+_MOST = 1e30  # plausible limits for the bytes, FLOPs or seconds of a row
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-# Products of serving stacks: the type they compute in, bytes of an activation and of a weight. Results are in 16 bit.
+# Products of serving stacks: the type they compute in, bytes per activation and per weight. Results are in 16 bits.
 _SERVED = {
     "bf16": ("bf16", 2.0, 2.0),
     "fp8": ("fp8", 1.0, 1.0),
     "fp8_block": ("fp8", 1.0, 1.0),
-    "nvfp4": ("fp4", 0.5625, 0.5625),  # one byte of scale for 16 values
+    "nvfp4": ("fp4", 0.5625, 0.5625),  # one byte of scale per 16 values
     "int8_wo": ("bf16", 2.0, 1.0),
     "int4_wo": ("bf16", 2.0, 0.5),
     "int8_smoothquant": ("int8", 1.0, 1.0),
@@ -44,14 +44,14 @@ _GATES = {"lstm": 4.0, "gru": 3.0}
 _PASSES = {"fwd": 0.0, "bwd-data": 1.0, "bwd-weights": 2.0}
 _DEEPBENCH_TYPES = {"fp32": "fp32", "fp16 in, mixed math": "fp16"}
 _FITTED_TABLE = {"ops_fp32": "fp32", "gemm_lowp": "lowp/{name}", "attention": "attention", "deepbench": "deepbench"}
-# Its P100 reaches 9.1 TFLOP/s, 98% of the PCIe card's peak and 86% of the SXM module's, as other cards do of theirs.
+# DeepBench's P100 reaches 9.1 TFLOP/s: 98% of the PCIe card's peak, but 86% of the SXM module's, as usual for other cards.
 _MEANT = {("deepbench", "P100"): "P100 SXM 16GB"}
 Columns = dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Rows of one table on one GPU that one kernel model prices."""
+    """Rows of one table on one GPU that share one kernel model."""
 
     table: str
     name: str
@@ -69,7 +69,7 @@ class Batch:
 
 
 def batches(table: Table) -> tuple[list[Batch], Skipped]:
-    """The rows of an operator table in batches, and why others are left out."""
+    """Return the rows of an operator table in batches, and why others are left out."""
     reasons, sets = Skipped(), defaultdict(list)
     for number in table.usable(reasons):
         key = _KEYS[table.kind](table.row(number))
@@ -94,7 +94,7 @@ def batches(table: Table) -> tuple[list[Batch], Skipped]:
 
 
 def _batch(table: Table, name: str, gpu: Gpu, rows: Sequence[int]) -> Batch:
-    """Those of the rows whose sizes and time can be."""
+    """Return a batch of those rows whose sizes and time are plausible."""
     cells = {column: [values[row] for row in rows] for column, values in table.columns.items()}
     with np.errstate(all="ignore"):
         kind, columns, flops = _COLUMNS[table.kind](name, defaultdict(lambda: [""] * len(rows), cells))
@@ -116,19 +116,19 @@ def _batch(table: Table, name: str, gpu: Gpu, rows: Sequence[int]) -> Batch:
 
 
 def fitted_table(batch: Batch) -> str:
-    """The name under which this batch has a factor and a start of its own."""
+    """Return the name under which this batch has its own factor and start time."""
     if batch.name == "conv2d":
-        return "fp32/conv2d"  # which algorithm cuDNN is asked for is the software's choice
+        return "fp32/conv2d"  # the software chooses which cuDNN algorithm to request
     return _FITTED_TABLE[batch.table].format(name=batch.name)
 
 
 def floor_key(table: str, name: str) -> str:
-    """The name under which an operator has the least time it takes, whatever its size."""
+    """Return the name under which an operator's shortest time is stored, regardless of its size."""
     return f"{table}/{name}"
 
 
 def score_operators(found: Sequence[Batch], fit: Fit | None = None) -> list[Residual]:
-    """Every row predicted, with this fit or the shipped one."""
+    """Predict every row, with this fit or the shipped one."""
     fit = fit or shipped()
     answers = []
     for batch in found:
@@ -160,14 +160,14 @@ def _moved(columns: Columns, place: int) -> float:
 
 
 def _rate(batch: Batch) -> str:
-    """The type whose peak the simple rules hold against this batch."""
+    """Return the type whose peak the simple rules use for this batch."""
     if batch.table in ("gemm_lowp", "attention"):
         return _SERVED[batch.name][0] if batch.table == "gemm_lowp" else "bf16"
     return "fp16" if "fp16" in batch.name else "fp32"
 
 
 def _numbers(values: Sequence[Any]) -> Array:
-    """As numbers; what is empty is zero, what is no number is not one."""
+    """Return the values as numbers: empty cells are zero, and non-numeric ones are NaN."""
     return np.array([_number(value) if value not in ("", None) else 0.0 for value in values])
 
 
@@ -298,7 +298,7 @@ def _attention(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
     )
     window = _numbers(cells["window"]) if "window" in cells else np.zeros_like(b)
     windowed = (window > 0) & (window < kv)
-    seen = np.where(windowed, window, kv)  # keys a row sees at most; with a window nearly every row sees as many
+    seen = np.where(windowed, window, kv)  # the most keys a row sees; with a window, nearly every row sees this many
     causal = (q > 1) & ~windowed
     size = np.where(np.array([str(value) == "fp8" for value in cells["kv_dtype"]]), 1.0, 2.0)
     columns = {
@@ -346,7 +346,7 @@ def _deepbench(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
         "directions": one,
         "dtype": one * dtype_code(dtype),
         "gates": gates,
-        "backward": one * (which == "bwd"),  # `bwd-data` is one half of it: as many products as forward
+        "backward": one * (which == "bwd"),  # `bwd-data` is one half of it: as many products as the forward pass
         "width": one * size,
         "read": size * steps * batch * hidden,
         "written": size * steps * batch * hidden * (1 + gates),

@@ -1,7 +1,7 @@
-"""Published steps of language models on many GPUs: what each row ran, and what we predict for it.
+"""Compares published steps of language models on many GPUs with predictions.
 
-A row says how the work was divided; its model is built from its sizes. What belongs to a source (its software and hosts) was
-fitted on some sizes of its models (`data/parallel.json`, written by `tools/fit_parallel.py`); the rest is as for any plan.
+A row states how the work was divided; its model is built from its sizes. Values specific to a source (its software and hosts)
+were fitted on some sizes of its models (`data/parallel.json`, written by `tools/fit_parallel.py`); the rest is as for any plan.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _SHARDED = {"FULL_SHARD": 3, "HYBRID_SHARD": 3, "SHARD_GRAD_OP": 2, "NO_SHARD": 0}
-# how rows begin -> the type of large products; recipes of scaling (fp8-cs, fp8-mx, ...) are not told apart
+# prefix of the row's precision -> the type of large products; scaling recipes (fp8-cs, fp8-mx, ...) are not distinguished
 _PRECISIONS = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "fp4": "fp4"}
 _VOCABULARY = {"llm_foundry": 50368}
 _USUAL_VOCABULARY = 51200
@@ -61,9 +61,10 @@ _WIDEST, _DEEPEST = 2**20, 2**12  # more than any model has
 
 
 class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a source. `factor` of kernels by generation of GPUs, "" for any other, and `attention`, what its attention
-    kernels take beside ours of newer software; `low` and `high` hold eight in ten of
-    measured over predicted times, on models that were not fitted on."""
+    """Values specific to a source: the `factor` of its kernels by GPU generation ("" for any other), and `attention`, the time of
+    its attention kernels relative to newer software. `low` and `high` hold eight in ten ratios of measured to predicted time,
+    on models left out of the fit.
+    """
 
     launch_s: float = 12e-6
     neighbour_s: float = 2e-5
@@ -81,7 +82,7 @@ class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
     high: float = 1.25
 
     def factor_of(self, gpu: Gpu) -> float:
-        """Of this GPU's architecture, else of any."""
+        """Return the factor for this GPU's architecture, or else the general one."""
         return self.factor.get(gpu.architecture.generation, self.factor.get("", 1.0))
 
     @property
@@ -111,7 +112,7 @@ class _Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """`unknown` holds eight in ten of measured over predicted times where nothing is known of a source but what it ran."""
+    """`unknown` holds eight in ten ratios of measured to predicted time when only what a source ran is known."""
 
     fitted_on: str
     unknown: Range
@@ -125,12 +126,12 @@ def _file() -> _File:
 
 
 def parallel_fits() -> Mapping[str, SourceFit]:
-    """What was fitted for each source."""
+    """Return what was fitted for each source."""
     return _file().sources
 
 
 def fit_of(source: str, fits: Mapping[str, SourceFit] | None = None) -> SourceFit:
-    """Of this source, or of one with the same beginning: vtrain_multi is run as vtrain_single is."""
+    """Return the fit for this source, or for one with the same prefix: vtrain_multi is run like vtrain_single."""
     fits = parallel_fits() if fits is None else fits
     family = source.partition("_")[0]
     alike = [fit for name, fit in fits.items() if name.partition("_")[0] == family]
@@ -138,13 +139,15 @@ def fit_of(source: str, fits: Mapping[str, SourceFit] | None = None) -> SourceFi
 
 
 def unknown_range() -> Range:
-    """What a step takes over what is predicted for it, eight times in ten, where its software and hosts were never measured."""
+    """Return the range that holds eight in ten ratios of measured to predicted time if the software and hosts were never
+    measured.
+    """
     return _file().unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelQuestion:
-    """One row that can be asked: the model, the GPU, how many, the mesh, and the micro-batches of a step."""
+    """One row that can be predicted: the model, the GPU, how many, the mesh, and the micro-batches per step."""
 
     row: int
     cells: Mapping[str, str]
@@ -170,11 +173,11 @@ class ParallelQuestion:
 
 
 class _Unusable(Exception):
-    """Why a row cannot be asked."""
+    """Why a row cannot be predicted."""
 
 
 def parallel_questions(table: Table) -> tuple[list[ParallelQuestion], Skipped]:
-    """The rows that can be asked, and why others cannot."""
+    """Return the rows that can be predicted, and why others cannot."""
     found, reasons = [], Skipped()
     for number in table.usable(reasons):
         try:
@@ -229,7 +232,7 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
 
 
 def _whole(cells: Mapping[str, str], name: str, default: int) -> int:
-    """The number of a field; ValueError or OverflowError where it is none."""
+    """Return the number in a field; raise ValueError or OverflowError if there is none."""
     found = int(float(cells.get(name) or default))
     if not 0 <= found < 2**31:
         raise ValueError(f"{name} is {found:g}")
@@ -268,7 +271,7 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
 
 
 def _plain(name: str) -> str:
-    """Without case, spaces and the like."""
+    """Return the text without case, spaces and the like."""
     return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 
@@ -286,8 +289,9 @@ def _gpu(cells: Mapping[str, str]) -> Gpu:
 def score_parallel(
     asked: Sequence[ParallelQuestion], fits: Mapping[str, SourceFit] | None = None, refused: dict[int, str] | None = None
 ) -> list[Residual]:
-    """Every question answered, in the order of the rows. Those of one model, GPU and mesh are answered together. Why a row could
-    not be is put into `refused`."""
+    """Predict every question, in row order. Questions with one model, GPU and mesh are predicted together. Reasons for rows that
+    could not be predicted go into `refused`.
+    """
     refused = {} if refused is None else refused
     groups: dict[tuple[Any, ...], list[ParallelQuestion]] = defaultdict(list)
     for question in asked:
@@ -300,7 +304,7 @@ def score_parallel(
 
 
 def _scored(members: Sequence[ParallelQuestion], fit: SourceFit, refused: dict[int, str]) -> list[Residual]:
-    """Questions about models that differ in the number of layers only."""
+    """Predict questions about models that differ only in the number of layers."""
     first = members[0]
     batches = np.array(sorted({float(question.micro_batch) for question in members}))
     parts = language_parts(first.model, compiled=True)
@@ -336,7 +340,7 @@ def _costs(parts: Parts, question: ParallelQuestion, fit: SourceFit, batches: An
 
 
 def _constants(fit: SourceFit, gpu: Gpu) -> Constants:
-    """Of the kernel models, with attention as slow as this source's."""
+    """Return the kernel models' constants, with attention as slow as this source's."""
     slower = fit.attention.get(gpu.architecture.generation, 1.0)
     known = load_constants()
     return {**known, **{name: known[name] / slower for name in ("attention.forward", "attention.backward")}}
@@ -344,7 +348,7 @@ def _constants(fit: SourceFit, gpu: Gpu) -> Constants:
 
 @cache
 def _cluster(gpu: Gpu, count: int) -> Cluster:
-    """Nodes of eight, or the largest number that one switch joins and that divides them."""
+    """Return nodes of eight GPUs, or the largest number joined by one switch that divides the GPUs evenly."""
     most = max(_PER_NODE, min(_RACK, most_in_a_node(gpu)))
     size = next(size for size in (most, _PER_NODE, 1) if count % size == 0 or size == 1)
     text = f"{count}x{gpu.name}" if count <= most else f"{count // size}x{size}x{gpu.name}"

@@ -1,6 +1,7 @@
-"""How each source measured: what its words mean, and what its steps contain beside the model.
+"""How each source measured: what its terms mean, and what its steps contain besides the model.
 
-Facts about procedures come from the sources themselves; the factors are fitted by `tools/fit` and kept in the same file, apart.
+Facts about procedures come from the sources themselves. The factors are fitted by `tools/fit` and kept in a separate part of the
+same file.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ __all__ = ["Fitted", "Procedure", "fitted", "procedure_of"]
 
 
 class Procedure(msgspec.Struct, frozen=True):
-    """`library` is where its model names come from; `pure_half` whether its fp16 is a whole model in fp16 rather than mixed;
-    `copies` whether the copy of the inputs is timed, one after the other with the work;
-    `threads` whether several GPUs are driven by the threads of one Python process; `fast_norm` whether norms stay in 16 bit under
-    autocast when inferring (inferred for timm: without it its rows with layer and group norms are off by half);
-    `every_token` whether its language models score every token and keep no cache; `renamed` the models it means by a name, or by
-    a mode and a name: another head, another width."""
+    """`library` is where its model names come from; `pure_half` whether its fp16 means a model entirely in fp16 rather than mixed
+    precision; `copies` whether the copy of the inputs is timed, without overlapping the work; `threads` whether several GPUs
+    are driven by threads of one Python process; `fast_norm` whether norms stay in 16 bits under autocast in inference
+    (inferred for timm: without it, its rows with layer and group norms are off by half); `every_token` whether its language
+    models score every token and keep no cache; `renamed` the models it means by a name, or by a mode and a name: another head,
+    another width.
+    """
 
     library: str = "timm"
     pure_half: bool = False
@@ -33,8 +35,9 @@ class Procedure(msgspec.Struct, frozen=True):
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for sources: a factor for each (source, version, way of running), seconds a call costs its hosts,
-    the least a single operator takes when timed from Python, and what a whole call of a program takes beside its models."""
+    """What was fitted for sources: a factor for each (source, version, way of running), seconds per call on its hosts, the
+    shortest time of a single operator when timed from Python, and the time of a whole call outside a program's models.
+    """
 
     factors: dict[str, float]
     launch_s: dict[str, float]
@@ -56,10 +59,10 @@ def _file() -> _File:
 
 
 def procedure_of(cells: Mapping[str, str]) -> Procedure:
-    """How this row was measured; a source we do not know is taken to measure as timm does."""
+    """Return how this row was measured; an unknown source is assumed to measure as timm does."""
     return _file().procedures.get(cells.get("source", ""), Procedure())
 
 
 def fitted() -> Fitted:
-    """The fitted part."""
+    """Return the fitted part."""
     return _file().fitted

@@ -1,7 +1,7 @@
-"""How wide a prediction's range must be to hold eight measurements of ten, by kind of question.
+"""How wide a prediction's range must be to hold eight of ten measurements, by kind of question.
 
-The widths are conformal: quantiles of what leave-one-GPU-out predictions missed by, on questions of that kind. `tools/fit` writes
-them with the number of rows behind each. Of CPUs and of some makers no step was fitted: their ranges are assumed, on no rows.
+The widths are conformal: quantiles of the errors of leave-one-GPU-out predictions for that kind of question. `tools/fit` writes
+them with the number of rows behind each. No step was fitted for CPUs and some makers: their ranges are assumed, based on no rows.
 """
 
 from __future__ import annotations
@@ -38,36 +38,37 @@ __all__ = [
     "trust_of",
 ]
 
-# How much of a measured deviation carries over to other GPUs: the least error, every source and pair of GPUs counting once.
+# How much of a measured deviation carries over to other GPUs: the value with the least error, counting every source and pair of
+# GPUs once.
 TRUST = 0.7
-# The same for software that was fitted, by whether the setup (mode, precision, version, ...) and the GPU are those of the
-# measurement. What its source has in common is in the fit already, so the rest of a deviation is mostly that one GPU's or that
-# one setup's own: on left-out rows these shares have the least error.
+# The same for fitted software, by whether the setup (mode, precision, version, ...) and the GPU match the measurement. The fit
+# already contains what a source's rows have in common, so the remaining deviation is mostly specific to that GPU or setup: these
+# shares have the least error on left-out rows.
 _TRUST_FITTED = {(True, True): 0.9, (True, False): 0.3, (False, True): 0.3, (False, False): 0.0}
-_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: of rows of fitted software, and of sources around each other
+_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: of rows with fitted software, and of sources around each other
 _TENTH = 1.2815515655446004  # standard deviations from the mean to the 90th percentile of a normal distribution
-UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker whose GPUs are in no fit: as wide as the widest of those that are
+UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as wide as the widest of those that have
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Measured over predicted time: the bounds that hold 80%, and how many rows say so. Without rows they are assumed."""
+    """Measured over predicted time: the bounds that hold 80%, and how many rows say so. Without rows, they are assumed."""
 
     low: float
     high: float
     rows: int
 
     def widened(self, factor: float) -> Range:
-        """The same range, this many times as wide on a log scale."""
+        """Return the same range, this many times as wide on a log scale."""
         return Range(low=self.low**factor, high=self.high**factor, rows=self.rows)
 
     def around(self, other: Range) -> Range:
-        """What holds both ranges, on the fewer rows."""
+        """Return the range that contains both, with the smaller number of rows."""
         return Range(low=min(self.low, other.low), high=max(self.high, other.high), rows=min(self.rows, other.rows))
 
 
 class _File(msgspec.Struct):
     generations: list[str]
-    scales: dict[str, dict[str, float]]  # of source known and unknown, by generation: 1 where nothing is said
+    scales: dict[str, dict[str, float]]  # for known and unknown sources, by generation: 1 if none is given
     ranges: dict[str, Range]
 
 
@@ -77,12 +78,12 @@ def _file() -> _File:
 
 
 def knows(gpu: Gpu) -> bool:
-    """Whether GPUs of this one's generation were measured."""
+    """Return whether GPUs of this one's generation were measured."""
     return gpu.architecture.generation in _file().generations
 
 
 def knows_vendor(gpu: Gpu) -> bool:
-    """Whether any GPU of this one's maker was measured."""
+    """Return whether any GPU of this one's maker was measured."""
     return gpu.architecture.vendor in _vendors() and not gpu.is_cpu
 
 
@@ -93,7 +94,7 @@ def _vendors() -> frozenset[str]:
 
 
 def step_range(gpu: Gpu, bound: str = "") -> Range:
-    """The range of a step that a user asks for: of software that is no source of ours."""
+    """Return the range for a step that a user asks about, with software that is not one of our sources."""
     if gpu.is_cpu:
         return _assumed(gpu)
     usual = range_of(known_generation=knows(gpu), known_stack=False, bound=bound)
@@ -101,7 +102,7 @@ def step_range(gpu: Gpu, bound: str = "") -> Range:
 
 
 def as_known(usual: Range, gpu: Gpu, *, known_stack: bool) -> Range:
-    """The range, made wider for a maker or a generation whose GPUs are predicted less well, or of which no step was measured."""
+    """Return the range, widened for a maker or generation that is predicted less well or was never measured."""
     own = _of_maker(gpu)
     found = usual if own is None else usual.around(own)
     scales = _file().scales["known" if known_stack else "unknown"]
@@ -109,16 +110,16 @@ def as_known(usual: Range, gpu: Gpu, *, known_stack: bool) -> Range:
 
 
 def _of_maker(gpu: Gpu) -> Range | None:
-    """What is missed on GPUs of this one's maker, where that is not NVIDIA."""
+    """Return the extra error on GPUs of this one's maker, if it is not NVIDIA."""
     if knows_vendor(gpu):
         return _file().ranges.get(gpu.architecture.vendor.lower())
     return _assumed(gpu)
 
 
 def trust_of(*, same_setup: bool, same_gpu: bool, fitted: bool) -> float:
-    """How much of a measured deviation carries over, by what the measurement shares with the step in question.
+    """Return how much of a measured deviation carries over, by what the measurement shares with the step in question.
 
-    Of software that was not fitted, a measurement also says how far its source lies from the others, which carries over whole.
+    For software that was not fitted, a measurement also shows how far its source is from the others, which carries over in full.
 
     >>> [round(trust_of(same_setup=True, same_gpu=False, fitted=fitted), 1) for fitted in (True, False)]
     [0.3, 0.6]
@@ -131,7 +132,7 @@ def trust_of(*, same_setup: bool, same_gpu: bool, fitted: bool) -> float:
 
 
 def pair_range(base: Gpu, other: Gpu) -> Range:
-    """The range of the time of `other` over that of `base`. What is assumed of one of them stays in the ratio."""
+    """Return the range for the time of `other` over that of `base`. Assumptions about one of them remain in the ratio."""
     found = ratio_range(known=knows(base) and knows(other))
     if base.is_cpu and other.is_cpu:
         return Range(low=found.low, high=found.high, rows=0)
@@ -194,19 +195,20 @@ def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", proc
 
 
 def ratio_range(*, known: bool) -> Range:
-    """The range of a ratio between two GPUs: what both predictions have in common cancels."""
+    """Return the range for a ratio between two GPUs: errors that both predictions share cancel."""
     return _file().ranges["ratio" if known else "ratio_new_generation"]
 
 
 def operator_range(table: str, operator: str) -> Range:
-    """The range of this operator of a table; that of the whole table where the operator has none."""
+    """Return the range for this operator of a table, or that of the whole table if the operator has none."""
     ranges = _file().ranges
     return ranges.get(f"{table}/{operator}", ranges[table])
 
 
 def change_range(setting: str) -> Range | None:
-    """The range of the gain of one changed setting (batch, precision, compile, channels-last), measured over predicted; None
-    where no published pair of steps differs in that setting alone. `tools/fit_changes.py` writes them."""
+    """Return the range for the gain from one changed setting (batch, precision, compile, channels-last), as measured over
+    predicted; None if no published pair of steps differs in that setting alone. `tools/fit_changes.py` writes them.
+    """
     return _changes().get(setting)
 
 
@@ -217,11 +219,11 @@ def _changes() -> dict[str, Range]:
 
 # ---------------------------------------------------------------- doubt
 
-_WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
+_WIDE = 2.5  # upper over lower end of a ratio's range; for NVIDIA GPUs it is 1.9
 
 
 def describe_doubts(gpus: Sequence[Gpu]) -> str:
-    """Why predictions for these GPUs are uncertain: what was not measured first, then what is predicted less well."""
+    """Return why predictions for these GPUs are uncertain: first what was not measured, then what is predicted less well."""
     devices: dict[str, None] = {}
     generations: dict[str, str] = {}
     makers: dict[str, None] = {}
@@ -243,6 +245,6 @@ def describe_doubts(gpus: Sequence[Gpu]) -> str:
 
 
 def _is_wide(gpu: Gpu) -> bool:
-    """Whether ratios with GPUs of this maker have a wide range."""
+    """Return whether ratios with GPUs of this maker have a wide range."""
     own = pair_range(gpu, gpu)
     return own.high / own.low > _WIDE

@@ -1,4 +1,4 @@
-"""Predicts rows of whole steps and sets them beside what was measured."""
+"""Predicts rows of step times and pairs them with the measurements."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ __all__ = ["cluster_of", "copied_bytes", "score", "setting_of"]
 
 _HOST = "desktop"
 _PAIR = 2
-_BRIDGED = ("lambda_pytorch", "lambda_tf")  # do not tell what joined most of their pairs; `tools/fit_scaling.py` took a bridge
+_BRIDGED = ("lambda_pytorch", "lambda_tf")  # do not say how most pairs were connected; `tools/fit_scaling.py` assumed a bridge
 _COPY_BYTES_PER_S = 3e9  # pageable memory over PCIe
 
 
 def score(asked: Sequence[Question], fit: Fit | None = None, refused: dict[int, str] | None = None) -> list[Residual]:
-    """Every question answered, in the order of the rows, with this fit or the shipped one. Why a row could not be is put into
-    `refused`."""
+    """Predict every question, in row order, with this fit or the shipped one. Reasons for rows that could not be predicted go
+    into `refused`.
+    """
     fit, refused = fit or shipped(), {} if refused is None else refused
     groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in asked:
@@ -48,7 +49,7 @@ def score(asked: Sequence[Question], fit: Fit | None = None, refused: dict[int, 
 
 
 def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, bool]:
-    """The software and machine of a row, and whether that software is among those fitted."""
+    """Return the software and machine of a row, and whether that software was fitted."""
     fit = fit or shipped()
     cells = question.cells
     source, version, how = cells["source"], cells.get("framework_version", ""), cells.get("stack", "eager") or "eager"
@@ -66,7 +67,7 @@ def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, boo
 
 
 def _of_machine(question: Question, values: Mapping[str, float], default: float) -> float:
-    """What was fitted for this source's machine with this GPU, for the source, for its kind of program, or the default."""
+    """Return the value fitted for this source and GPU, for the source or for its kind of program, or else the default."""
     source = question.cells["source"]
     names = (f"{source}/{question.gpu.name}", source, question.cells.get("program", ""))
     return next((values[name] for name in names if name in values), default)
@@ -81,7 +82,7 @@ def _stack(cells: Mapping[str, str], how: str) -> Stack:
 
 
 def _scored(members: Sequence[Question], fit: Fit, refused: dict[int, str]) -> list[Residual]:
-    """Questions about one workload in one setting: all sizes and GPUs at once."""
+    """Predict questions about one workload in one setting: all sizes and GPUs at once."""
     first = members[0]
     setting, known = setting_of(first, fit)
     sizes = list(dict.fromkeys((question.batch, question.seq) for question in members))
@@ -114,7 +115,7 @@ def _with_parts(
     setting: Setting,
     fit: Fit,
 ) -> StepTimes:
-    """Steps that have a part of other workloads too: host and GPU work through all of them."""
+    """Predict steps that also contain a share of other workloads: host and GPU work through all of them."""
     by_size = {(question.batch, question.seq): question.around for question in members}
     lanes = dict(steps.lanes)
     for place, part in enumerate(members[0].around):
@@ -137,8 +138,9 @@ def _one(question: Question, steps: StepTimes, point: int, place: int, known: bo
 
 
 def _sharing_s(question: Question, steps: StepTimes, point: int, place: int, fit: Fit) -> float:
-    """What several GPUs add to a step: messages that do not hide, and waiting for each other; with threads instead of processes,
-    one host that serves them all."""
+    """Return what several GPUs add to a step: messages that are not hidden, and waiting for each other; with threads instead of
+    processes, also the one host that serves them all.
+    """
     if question.gpu_count == 1:
         return 0.0
     workload, cluster = question.workload, cluster_of(question)
@@ -156,15 +158,16 @@ def _sharing_s(question: Question, steps: StepTimes, point: int, place: int, fit
 
 
 def cluster_of(question: Question) -> Cluster:
-    """How the GPUs of a row were joined: as usual, and pairs of cards by their bridge where a note says so, or the constants were
-    fitted so."""
+    """Return how the GPUs of a row were connected: the usual way, or pairs of cards by a bridge if a note says so or the
+    constants were fitted that way.
+    """
     said = question.cells["source"] in _BRIDGED or "NVLink" in question.cells.get("note", "")
     bridged = said and question.gpu_count == _PAIR and takes_bridge(question.gpu)
     return usual_cluster(question.gpu, question.gpu_count, link="NVLink" if bridged else "")
 
 
 def copied_bytes(question: Question) -> float:
-    """Bytes of images or weights that a source copies inside its steps, one after the other with the work."""
+    """Return the bytes of images or weights that a source copies inside its steps, without overlapping the work."""
     if not question.procedure.copies:
         return question.moved_bytes
     size = float(question.cells["image_or_seq"] or 0)

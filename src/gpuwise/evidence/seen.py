@@ -1,4 +1,4 @@
-"""What the shipped constants were fitted on: the (source, GPU) pairs of our own tables. Rows of such a pair prove little."""
+"""The (source, GPU) pairs on which the shipped constants were fitted. Rows from such a pair are weak evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TABLES = {"e2e": "measurements.csv", "memory": "memory_measurements.csv", "para
 
 
 def in_sample(table: Table, residuals: Sequence[Residual]) -> int:
-    """How many of these rows of a table are of a source and a GPU that its constants were fitted on."""
+    """Return how many of these rows are from a source and GPU used to fit the table's constants."""
     if table.kind not in _TABLES:
         return 0
     sources, gpus = table.columns["source"], table.columns["gpu"]

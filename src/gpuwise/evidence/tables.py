@@ -1,4 +1,4 @@
-"""Reads a file of measurements, CSV or Parquet, and tells by its header which of the known tables it is."""
+"""Reads a file of measurements, CSV or Parquet, and recognises from its header which of the known tables it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwise.evidence.types import Table
 
 __all__ = ["KINDS", "read_table"]
 
-# table -> columns without which it is not that table
+# table -> columns it must have
 KINDS: Mapping[str, frozenset[str]] = {
     "e2e": frozenset("source gpu gpu_count model mode precision batch_per_gpu image_or_seq step_ms".split()),
     "ops_fp32": frozenset("gpu op b m n k latency_ms".split()),
@@ -27,7 +27,7 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 
 def read_table(path: Path) -> Table:
-    """The table of this file."""
+    """Read the table in this file."""
     hint = "see docs/reference/evidence.md for the columns of each table"
     if path.is_dir():
         raise BadFile(f"{path} is a folder", hint="pass a .csv or .parquet file")
@@ -53,7 +53,7 @@ def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
         rows = list(csv.reader(file))
     if not rows or not rows[0]:
         raise BadFile(f"{path} is empty", hint="put the column names in the first line")
-    head, body = rows[0], [row for row in rows[1:] if row]  # lines that are empty are no rows
+    head, body = rows[0], [row for row in rows[1:] if row]  # empty lines are not rows
     odd = {number: f"{len(row)} fields, not {len(head)}" for number, row in enumerate(body) if len(row) != len(head)}
     if len(odd) == len(body) > 0:
         raise BadFile(f"{path} line 2 has {odd[0]}, and no other line is complete", hint="check that the file is complete")

@@ -1,7 +1,7 @@
-"""What people run today: rows with a `value` in a `unit`, and models, software and sizes as people write them.
+"""Reports of what people run today: rows with a `value` in a `unit`, and models, software and sizes as people write them.
 
-Each row becomes the question that `predict` is asked: a step of a model, its memory, or the best of many square products. What
-`predict` does not know (serving engines, packed weights, tuned parts of a model) is left out with its reason.
+Each row becomes a question for `predict`: a step of a model, its memory, or the best of many square products. What `predict` does
+not support (serving engines, packed weights, partly tuned models) is left out with a reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ENGINES = re.compile(
 _OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
 _VERSION = re.compile(r"(tensorflow|pytorch|torch)\s*v?(\d+\.\d+)", re.IGNORECASE)
 _RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
-_GUIDED = 2  # passes of the denoiser for each image, with and without the prompt
+_GUIDED = 2  # denoiser passes per image, with and without the prompt
 _TUNED = re.compile(r"[\s-](instruct|chat)$| \(End-to-end\) Benchmarks$", re.IGNORECASE)  # the same shapes
 _WHOLE_BATCH = re.compile(r"global batch (\d{1,7})")
 _FROM_LIBRARIES = ("torchvision",)
@@ -50,13 +50,14 @@ _KEPT = 64  # steps of fine-tuning
 
 
 class _Unusable(Exception):
-    """Why a row cannot be asked."""
+    """Why a row cannot be predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodayQuestion:
-    """One row, understood. `counted` is how many of what its rate counts are in a step; products and generated text have no
-    workload. A row of fine-tuning is asked for one micro-batch of its step."""
+    """A parsed row. `counted` is the number of units per step that its rate counts; products and generated text have no workload.
+    A fine-tuning row is predicted for one micro-batch of its step.
+    """
 
     question: Question | None
     row: int
@@ -72,7 +73,7 @@ class TodayQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
-    """Batch and sequence of a step, and how many of what its rate counts it makes."""
+    """The batch and sequence of a step, and how many of the units counted by its rate it produces."""
 
     batch: float
     seq: float | None
@@ -80,7 +81,7 @@ class _Sizes:
 
 
 def today_questions(table: Table, progress: Callable[[str], None] = lambda text: None) -> tuple[list[TodayQuestion], Skipped]:
-    """The rows that can be asked, and why each of the others cannot."""
+    """Return the rows that can be predicted, and why each of the others cannot."""
     reasons = Skipped()
     begun: list[tuple[TodayQuestion, Request | None]] = []
     for number in table.usable(reasons):
@@ -110,7 +111,7 @@ def today_questions(table: Table, progress: Callable[[str], None] = lambda text:
 
 
 def _text_row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
-    """A row of generating text, which an engine does."""
+    """Return a row about text generation, which runs on an engine."""
     _check_doubts(cells)
     value, gpu = _number(cells["value"], "a value"), _gpu(cells)
     try:
@@ -129,7 +130,7 @@ def _check_doubts(cells: Mapping[str, str]) -> None:
 
 
 def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
-    """What can be told without a workload."""
+    """Return what can be determined without a workload."""
     said = f"{cells['stack']} {cells.get('note', '')}"
     _check_doubts(cells)
     value = _number(cells["value"], "a value")
@@ -174,7 +175,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _request_of(row: TodayQuestion) -> Request:
-    """What to load or capture for a row; for one of fine-tuning the plain step of its model."""
+    """Return what to load or capture for a row; for fine-tuning, the plain step of its model."""
     if row.tuned is None:
         return _request(row.cells)
     try:
@@ -184,7 +185,7 @@ def _request_of(row: TodayQuestion) -> Request:
 
 
 def _request(cells: Mapping[str, str]) -> Request:
-    """What to load or capture for a row."""
+    """Return what to load or capture for a row."""
     mode = "train" if cells["mode"] == "train" else "infer"
     phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
     if cells["mode"] not in ("train", "infer", "prefill", "decode"):
@@ -213,13 +214,13 @@ def _optimizer(cells: Mapping[str, str], mode: str) -> str:
 
 
 def _first(size: str) -> int | None:
-    """The first number: `512 (default, not stated)`, `64+128`, `COCO 800`."""
+    """Return the first number in `512 (default, not stated)`, `64+128` or `COCO 800`."""
     found = re.search(r"\d{1,9}", size)
     return int(found[0]) if found else None
 
 
 def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:
-    """Each distinct request with its workload, or with the reason there is none."""
+    """Return each distinct request with its workload, or with the reason why there is none."""
     found: dict[Request, Workload | str] = {}
     missing = []
     for request in dict.fromkeys(requests):
@@ -273,7 +274,7 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
 
 @lru_cache(maxsize=_KEPT)
 def _tuned_workload(plain: Workload, tuned: Tuned) -> Workload:
-    """Made once for all GPUs and sizes, so that they are priced together."""
+    """Built once for all GPUs and sizes, so that they are predicted together."""
     return tuned_workload(plain, tuned)
 
 
@@ -296,7 +297,9 @@ def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
 
 
 def _positions(cells: Mapping[str, str]) -> float:
-    """Tokens of a sequence; of a decoding step those it looks back on, in the mean: `64+128` is a prompt and what follows."""
+    """Return the tokens in a sequence; for a decoding step, the mean number it attends to: `64+128` is a prompt and its
+    continuation.
+    """
     parts = [float(part) for part in re.findall(r"\d{1,9}", cells["size"])[:2]]
     if not parts or not parts[0]:
         raise _Unusable("no sequence length")
@@ -306,7 +309,7 @@ def _positions(cells: Mapping[str, str]) -> float:
 
 
 def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
-    """Framework, version and way of running, from what people write."""
+    """Return the framework, version and way of running from what people write."""
     text = cells["stack"].lower()
     found = _VERSION.search(text)
     framework = "tf" if "tensorflow" in text else "torch"
@@ -323,7 +326,7 @@ def _seconds(row: TodayQuestion, counted: float) -> float:
     if row.unit in _RATES:
         return counted / row.value
     if row.unit == "GiB":
-        return 1.0  # it is no step: memory is compared
+        return 1.0  # not a step: memory is compared
     raise _Unusable(f"unknown unit: {row.unit}")
 
 
@@ -331,7 +334,7 @@ def _seconds(row: TodayQuestion, counted: float) -> float:
 
 
 def score_today(asked: Sequence[TodayQuestion], refused: dict[int, str] | None = None) -> list[Residual]:
-    """Every question answered, in the order of the rows, each in its own unit."""
+    """Predict every question, in row order, each in its own unit."""
     refused = {} if refused is None else refused
     steps = {row.row: row for row in asked if row.question is not None and row.unit != "GiB"}
     answered = score([row.question for row in steps.values() if row.question is not None], refused=refused)
@@ -341,7 +344,7 @@ def score_today(asked: Sequence[TodayQuestion], refused: dict[int, str] | None =
 
 
 def _others(asked: Sequence[TodayQuestion], refused: dict[int, str]) -> Iterator[Residual]:
-    """Memory and products."""
+    """Predict memory and products."""
     for row in asked:
         try:
             if row.unit == "TFLOP_per_s":

@@ -1,4 +1,4 @@
-"""Rows of today's tables that are no steps: the memory a job fills, and the best rate of square products."""
+"""Rows of today's tables that are not steps: the memory a job uses, and the best rate of square products."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TERA = 1e12
 
 
 def memory_residual(question: Question, value_gib: float) -> Residual:
-    """What the job allocates where the row says so, else what the driver would show."""
+    """Compare what the job allocates if the row says so, otherwise what the driver would show."""
     workload, note = question.workload, question.cells.get("note", "")
     batch = question.batch if "batch" in workload.symbols else None
     seq = question.seq if "seq" in workload.symbols else None
@@ -54,7 +54,7 @@ def memory_residual(question: Question, value_gib: float) -> Residual:
 
 
 def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: str, value: float) -> Residual:
-    """The best of the square products that such a benchmark tries."""
+    """Compare the best of the square products that such a benchmark tries."""
     if "square matmul" not in cells["model"]:
         raise BadValue(f"unknown product: {cells['model']}", hint="try `square matmul 1024..10240, best`")
     seconds, flops = _best(gpu, precision)
@@ -81,7 +81,7 @@ def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: s
 
 @cache
 def _best(gpu: Gpu, precision: str) -> tuple[float, float]:
-    """Seconds and FLOPs of the square product with the highest rate, in the software that most people run."""
+    """Return the seconds and FLOPs of the square product with the highest rate, in the most common software."""
     side, width = _SIDES[:, None], DTYPE_BYTES["fp32" if precision == "tf32" else precision]
     columns = dict.fromkeys(("m", "n", "k"), side)
     columns |= {"batch": np.ones_like(side), "aligned": np.ones_like(side), "dtype": np.full_like(side, dtype_code(precision))}

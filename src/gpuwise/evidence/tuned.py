@@ -1,7 +1,7 @@
-"""Rows of fine-tuning: adapters, recomputation and accumulated gradients, as the sources' own code says they were run.
+"""Fine-tuning rows: adapters, recomputation and gradient accumulation, run as in the sources' own code.
 
-A row names its method; what it leaves out (rank, layers, the loss, how the base is prepared) was read in the source's code and
-is kept in `data/tuning.json`. One figure there is fitted: how fast attention with a mask runs (`tools/fit_tuning.py`).
+A row names its method. What it omits (rank, layers, the loss, how the base is prepared) was read from the source's code and is
+kept in `data/tuning.json`. One value there is fitted: the speed of attention with a mask (`tools/fit_tuning.py`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _PASSES = re.compile(r"one it = (\d{1,4}) micro-batches")
 _RANK = re.compile(r"\br(?:ank)?\s*=?\s*(\d{1,4})\b", re.IGNORECASE)
 _USUAL_RANK = 16
 _LOSSES = ("_log_softmax", "nll_loss")
-_SAME_SHAPES = {"llama318b": "llama-3-8b", "llama38b": "llama-3-8b"}  # models of the zoo under other names
+_SAME_SHAPES = {"llama318b": "llama-3-8b", "llama38b": "llama-3-8b"}  # zoo models under other names
 
 
 class Practice(msgspec.Struct, frozen=True):
-    """How a source fine-tunes. `prepared`: the base of QLoRA went through PEFT's `prepare_model_for_kbit_training`, so that all
-    but the packed products is in fp32. `masked`: attention gets a mask, which only the memory-efficient kernel takes (inferred:
-    its times agree with no other kernel). `own_loss`: on logits in their own type, after a copy of all but the last position.
-    `counter` is what its memory figures read."""
+    """How a source fine-tunes. `prepared`: the QLoRA base went through PEFT's `prepare_model_for_kbit_training`, so everything
+    except the packed products is in fp32. `masked`: attention gets a mask, which only the memory-efficient kernel accepts
+    (inferred: no other kernel matches its times). `own_loss`: computed on logits in their own type, after a copy of all but
+    the last position. `counter` is the counter behind its memory figures.
+    """
 
     source: str = ""
     rank: int = _USUAL_RANK
@@ -55,8 +56,9 @@ class Practice(msgspec.Struct, frozen=True):
 
 
 class _Packed(msgspec.Struct, frozen=True):
-    """`unpacked_bytes` of a weight are written by the passes that unpack it, where no kernel does it in one: for GPTQ's, PyTorch
-    shifts to int32 (4), narrows (1), masks (1), gathers scales (2) and zeros (1), and subtracts (1)."""
+    """`unpacked_bytes` per weight are written by the passes that unpack it, if no single kernel does so: for GPTQ, PyTorch shifts
+    to int32 (4), narrows (1), masks (1), gathers scales (2) and zeros (1), and subtracts (1).
+    """
 
     weight_bytes: float
     unpacked_bytes: float = 0.0
@@ -78,13 +80,13 @@ def _file() -> _File:
 
 
 def fitted_rate() -> float:
-    """How fast attention with a mask runs, against the usual kernel and the same products."""
+    """Return the speed of attention with a mask, relative to the usual kernel for the same products."""
     return _file().fitted.masked_attention_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """A row, understood. `passes` micro-batches make a step; `packed` is how the base is held, empty for 16 bits."""
+    """A parsed row. A step has `passes` micro-batches; `packed` is how the base is stored, empty for 16 bits."""
 
     method: str
     rank: int
@@ -95,7 +97,7 @@ class Tuned:
 
 
 def tuned_row(cells: Mapping[str, str]) -> Tuned | str | None:
-    """A row of fine-tuning, the reason it cannot be asked, or None where it is no such row."""
+    """Return a fine-tuning row, the reason why it cannot be predicted, or None if it is not such a row."""
     said = f"{cells['stack']} {cells.get('note', '')}"
     found = _METHOD.fullmatch(cells["stack"].partition(";")[0])
     if cells["mode"] != "train" or found is None:
@@ -123,7 +125,9 @@ def tuned_row(cells: Mapping[str, str]) -> Tuned | str | None:
 
 
 def request_of(cells: Mapping[str, str], row: Tuned) -> Request:
-    """The plain step that the row's is made from: of the zoo, or of a decoder like Llama with the sizes of the row's model."""
+    """Return the plain step from which the row's step is made: from the zoo, or a decoder like Llama with the sizes of the row's
+    model.
+    """
     prepared = row.practice.prepared and row.packed
     settings = Settings(precision="fp32" if prepared else "bf16", optimizer="adamw" if row.method == "full" else "none")
     key = re.sub(r"[^a-z0-9]", "", cells["model"].lower())
@@ -139,7 +143,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _config(shape: LanguageShape) -> str:
-    """A configuration of Llama with these sizes, as a file that can be captured."""
+    """Return a Llama configuration with these sizes, as a file that can be captured."""
     path = Path(_folder().name) / re.sub(r"\W+", "-", shape.name) / "config.json"
     path.parent.mkdir(exist_ok=True)
     sizes = {
@@ -159,7 +163,7 @@ def _config(shape: LanguageShape) -> str:
 
 
 def tuned_workload(plain: Workload, row: Tuned, rate: float | None = None) -> Workload:
-    """The step of a row from the plain one; `rate` in place of the fitted one."""
+    """Build the step of a row from the plain one; `rate` replaces the fitted rate."""
     practice, packed = row.practice, _file().packed.get(row.packed)
     found = plain
     if row.method != "full":
@@ -181,7 +185,7 @@ def tuned_workload(plain: Workload, row: Tuned, rate: float | None = None) -> Wo
 
 
 def _masked(workload: Workload, rate: float) -> Workload:
-    """Attention that looks at all pairs of tokens, hidden or not, with the kernel that takes a mask."""
+    """Attention over all pairs of tokens, masked or not, with the kernel that accepts a mask."""
     ops = (
         replace(op, attrs={**op.attrs, "causal": False, "mask": True, "rate": rate}) if op.kind == "attention" else op
         for op in workload.ops
@@ -205,7 +209,7 @@ def _in_own_type(workload: Workload) -> Workload:
 
 
 def _on_a_copy(workload: Workload) -> Workload:
-    """The loss on a copy of the logits, which stay."""
+    """The loss on a copy of the logits, which are kept."""
     draft = Draft(workload)
     for number, call in enumerate(workload.calls):
         if workload.ops[call.op].name == "_log_softmax":

@@ -1,4 +1,4 @@
-"""What a measurement, a prediction beside it and a score are."""
+"""The types for measurements, predictions paired with them, and scores."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """One measured row and what was predicted for it. `labels` are what accuracy is broken down by.
+    """One measured row and its prediction. `labels` are the categories for the accuracy breakdown.
 
-    Rows of one `setup` differ only in the GPU (and the batch that fits it): they rank GPUs. `work` is what the step asks for in
-    FLOPs and bytes, `rates` what the GPU has of both, for the naive baselines; `samples` makes steps of different batches
-    comparable. `known` says whether its software is among those that were fitted. Fields in seconds hold bytes in tables of
-    memory. What the row itself says is `scale` times them, or over them where it is a rate, in `unit`.
+    Rows of one `setup` differ only in the GPU (and the batch that fits on it), so they rank GPUs. `work` is the step's FLOPs and
+    bytes, and `rates` the GPU's rates for both, for the naive baselines; `samples` makes steps with different batches comparable.
+    `known` says whether the software was fitted. Fields in seconds hold bytes in memory tables. The row's own value is `scale`
+    times them, or `scale` divided by them if it is a rate, in `unit`.
     """
 
     row: int
@@ -41,14 +41,14 @@ class Residual:
     is_rate: bool = False
 
     def shown(self) -> dict[str, float]:
-        """What was predicted, its range and what was measured, in the row's own unit."""
+        """Return the prediction, its range and the measurement in the row's own unit."""
         low, high = (self.high_s, self.low_s) if self.is_rate else (self.low_s, self.high_s)
         told = {"predicted": self.predicted_s, "low": low, "high": high, "measured": self.measured_s}
         return {name: self.scale / value if self.is_rate else self.scale * value for name, value in told.items()}
 
 
 class Skipped(Counter[str]):
-    """How many rows were left out for each reason, which, and the models that one is about."""
+    """How many rows were left out for each reason, which ones, and the models concerned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Skipped(Counter[str]):
         self.rows: dict[int, str] = {}
 
     def add(self, row: int, reason: str, model: str = "") -> None:
-        """Leave this row out; name its model where the reason is about it."""
+        """Leave this row out; list its model if the reason concerns it."""
         self[reason] += 1
         self.rows[row] = reason
         if model:
@@ -66,14 +66,15 @@ class Skipped(Counter[str]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A file of measurements: which of the known tables it is, and its rows as text by column. Rows that could not be read are
-    empty, and `odd` says why."""
+    empty, and `odd` says why.
+    """
 
     kind: str
     columns: Mapping[str, tuple[Any, ...]]
     odd: Mapping[int, str] = field(default_factory=dict)
 
     def usable(self, reasons: Skipped) -> Iterator[int]:
-        """The numbers of rows that could be read; the others are left out with their reasons."""
+        """Return the numbers of rows that could be read; the others are left out with their reasons."""
         for number in range(self.count):
             if number in self.odd:
                 reasons.add(number, self.odd[number])
@@ -90,7 +91,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How far predictions are from measurements. Shares, not percent; None where there is nothing to compare."""
+    """How far predictions are from measurements, as fractions rather than percentages; None if there is nothing to compare."""
 
     rows: int
     mean_ape: float | None

@@ -1,8 +1,8 @@
-"""All GPUs we know, and the way from a name to one of them: which product does a person or a driver mean?
+"""The catalogue of known GPUs, and the lookup from a name to a product.
 
-A name is cut into tokens (`NVIDIA GeForce RTX 4090 Laptop GPU` -> rtx, 4090, laptop). A product is meant when every
-token asked for is explained by it; of several, the one with the least unasked-for detail is taken, and the others are
-reported. Nothing is matched by substring, so `3090 Ti` never becomes `3090`, and `A10` never `A100`.
+A name is split into tokens (`NVIDIA GeForce RTX 4090 Laptop GPU` -> rtx, 4090, laptop). A product matches if it accounts for
+every token in the name. If several match, the one that adds the least detail is chosen and the others are reported. Names are
+never matched by substring, so `3090 Ti` never becomes `3090`, and `A10` never becomes `A100`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VENDOR_WORDS = {
     "google": "Google",
 }
 VENDORS = frozenset(vendor.lower() for vendor in _VENDOR_WORDS.values())
-# Words that tell no product from another.
+# Words that do not distinguish products.
 _NOISE = frozenset(_VENDOR_WORDS) | frozenset(
     "gpu graphics card with design the corporation inc tm r founders edition generation accelerator cloud sramecc xnack vf "
     "asus msi evga gigabyte zotac palit pny sapphire powercolor".split()
@@ -61,7 +61,7 @@ _SAME = {
 }
 _LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
 _MODEL = re.compile(r"(\d{3,4})(ti|super|laptop|mobile|maxq|xtx|xt|gre|ada|max|pro|ultra|d|s)(.*)")
-# Detail of a product that a person may leave out, with how surprising it is to have it filled in.
+# Details of a product that people may leave out, with how surprising it is to have each one filled in.
 _OPTIONAL_COST = {
     "rtx": 0.1,
     "gtx": 0.1,
@@ -75,10 +75,11 @@ _OPTIONAL_COST = {
 }
 _VARIANT = re.compile(r"\d+gb|pcie|sxm\d?|nvl|dgxs|\d+core|blackwell|ada|hbm\d?e?|refresh")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)gb")
-# What a driver shows of the memory: it keeps a little for itself, and ECC of GDDR a sixteenth (a T4 of 16 GiB shows 14.6 to 15).
+# Share of the memory that drivers report: they reserve a little, and ECC on GDDR takes a sixteenth (a 16 GiB T4 shows 14.6 to
+# 15).
 _SHOWN_FRACTION = 0.975
 _ECC_FRACTION = 15 / 16
-_WITH_ECC = frozenset(("datacenter", "workstation"))  # where a row does not say
+_WITH_ECC = frozenset(("datacenter", "workstation"))  # used when a row does not specify it
 _LONGEST_NAME = 80
 _VARIANT_COST = 0.5
 _PRODUCT_COSTS = {"laptop": 2.0, "maxq": 6.0}
@@ -86,7 +87,7 @@ _PRODUCT_COST = 5.0
 
 
 def tokens(name: str) -> tuple[str, ...]:
-    """The parts of a name that tell products apart, in one spelling each.
+    """Return the parts of a name that distinguish products, each in one spelling.
 
     >>> tokens("NVIDIA GeForce RTX 2070 with Max-Q Design")
     ('rtx', '2070', 'maxq')
@@ -117,7 +118,7 @@ def _unified(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_model_number(word: str) -> bool:
-    """`3090`, `a100` and `t4` are; `5`, `16gb`, `8core` and `sxm4` are not."""
+    """Return whether a token is a model number: `3090`, `a100` and `t4` are; `5`, `16gb`, `8core` and `sxm4` are not."""
     if word.isdigit():
         return len(word) >= 3
     return any(letter.isdigit() for letter in word) and not re.fullmatch(r"\d+(\.\d+)?gb|\d+core|sxm\d|hbm\d?e?|gddr\d\w?", word)
@@ -125,7 +126,7 @@ def _is_model_number(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The product taken for a name, and those the name could also have meant."""
+    """The product chosen for a name, and the others the name could have meant."""
 
     gpu: Gpu
     others: tuple[Gpu, ...] = ()
@@ -155,17 +156,17 @@ class NameIndex:
                 self._by_token[word].append(entry)
 
     def exact(self, name: str) -> Match | None:
-        """The product with just this name or alias, give or take case, spacing, order and vendor words."""
+        """Return the product with exactly this name or alias, ignoring case, spacing, word order and vendor words."""
         raw = tokens(name)
         found = self._as_written.get(tuple(sorted(raw))) or self._unified.get(tuple(sorted(_unified(raw)))) or []
         found = _of_vendor(found, name)
         if not found:
             return None
-        best = max(found, key=_launch)  # `M4` is a Tesla of 2015 and an Apple chip of 2024
+        best = max(found, key=_launch)  # `M4` is both a 2015 Tesla card and a 2024 Apple chip
         return Match(gpu=best, others=self._others(frozenset(_unified(raw)), best, found))
 
     def loose(self, name: str) -> Match | None:
-        """The product that explains every token of the name with the least detail added."""
+        """Return the product that accounts for every token of the name and adds the least detail."""
         asked = frozenset(_unified(tokens(name)))
         numbers = [word for word in asked if _is_model_number(word)]
         if not numbers:
@@ -182,7 +183,7 @@ class NameIndex:
         return Match(gpu=best, others=self._others(asked, best, ()))
 
     def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
-        """Products of the very same name, or that differ only in detail it leaves open (memory, form factor)."""
+        """Return other products with the same name, or that differ only in details it leaves open (memory, form factor)."""
         own = frozenset(_unified(tokens(best.name)))
         siblings = [gpu for gpu in found if gpu is not best]
         if any(word.startswith("gfx") for word in asked):  # a chip family, not a product
@@ -197,7 +198,7 @@ class NameIndex:
         return tuple(dict.fromkeys(siblings))
 
     def close(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """Names a person who wrote this may have meant, nearest first."""
+        """Return names that the user may have meant, nearest first."""
         wanted = ("".join(tokens(name)) or name.lower())[:_LONGEST_NAME]
         keys: dict[str, str] = {}
         for gpu in self.gpus:
@@ -221,7 +222,7 @@ def _of_vendor(gpus: Sequence[Gpu], name: str) -> list[Gpu]:
 
 
 def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
-    """Does the product account for this token of the name?"""
+    """Return whether the product accounts for this token of the name."""
     if word in words:
         return True
     size = _SIZE.fullmatch(word)
@@ -237,24 +238,24 @@ def _explained(word: str, words: frozenset[str], gpu: Gpu) -> bool:
 
 
 def _shown_gib(gpu: Gpu) -> int:
-    """The least that PyTorch or nvidia-smi show of this GPU's memory, in whole GiB as people write it."""
+    """Return the smallest size that PyTorch or nvidia-smi show for this GPU's memory, in whole GiB as people write it."""
     checked = gpu.memory_type.startswith("GDDR") and gpu.ecc is not False and (gpu.ecc or gpu.segment in _WITH_ECC)
     whole = gpu.memory_bytes * _SHOWN_FRACTION * (_ECC_FRACTION if checked else 1.0)
     return math.floor(min(whole, gpu.usable_memory_bytes + gpu.slow_memory_bytes) / GIB)
 
 
 def _apart(asked: Iterable[str], gpu: Gpu) -> float:
-    """GiB between the memory that was asked for and the product's."""
+    """Return the difference in GiB between the requested memory and the product's."""
     return sum(abs(float(found[1]) - gpu.memory_bytes / GIB) for found in map(_SIZE.fullmatch, asked) if found)
 
 
 def shows_size(name: str, gpu: Gpu) -> bool:
-    """Whether this GPU has the memory that the name says, or shows so much of it."""
+    """Return whether this GPU has, or is reported with, the memory size in the name."""
     return all(_explained(word, frozenset(), gpu) for word in tokens(name) if _SIZE.fullmatch(word))
 
 
 def without_size(name: str) -> str | None:
-    """The name without its memory size, or nothing where it has none or is nothing else.
+    """Return the name without its memory size, or an empty string if it has no size or consists of nothing else.
 
     >>> without_size("RTX 3080 20GB")
     'rtx 3080'
@@ -265,9 +266,9 @@ def without_size(name: str) -> str | None:
 
 
 def added_products(name: str, gpu: Gpu) -> frozenset[str]:
-    """Words that make this another product than the one named: Ti, Super, Laptop.
+    """Return words that make this a different product from the one named: Ti, Super, Laptop.
 
-    A memory size alone never asks for them.
+    A memory size alone never implies them.
     """
     more = frozenset(_unified(tokens(gpu.name))) - frozenset(_unified(tokens(name)))
     return frozenset(word for word in more if _cost(word) >= 1)
@@ -282,11 +283,11 @@ def _cost(word: str) -> float:
 # ---------------------------------------------------------------- the catalogue
 
 _SEVERAL = re.compile(r"(\d{1,4})\s*[x×]?\s+(\S.*)")
-_LONGEST = 400  # letters of a name or of typed specs
+_LONGEST = 400  # the longest name or typed spec accepted
 
 
 class Catalog:
-    """Curated products first, then the long tail; a user's own entries before both."""
+    """All known GPUs: the user's own entries first, then the curated products, then the long tail."""
 
     def __init__(self, own: Sequence[Gpu] = ()) -> None:
         self._own = tuple(own)
@@ -303,7 +304,7 @@ class Catalog:
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
-        """Everything, the long tail included."""
+        """Return all GPUs, including the long tail."""
         return self.curated + tables.long_tail_gpus()
 
     @cached_property
@@ -319,7 +320,7 @@ class Catalog:
         return NameIndex(tables.cpus())
 
     def find(self, name: str) -> Match:
-        """The GPU meant by a name, an alias, a driver string or custom specs; or a CPU, where no GPU is meant."""
+        """Return the GPU for a name, an alias, a driver string or custom specs, or a CPU if no GPU matches."""
         if len(name) > _LONGEST:
             raise UnknownName(
                 f"the GPU name '{name[:40]}…' is too long ({len(name):,} characters)", hint="list all GPUs with `gpuwise gpus`"
@@ -338,8 +339,9 @@ class Catalog:
         return match
 
     def _loose(self, name: str) -> Match | None:
-        """The product that explains the name with the least detail added. A memory size chooses among those that the name without
-        it may mean, and does not make it another product."""
+        """Return the product that explains the name with the least added detail. A memory size in the name selects among the
+        products that the rest of the name could mean; it never leads to a different product.
+        """
         plain = without_size(name)
         named = self._plain(plain) if plain else None
         if plain and named:
@@ -352,19 +354,19 @@ class Catalog:
         return match
 
     def _of_size(self, name: str) -> tuple[Gpu, ...]:
-        """Another product of the series, with the memory that was asked for."""
+        """Return another product of the series that has the requested memory."""
         match = self._index.loose(name) or self._tail_index.loose(name)
         return (match.gpu,) if match else ()
 
     def _plain(self, name: str) -> Match | None:
-        """The GPU meant by a name without a size."""
+        """Return the GPU for a name without a memory size."""
         return self._index.exact(name) or self._tail_index.exact(name) or self._index.loose(name) or self._tail_index.loose(name)
 
     def _unknown(self, name: str) -> UnknownName:
         near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
         numbers = set(re.findall(r"\d{3,}", name))
         same = tuple(one for one in near if numbers & set(re.findall(r"\d{3,}", one)))
-        near = same if near[:1] == same[:1] else near  # where the nearest has the same number, others are only spelled alike
+        near = same if near[:1] == same[:1] else near  # if the nearest has the same number, the others are merely spelled alike
         plain = without_size(name)
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())
@@ -389,7 +391,7 @@ class Catalog:
 
 
 def load_catalog(own: Path | None = None) -> Catalog:
-    """The shipped catalogue, extended by a user's own file if given."""
+    """Load the shipped catalogue, extended by the user's own file if there is one."""
     return Catalog(specs.read_catalog(own)) if own else _shipped()
 
 

@@ -1,4 +1,4 @@
-"""What joins, drives and feeds GPUs: links, nodes, hosts and loaders, by name or alias."""
+"""Links, nodes, hosts and data loaders, looked up by name or alias."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwise.hardware.types import Host, Link, Loader, Node
 
 __all__ = ["cpu_model", "find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
 
-_LONGEST = 200  # letters of a name
+_LONGEST = 200  # the longest name accepted
 _MAKERS = re.compile(r"\(r\)|\(tm\)|\b(?:intel|amd|apple|core|cpu|processor|\d+-core)\b|\b\d+(?:st|nd|rd|th) gen\b")
 _Named = TypeVar("_Named", bound="Link | Node | Host")
 _Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
@@ -24,40 +24,40 @@ _Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
 
 @cache
 def links() -> Mapping[str, Link]:
-    """Every link by name."""
+    """Return every link by name."""
     return _read("links.toml", _link)
 
 
 @cache
 def nodes() -> Mapping[str, Node]:
-    """Every kind of machine by name."""
+    """Return every kind of node by name."""
     return _read("nodes.toml", _node)
 
 
 @cache
 def hosts() -> Mapping[str, Host]:
-    """Every class of CPU by name."""
+    """Return every class of CPU by name."""
     return _read("hosts.toml", _host)
 
 
 @cache
 def loaders() -> Mapping[str, Loader]:
-    """Every way of loading images by name."""
+    """Return every way of loading images by name."""
     return _read("loaders.toml", _loader)
 
 
 def find_link(name: str) -> Link:
-    """The link of this name or alias."""
+    """Return the link with this name or alias."""
     return _find(name, links, "link")
 
 
 def find_node(name: str) -> Node:
-    """The node of this name, alias or cloud instance type."""
+    """Return the node with this name, alias or cloud instance type."""
     return _find(name, nodes, "node")
 
 
 def find_host(name: str) -> Host:
-    """The host class of this name or alias, or the one that knows a CPU of this name."""
+    """Return the host class with this name or alias, or the one that contains the CPU with this name."""
     if len(name) <= _LONGEST and _key(name) not in _spelled(hosts):
         model = cpu_model(name)
         for host in hosts().values():
@@ -70,7 +70,7 @@ def find_host(name: str) -> Host:
 
 
 def cpu_model(name: str) -> str:
-    """The model in the name of a CPU, without its maker and clock.
+    """Return the model part of a CPU's name, without its maker and clock.
 
     >>> cpu_model("Intel(R) Core(TM) i7-7700K CPU @ 4.20GHz")
     'i7-7700k'
@@ -83,14 +83,14 @@ def _read(path: str, build: Callable[[str, Mapping[str, Any]], _Entry]) -> Mappi
 
 
 def _key(name: str) -> str:
-    """One spelling for `PCIe 4.0 x16`, `pcie4 x16` and `x16 PCIe 4`: words and numbers, in order of the alphabet."""
+    """Return one key for `PCIe 4.0 x16`, `pcie4 x16` and `x16 PCIe 4`: words and numbers in alphabetical order."""
     words = re.findall(r"x\d+|[a-z]+|\d+(?:\.\d+)?|\+", name.lower())
     return " ".join(sorted(word.removesuffix(".0") for word in words))
 
 
 @cache
 def _spelled(known: Callable[[], Mapping[str, Any]]) -> dict[str, str]:
-    """Names by the one spelling of each name and alias; of two with the same the later is meant."""
+    """Return names by the key of each name and alias. If two share a key, the later one wins."""
     return {_key(spelling): entry.name for entry in known().values() for spelling in (entry.name, *entry.aliases)}
 
 

@@ -1,4 +1,4 @@
-"""Which GPU of an architecture is better in all that its maker publishes, so that no step can be slower on it."""
+"""Decides whether one GPU beats another of its architecture in every published value, so that no step can be slower on it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["is_better"]
 
 
 def is_better(gpu: Gpu, other: Gpu) -> bool:
-    """Whether `gpu` is at least as good as `other` in every published figure and better in one, with the same architecture.
+    """Return whether `gpu` is at least as good as `other` in every published value and better in one, with the same architecture.
 
-    Compute rates, bandwidth, caches, memory and power count: a higher rate at less power may not be reached. Where a figure is
-    published for one of them only, nothing is known.
+    The comparison covers compute rates, bandwidth, caches, memory and power; power counts because a higher rate may be out of
+    reach at a lower limit. If a value is published for only one of the two, the result is unknown, and so false.
 
     >>> from gpuwise.hardware.catalog import load_catalog
     >>> small, large = (load_catalog().find(name).gpu for name in ("H100 SXM 80GB", "H200"))

@@ -1,4 +1,6 @@
-"""What cannot be true of a GPU. The same rules judge our own rows, a third party's and a user's typed specs."""
+"""Finds values that are impossible for a GPU. The same rules apply to our own rows, a third party's data and a user's typed
+specs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["PEAK_TOLERANCE", "Fault", "faults"]
 PEAK_TOLERANCE = 0.03
 BANDWIDTH_TOLERANCE = 0.03
 
-# Gbit/s per pin at which each kind of memory has been sold on a GPU (JEDEC standards and shipped products).
+# Gbit/s per pin of each memory type as sold on GPUs (JEDEC standards and shipped products).
 _RATE_RANGE = {
     "DDR2": (0.4, 1.2),
     "DDR3": (0.8, 2.4),
@@ -66,7 +68,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One impossible figure: the field, and what it contradicts."""
+    """One impossible value: the field, and what it contradicts."""
 
     field: str
     message: str
@@ -76,10 +78,10 @@ class Fault:
 
 
 def faults(gpu: Gpu, *, today: date | None = None) -> tuple[Fault, ...]:
-    """Everything about this GPU that contradicts physics or its own other figures."""
+    """Return everything about this GPU that contradicts physics or its other values."""
     alone = tuple(fault for rule in _LIMITS for fault in rule(gpu, today or date.today()))
     if any(getattr(gpu, fault.field) <= 0 for fault in alone):
-        return alone  # nothing can be said of ratios with it
+        return alone  # ratios with this value are meaningless
     return alone + tuple(fault for rule in _RELATIONS for fault in rule(gpu, today or date.today()))
 
 
@@ -106,7 +108,7 @@ def _cores(gpu: Gpu, _: date) -> Iterator[Fault]:
 
 
 def _bandwidth(gpu: Gpu, _: date) -> Iterator[Fault]:
-    """Bandwidth is bus width times pin rate, and the pin rate is one its memory type can have."""
+    """Bandwidth is bus width times pin rate, and the pin rate must be possible for the memory type."""
     rate = gpu.memory_bits_per_s_per_pin
     if rate is None or gpu.memory_bus_bits is None:
         return
@@ -166,7 +168,7 @@ def _order(gpu: Gpu, _: date) -> Iterator[Fault]:
 
 
 def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
-    """No GPU was ever sold with fewer than 2 or more than 300 fp32 operations per byte of bandwidth."""
+    """Every GPU sold so far has between 2 and 300 fp32 operations per byte of bandwidth."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
     if fp32 is not None and not 2 <= fp32 / gpu.memory_bytes_per_s <= 300:
         yield Fault(
@@ -176,7 +178,7 @@ def _balance(gpu: Gpu, _: date) -> Iterator[Fault]:
 
 
 def _power_per_flop(gpu: Gpu, _: date) -> Iterator[Fault]:
-    """Between 1.5 W and 1 kW for each TFLOP/s of fp32: the range from 2010 to today, with room."""
+    """Each TFLOP/s of fp32 takes between 1.5 W and 1 kW: the range from 2010 to today, with some margin."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
     if gpu.tdp_watts is not None and fp32 is not None and not 1.5 <= gpu.tdp_watts / (fp32 / 1e12) <= 1000:
         yield Fault(field="tdp_watts", message=f"of {gpu.tdp_watts:g} W is implausible for {fp32 / 1e12:.3g} fp32 TFLOP/s")
@@ -208,7 +210,7 @@ def _memory_chips(gpu: Gpu, _: date) -> Iterator[Fault]:
         yield Fault(field="memory_bytes", message=f"of {size:g} GiB does not match a {gpu.memory_bus_bits}-bit bus")
 
 
-_NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most a GPU of each generation has had
+_NVLINK_GB_PER_S = {1: 160, 2: 300, 3: 600, 4: 900, 5: 1800}  # the most that any GPU of each generation has had
 
 
 def _links(gpu: Gpu, _: date) -> Iterator[Fault]:

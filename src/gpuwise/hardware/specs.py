@@ -49,7 +49,7 @@ def _as(kind: str) -> Callable[[str], float]:
     return lambda text: parse(text, kind)
 
 
-# key -> (field of Gpu, reader); the first five must be given.
+# key -> (field of Gpu, parser); the first five are required.
 KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "arch": ("architecture", lambda text: find_architecture(text)),
     "sm": ("sm_count", _count),
@@ -80,9 +80,9 @@ def find_architecture(name: str) -> Architecture:
 
 
 def spec_text(gpu: Gpu, name: str) -> str:
-    """The specs of a GPU as a user would type them, under another name.
+    """Return the specs of a GPU as a user would type them, under another name.
 
-    The result reads back as a GPU: `gpu_from_text(spec_text(gpu, "Foo").strip('"'))`.
+    The result can be parsed again: `gpu_from_text(spec_text(gpu, "Foo").strip('"'))`.
     """
     tdp = f",tdp={gpu.tdp_watts:g}W" if gpu.tdp_watts else ""
     accumulate = ",accumulate=half" if gpu.half_accumulate else ""
@@ -92,7 +92,7 @@ def spec_text(gpu: Gpu, name: str) -> str:
 
 
 def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
-    """How to type a GPU that is not listed, from the one whose name it extends: an `RTX 5080 Super` from the `RTX 5080`."""
+    """Return specs for an unlisted GPU, based on the one whose name it extends: an `RTX 5080 Super` from the `RTX 5080`."""
     words = name.replace(",", " ").split()
     base = next((gpu for size in range(len(words) - 1, 1, -1) if (gpu := find(" ".join(words[:size])))), None)
     if base is None or base.is_cpu:
@@ -101,7 +101,7 @@ def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
 
 
 def gpu_from_text(text: str) -> Gpu:
-    """A GPU from `key=value,key=value`."""
+    """Parse a GPU from `key=value,key=value`."""
     values: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
@@ -115,7 +115,7 @@ def gpu_from_text(text: str) -> Gpu:
 
 
 def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
-    """A GPU from the user's own figures; missing L2 and TDP are assumed from its relatives and marked so."""
+    """Build a GPU from the user's own values. A missing L2 size or TDP is estimated from similar GPUs and marked as assumed."""
     unknown = [key for key in values if key not in KEYS]
     if unknown:
         near = difflib.get_close_matches(unknown[0], KEYS, n=1, cutoff=0.3)
@@ -156,7 +156,7 @@ def _complete(fields: dict[str, Any], source: Source) -> Gpu:
 
 
 def _from_relatives(architecture: Architecture, field: str, sm_count: int) -> Fact | None:
-    """The median of that field per SM among curated GPUs of the architecture, times this GPU's SMs."""
+    """Return the median of that field per SM among curated GPUs of the architecture, times this GPU's SM count."""
     relatives = [g for g in tables.curated_gpus() if g.architecture is architecture and getattr(g, field) is not None]
     if not relatives:
         return None
@@ -171,7 +171,7 @@ def _assumed(value: object, note: str) -> Fact:
 
 
 def read_catalog(path: Path) -> tuple[Gpu, ...]:
-    """The GPUs of a user's own TOML file."""
+    """Read the GPUs in a user's own TOML file."""
     rows = _catalog_rows(path)
     source = Source(id="user-catalog", title=f"user catalogue {path.name}", basis=Basis.GIVEN)
     gpus: list[Gpu] = []

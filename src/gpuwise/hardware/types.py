@@ -1,7 +1,7 @@
-"""What a GPU, an architecture, a link, a node and a host are. Facts only: no time, no price of today.
+"""The types for GPUs, architectures, links, nodes and hosts. They hold facts only: no predicted times and no current prices.
 
-Every quantity is SI. A GPU here is one *device* as the driver shows it: a K80 board carries two, and its row
-holds one half with `devices_per_board = 2`.
+All quantities are in SI units. A GPU is one *device* as the driver shows it: a K80 board carries two, so its row describes one
+half, with `devices_per_board = 2`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Peaks = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Architecture:
-    """What one compute unit (SM, CU, Xe-core, core, MXU) of a chip family does in a clock."""
+    """What one compute unit (SM, CU, Xe-core, core, MXU) of a chip family does per clock."""
 
     id: str
     title: str
@@ -64,11 +64,11 @@ class Architecture:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gpu:
-    """One product, one device of it. `None` means not published; nothing is filled in silently.
+    """One product, and one device of it. `None` means not published; nothing is filled in silently.
 
-    A CPU may stand in for one, with the segment `cpu`. `slow_memory_bytes` lie beyond the usable ones, behind a narrow path of
-    `slow_memory_bytes_per_s` that is part of `memory_bytes_per_s` and not served at the same time: the GTX 970's last half
-    gigabyte.
+    A CPU can take the place of a GPU, with the segment `cpu`. `slow_memory_bytes` is additional memory behind a narrow path, such
+    as the last half gigabyte of the GTX 970. Its `slow_memory_bytes_per_s` is part of `memory_bytes_per_s`, and the two kinds of
+    memory are not accessed at the same time.
     """
 
     name: str
@@ -117,15 +117,15 @@ class Gpu:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether this is a CPU that stands where a GPU could."""
+        """Whether this is a CPU used in place of a GPU."""
         return self.segment == "cpu"
 
     @cached_property
     def peak_flops_per_s(self) -> Peaks:
         """Dense operations per second by engine and dtype: units x clock x operations per clock.
 
-        The vector engine and fp64 are taken at the boost clock, the rest of the matrix engine at the clock its maker
-        rates it at (the same, except on Hopper and Blackwell servers). GeForce halves matrix rates that accumulate in fp32.
+        The vector engine and fp64 use the boost clock. Other matrix rates use the clock at which the maker rates them, which
+        differs only on Hopper and Blackwell servers. GeForce cards halve matrix rates that accumulate in fp32.
         """
         return {
             engine: {dtype: self.sm_count * self._clock(engine, dtype) * self._rate(engine, dtype) for dtype in rates}
@@ -133,7 +133,7 @@ class Gpu:
         }
 
     def best_peak(self, dtype: str) -> float | None:
-        """The rate a framework would get for this dtype: the matrix engine where there is one, else the vector engine."""
+        """The rate that a framework gets for this dtype: on the matrix engine if there is one, otherwise on the vector engine."""
         peaks = self.peak_flops_per_s
         return peaks.get("matrix", {}).get(dtype) or peaks.get("vector", {}).get(dtype)
 
@@ -151,7 +151,7 @@ class Gpu:
         return rate / 2 if halved else rate
 
     def fact(self, field_name: str) -> Fact:
-        """The value of one field together with where it comes from."""
+        """Return the value of one field with its origin."""
         value = getattr(self, field_name)
         exception = self.exceptions.get(field_name)
         if exception is not None:
@@ -161,7 +161,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A way between two devices or nodes, in one direction."""
+    """A connection between two devices or nodes, in one direction."""
 
     name: str
     aliases: tuple[str, ...]
@@ -177,7 +177,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One machine: how many of which GPU, joined by which links."""
+    """One machine: which GPUs it has, how many, and the links between them."""
 
     name: str
     aliases: tuple[str, ...]
@@ -195,7 +195,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A class of CPU, by what it costs to issue work from Python. `models` are patterns of the names of CPUs in it."""
+    """A class of CPUs, described by the time it takes to launch work from Python. `models` are patterns for the names of its
+    CPUs.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -212,10 +214,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
-    """A way of loading images, by what one core of the host class `host` spends on each of them.
+    """A way of loading images, described by the time that one core of the host class `host` spends on each image.
 
-    `handover_s` is spent by the training process, however many workers there are. `low` and `high` are how far true rates lie
-    from the ones computed.
+    `handover_s` is spent in the training process, regardless of the number of workers. `low` and `high` bound the ratio of real
+    rates to computed ones.
     """
 
     name: str
@@ -236,7 +238,7 @@ class Loader:
 
 
 def supported(gpu: Gpu) -> tuple[str, ...]:
-    """Precisions this GPU can run. fp16 that is only stored, as on GTX 10, runs, but no faster."""
+    """Return the precisions this GPU can run. Storage-only fp16, as on GTX 10 cards, works but is no faster."""
     peaks = gpu.peak_flops_per_s
     matrix, vector = peaks.get("matrix", {}), peaks.get("vector", {})
     found = ["fp32"] if vector.get("fp32") or matrix.get("fp32") else []
@@ -247,10 +249,10 @@ def supported(gpu: Gpu) -> tuple[str, ...]:
 
 
 def convolves_in_tf32(gpu: Gpu) -> bool:
-    """Whether convolutions in fp32 run as TF32 here unless that is switched off: cuDNN's default, so NVIDIA's since Ampere."""
+    """Return whether fp32 convolutions run as TF32 by default, as in cuDNN on NVIDIA GPUs since Ampere."""
     return gpu.vendor == "NVIDIA" and bool(gpu.peak_flops_per_s.get("matrix", {}).get("tf32"))
 
 
 def has_matrix_cores(gpu: Gpu) -> bool:
-    """Whether 16-bit matrix products are faster than fp32 ones here."""
+    """Return whether 16-bit matrix products are faster than fp32 ones on this GPU."""
     return bool(gpu.peak_flops_per_s.get("matrix", {}).get("fp16"))

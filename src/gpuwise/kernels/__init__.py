@@ -1,1 +1,1 @@
-"""How long one op takes on one GPU."""
+"""Predicts how long one op takes on one GPU."""

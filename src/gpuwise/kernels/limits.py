@@ -1,5 +1,5 @@
-"""What the models of ops share: the rate that power allows, what bytes cost on the way through caches and memory, matrix products
-as tiles, the choice between TF32 and fp32, and the one model of all ops whose time is the bytes they move.
+"""Code shared by the op models: the rate that power allows, the cost of moving bytes through caches and memory, tiled matrix
+products, the choice between TF32 and fp32, and the single model for ops whose time depends only on the bytes they move.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ __all__ = [
 _YEAR = 2016.0
 _NM = 16.0
 _ROOT_OF_3 = math.sqrt(3.0)
-_SMALL_BOARD = 70.0  # watts: below, fans and converters are smaller too; the least that was measured (T4)
-_LEAST_LEFT = 0.1  # of the limit: a board that takes more for itself does not stand still
+_SMALL_BOARD = 70.0  # watts: smaller boards also have smaller fans and converters; the lowest value measured (T4)
+_LEAST_LEFT = 0.1  # fraction of the limit: a board whose overhead is larger still makes progress
 _FP16 = dtype_code("fp16")
 _TF32 = dtype_code("tf32")
 _KNEE = 10.0  # how sharply the power limit takes over from the boost clock
@@ -58,20 +58,22 @@ _MEMORY_KNEE = 8.0  # the same for bytes
 
 
 def powered(gpu: Gpus, k: Constants, rate: Array, matrix: Array | float) -> Array:
-    """FLOP/s that the power limit allows a kernel that does `rate` at the boost clock, on the matrix engine or the vector lanes.
+    """Return the FLOP/s that the power limit allows a kernel that would reach `rate` at the boost clock, on the matrix engine or
+    the vector lanes.
 
-    A clock costs what its FLOPs need, and what the units take to issue them: a narrow engine or one used badly pays more a FLOP.
+    Each clock costs energy for its FLOPs and for issuing them, so a narrow or poorly used engine spends more energy per FLOP.
     """
-    wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs a clock
+    wide = np.maximum(rate, 1.0) / gpu.clock  # FLOPs per clock
     each = either(matrix, k["power.matrix"], k["power.vector"])
     return wide * _allowed_clock(gpu, k, wide * each + gpu.lanes * k["power.issue"])
 
 
 def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
-    """Hz at which a chip that needs so many joules a clock (at 16 nm and the least voltage) stays within its limit.
+    """Return the clock in Hz at which a chip that needs this many joules per clock (at 16 nm and the lowest voltage) stays within
+    its limit.
 
-    Up to some clock the voltage is the least there is and watts grow with the clock; beyond it they grow with its third power:
-    watts = joules · f · (1 + (f / free)²), a cubic with one real root. Memory, fans and leakage take theirs at any clock.
+    Up to some clock, the voltage is at its minimum and power grows linearly with the clock; beyond it, power grows with the cube:
+    watts = joules · f · (1 + (f / free)²), a cubic with one real root. Memory, fans and leakage draw power at any clock.
     """
     shared = np.where(gpu.hbm > 0, k["power.rest_hbm"], k["power.rest_gddr"]) * gpu.board
     rest = shared + k["power.board_watts"] * np.minimum(1.0, gpu.board / _SMALL_BOARD)
@@ -83,55 +85,60 @@ def _allowed_clock(gpu: Gpus, k: Constants, joules: Array) -> Array:
 
 
 def either(flag: Array | float, yes: Array | float, no: Array | float) -> Array:
-    """`yes` where the flag is 1, `no` where it is 0, in the precision of the arrays; `np.where` of plain numbers is float64."""
+    """Return `yes` where the flag is 1 and `no` where it is 0, in the arrays' precision. `np.where` on plain numbers returns
+    float64.
+    """
     result: Array = np.asarray(no + flag * (yes - no))
     return result
 
 
 def longer(one: Array, other: Array, sharp: float = _KNEE) -> Array:
-    """The longer of two times, rounded where they are alike."""
+    """Return the longer of two times, as a smooth maximum when they are close."""
     most = np.maximum(np.maximum(one, other), 1e-12)
     ratio = np.minimum(one, other) / most
-    if sharp == _MEMORY_KNEE:  # an eighth power is three squares: several times faster
+    if sharp == _MEMORY_KNEE:  # an eighth power as three squarings is several times faster
         return most * np.sqrt(np.sqrt(np.sqrt(1.0 + np.square(np.square(np.square(ratio))))))
     return most * (1.0 + ratio**sharp) ** (1.0 / sharp)
 
 
 def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
-    """FLOP/s at the boost clock and whether on the matrix engine, for ops with a `dtype`."""
+    """Return the FLOP/s at the boost clock and whether they are on the matrix engine, for ops with a `dtype`."""
     code = op["dtype"][:, 0].astype(np.intp)
     peak, matrix = gpu.peak[code], gpu.matrix[code]
     stored = (op["dtype"] == _FP16) * (gpu.converts * (k["half.stored"] - 1.0))
     lanes = (1.0 + stored) * (1.0 - gpu.mixed * (1.0 - k["vector.mixed"]))
     makers = np.array([1.0, *(k[f"engine.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
-    reached = makers[gpu.maker.astype(np.intp)]  # what libraries of other makers keep busy of a chip
-    engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands twice as large to feed and to switch
-    engine = engine * np.where(gpu.sums16 > 1.0, k["engine.halved"], 1.0)  # at half its rate it seldom waits for operands
+    reached = makers[gpu.maker.astype(np.intp)]  # the share of a chip that other makers' libraries keep busy
+    engine = 1.0 + (op["dtype"] == _TF32) * (k["engine.tf32"] - 1.0)  # operands are twice as large to move and to switch
+    engine = engine * np.where(gpu.sums16 > 1.0, k["engine.halved"], 1.0)  # at half rate, the engine rarely waits for operands
     own = either(matrix, _of_generation(gpu, k, "matrix"), _of_generation(gpu, k, "vector"))
     return peak * reached * own * either(matrix, engine, lanes), matrix
 
 
 def _of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
-    """How much more of `what` a generation reaches than the models say of all; 1 where none of its GPUs was measured."""
+    """Return how much more of `what` a generation reaches than the general model says; 1 if none of its GPUs was measured."""
     own = np.array([*(k.get(f"{what}.{name}", 1.0) for name in GENERATIONS), 1.0], dtype=gpu.clock.dtype)
     return own[gpu.generation.astype(np.intp)]
 
 
 def touched(op: Columns) -> Array:
-    """Bytes an op reads and writes."""
+    """Return the bytes that an op reads and writes."""
     result: Array = op["read"] + op["written"]
     return result
 
 
 def unit_bytes_per_s(gpu: Gpus, k: Constants) -> Array:
-    """Bytes all units together keep in flight: so many a clock for each, more with every generation."""
+    """Return the bytes/s that all units together keep in flight: a number per unit and clock that grows with each
+    generation.
+    """
     return gpu.units * gpu.clock * k["memory.bytes_per_clock"] * 2.0 ** ((gpu.node - _YEAR) / k["memory.doubling_years"])
 
 
 def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -> Array:
-    """Seconds to move an op's bytes, `factor` times each: through the units at so many bytes a clock, then through memory.
+    """Return the seconds to move an op's bytes, each `factor` times: through the units at a fixed number of bytes per clock, then
+    through memory.
 
-    What the op before left in the cache is not fetched again: the share falls as the op outgrows the cache.
+    Bytes that the previous op left in the cache are not read from memory again. Their share falls as the op outgrows the cache.
     """
     size = touched(op) * factor
     kept = k["cache.share"] * gpu.cache / (gpu.cache + k["cache.reach"] * touched(op))
@@ -143,22 +150,24 @@ def moved_s(op: Columns, gpu: Gpus, k: Constants, factor: Array | float = 1.0) -
 
 
 def _reached_fraction(gpu: Gpus, k: Constants) -> Array:
-    """What a long copy reaches of the bandwidth on the data sheet."""
+    """Return the fraction of the datasheet bandwidth that a long copy reaches."""
     hbm = np.where(gpu.slower_hbm > 0, k["memory.slower_hbm"], k["memory.hbm"])
     gddr = k["memory.gddr"] * either(gpu.ecc, k["memory.ecc"], 1.0)
     return np.where(gpu.hbm > 0, hbm, gddr) * _of_generation(gpu, k, "bandwidth")
 
 
 def _powered_bytes(gpu: Gpus, k: Constants) -> Array:
-    """Bytes/s that the power limit allows: their way through units and caches costs joules, and goes with the clock."""
+    """Return the bytes/s that the power limit allows: moving bytes through units and caches costs energy and scales with the
+    clock.
+    """
     return gpu.bandwidth * _allowed_clock(gpu, k, gpu.bandwidth / gpu.clock * k["power.byte"]) / gpu.clock
 
 
 # ---------------------------------------------------------------- tiles
-# Matrix products as tiles of the result, spread over the units in waves. Whatever is a product inside runs so.
+# Matrix products as tiles of the result, spread over the units in waves. Every op that contains a product uses this model.
 #
-# A unit works through a tile in steps of k: it computes, and its operands come through the caches at so many bytes a clock. The
-# library picks the tile that is fastest, and splits k where the result has too few tiles to fill the GPU.
+# A unit works through a tile in steps of k: it computes while its operands arrive through the caches at a fixed number of bytes
+# per clock. The library picks the fastest tile size, and splits k if the result has too few tiles to fill the GPU.
 
 _TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (128, 32), (32, 32), (128, 8))
 _FLOPS_PER_CLOCK = 256.0
@@ -169,9 +178,10 @@ _WIDTH = np.array([4.0, 4.0, 2.0, 2.0, 1.0, 1.0, 8.0, 0.5])  # bytes of each of 
 def tiled_s(
     batch: Array, m: Array, n: Array, depth: Array, dtype: Array, peak: Array, gpu: Gpus, k: Constants, reuse: Array | float = 1.0
 ) -> Array:
-    """Seconds the units need, with the best of a few tile sizes; `peak` is what a unit reaches inside a large tile.
+    """Return the seconds that the units need with the best of a few tile sizes. `peak` is what a unit reaches inside a large
+    tile.
 
-    `reuse` is how often an operand byte serves again inside the unit, as the overlapping windows of a convolution do.
+    `reuse` is how often an operand byte is reused inside the unit, as in the overlapping windows of a convolution.
     """
     width = _WIDTH.astype(peak.dtype)[dtype.astype(np.intp)] / reuse
     long, short = np.maximum(m, n), np.minimum(m, n)
@@ -193,16 +203,16 @@ def tiled_s(
 
 
 # ---------------------------------------------------------------- TF32 or fp32
-# What may run as TF32 and is faster in fp32 runs in fp32: no product is slower for being allowed a faster way.
+# An op that may run as TF32 but is faster in fp32 runs in fp32: allowing a faster option never makes a product slower.
 #
-# On GeForce cards both have the same peak, and TF32 reaches less of its own.
+# On GeForce cards both have the same peak, and TF32 reaches a smaller share of it.
 
 _FP32 = dtype_code("fp32")
 _Model = Callable[[Columns, Gpus, Constants], Cost]
 
 
 def or_plain(model: _Model) -> _Model:
-    """The model of a kernel, with the faster of both for ops that may run as TF32."""
+    """Return the kernel's model, using the faster of TF32 and fp32 for ops that may run as TF32."""
 
     def priced(op: Columns, gpu: Gpus, k: Constants) -> Cost:
         own = model(op, gpu, k)
@@ -224,12 +234,12 @@ def or_plain(model: _Model) -> _Model:
 
 
 # ---------------------------------------------------------------- bytes alone
-# Ops whose time is the bytes they move: element by element, row by row, gathers, updates. One factor a class.
+# Ops whose time depends only on the bytes they move: elementwise and row-wise ops, gathers, updates. One factor per class.
 #
-# A factor says how many times the op moves the bytes that its tensors have: two passes over a batch norm's input, atomics,
-# strided reads. They are fitted; 1 is a perfect single pass.
+# A factor is the number of times that the op moves the bytes in its tensors, because of two passes over a batch norm's input,
+# atomics or strided reads, for example. Factors are fitted; 1 is a perfect single pass.
 
-# The column `class` of an op is its place here.
+# The column `class` of an op is its index here.
 CLASSES = (
     "elementwise",
     "reduction",
@@ -259,11 +269,11 @@ _BY_ROW = [name in ("row_norm", "row_norm_backward", "softmax") for name in CLAS
 
 
 def memory_bound(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Bytes times the factor of the op's class."""
+    """Bytes times the factor for the op's class."""
     factors = np.array([k[f"bytes.{name}"] for name in CLASSES])
     which = op["class"].astype(np.intp)
     seconds = moved_s(op, gpu, k, factors[which])
-    looked = op["looked"] / (gpu.lanes * gpu.clock * k["pool.values_per_clock"])  # a window looks at each value several times
+    looked = op["looked"] / (gpu.lanes * gpu.clock * k["pool.values_per_clock"])  # a window reads each value several times
     rows = np.where(np.array(_BY_ROW)[which], touched(op), 0.0) / (gpu.units * gpu.clock * k["row.bytes_per_clock"])
     return Cost(compute_s=looked + rows, memory_s=seconds, launches=op["launches"])
 
@@ -274,9 +284,9 @@ MEMORY_BOUND = KernelModel(name="memory_bound", price=memory_bound)
 def class_columns(
     class_of: str | Callable[[Signature, Choices], str], backward: str = "", tensors_a_launch: float = 0.0
 ) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
-    """The columns of ops of this class, or of the class of each; gradients may have one of their own (`backward`).
+    """Return the columns for ops of this class, or of each op's own class. Gradients may have a class of their own (`backward`).
 
-    A compiler may make several launches of one op; a kernel over a list of tensors takes so many of them at a time.
+    A compiler may turn one op into several launches; a kernel over a list of tensors handles a fixed number of them per launch.
     """
 
     def named(op: Signature, choices: Choices) -> str:
@@ -295,5 +305,7 @@ def class_columns(
 
 
 def as_elementwise(op: Signature, size: Mapping[str, float]) -> Measured:
-    """Measured as loops over elements are, with a curve (gelu) where the op's name says one, else as an addition."""
+    """Use measurements of elementwise loops: those of a curve such as gelu if the op's name matches one, otherwise those of
+    addition.
+    """
     return Measured(("curve" if any(word in op.name for word in _CURVES) else "elementwise",))

@@ -1,4 +1,4 @@
-"""The kinds of ops there are, one line each, and the models that price them."""
+"""Lists the kinds of ops, one per line, and the models that predict their times."""
 
 from __future__ import annotations
 

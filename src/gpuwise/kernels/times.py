@@ -1,6 +1,6 @@
-"""How long ops take on GPUs, and what no kernel goes below: from catalogue rows and fitted constants to seconds.
+"""Computes op times on GPUs, and their lower bounds, from catalogue rows and fitted constants.
 
-Every op is priced by the model of its kind. `tools/fit` writes the constants; nothing is fitted at run time.
+The model for an op's kind predicts its time. `tools/fit` writes the constants; nothing is fitted at run time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _File(msgspec.Struct):
     constants: dict[str, float]
 
 
-# Of software made for generating text: as good as the libraries that everything else was fitted on. An engine has its own.
+# Software for text generation is assumed to match the libraries used in the fit, unless an engine has constants of its own.
 _LIBRARIES = {
     "linear.bytes_per_clock": 64.0,
     "linear.bandwidth": 1.0,
@@ -57,14 +57,14 @@ def load_constants() -> Constants:
 
 # ---------------------------------------------------------------- GPUs as columns: engines, caches, power
 
-_ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # where no L2 size is published: what small chips of the last decade have
+_ASSUMED_CACHE_BYTES_PER_UNIT = 64 * 1024  # if no L2 size is published: typical for small chips of the last decade
 _ASSUMED_WATTS = 150.0
-_WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # what a type runs as where it is missing
-_TAKE_TF32 = ("NVIDIA", "Intel")  # where it is allowed; AMD's libraries want to be asked once more, Apple has none
-_FP16_PRODUCTS = {"turing-16": 0.14}  # of the fp32 rate: 0.3 to 0.6 TFLOP/s on four GTX 16 and MX cards that do 2.1 to 5.2
-_MATRIX_FLOPS_A_UNIT = 1024.0  # a clock, of a V100's multiprocessor: what one unit stands for in the models
+_WIDER = {"tf32": "fp32", "fp8": "bf16", "int8": "bf16", "fp4": "fp8"}  # the type that is used when this one is missing
+_TAKE_TF32 = ("NVIDIA", "Intel")  # if allowed; AMD's libraries need a separate opt-in, and Apple has no TF32
+_FP16_PRODUCTS = {"turing-16": 0.14}  # share of fp32: 0.3 to 0.6 TFLOP/s on four GTX 16 and MX cards that do 2.1 to 5.2 in fp32
+_MATRIX_FLOPS_A_UNIT = 1024.0  # per clock, on a V100 multiprocessor: the size of one unit in the models
 _VOLTA = 2017.3
-_FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards take the memory-efficient kernel
+_FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards use the memory-efficient kernel
 
 
 _COLUMNS = (
@@ -74,7 +74,9 @@ _COLUMNS = (
 
 
 def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | None = None, dtype: Any = np.float64) -> Gpus:
-    """Columns of these GPUs, with `power_limit_watts` (one or one for each) in place of their own limit where it is lower."""
+    """Return the columns for these GPUs. `power_limit_watts` (one value, or one per GPU) replaces a GPU's own limit if it is
+    lower.
+    """
     table = np.array([_figures(gpu) for gpu in gpus], dtype=dtype).T
     columns = {name: table[place : place + 1] for place, name in enumerate(_COLUMNS)}
     peak, matrix = np.split(np.ascontiguousarray(table[len(_COLUMNS) :]), 2)
@@ -85,7 +87,7 @@ def gpus_of(gpus: Sequence[Gpu], power_limit_watts: float | Sequence[float] | No
 
 @lru_cache(maxsize=4096)
 def _figures(gpu: Gpu) -> tuple[float, ...]:
-    """What the columns have of one GPU, its peaks in every type, and whether each is one of the matrix engine."""
+    """Return one GPU's values for the columns, its peaks in every type, and whether each is a matrix-engine peak."""
     vector = _vector(gpu)
     fp16 = gpu.peak_flops_per_s.get("vector", {}).get("fp16")
     engines = [_engine(gpu, name) for name in DTYPES]
@@ -118,7 +120,9 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
 
 
 def _units(gpu: Gpu) -> float:
-    """Multiprocessors; a TPU's few large arrays count as the many that would do as much a clock."""
+    """Return the number of multiprocessors. A TPU's few large arrays count as the number of units that would do the same work per
+    clock.
+    """
     if gpu.segment != "tpu":
         return gpu.sm_count
     return gpu.sm_count * gpu.architecture.ops_per_unit_per_clock["matrix"]["bf16"] / _MATRIX_FLOPS_A_UNIT
@@ -129,8 +133,9 @@ def _year(gpu: Gpu) -> float:
 
 
 def _reaches_less(gpu: Gpu) -> bool:
-    """Whether its memory controller reaches less of HBM: NVIDIA's before Volta (a P100 copies at 444 of 732 GB/s, a V100 at 869
-    of 900), and AMD's."""
+    """Return whether the memory controller reaches a smaller share of HBM bandwidth: NVIDIA before Volta (a P100 copies at 444 of
+    732 GB/s, a V100 at 869 of 900), and AMD.
+    """
     return _is_amd(gpu) or _year(gpu) < _VOLTA
 
 
@@ -139,7 +144,9 @@ def _is_amd(gpu: Gpu) -> bool:
 
 
 def _usual_nm(year: float) -> float:
-    """The process of most GPUs of a year, where an architecture's own is not known: 28 nm in 2012, half every four years."""
+    """Return the process node that most GPUs of a year use, if the architecture's own is unknown: 28 nm in 2012, halved every
+    four years.
+    """
     return float(28.0 * 2.0 ** ((2012.0 - year) / 4.0))
 
 
@@ -153,11 +160,11 @@ def _vector(gpu: Gpu) -> float:
 
 
 def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
-    """FLOP/s a library reaches for at best in this type, and whether on the matrix engine.
+    """Return the highest FLOP/s that a library can reach in this type, and whether it uses the matrix engine.
 
-    Where a type is missing or crawls (fp16 on GP10x runs at 1/64), libraries compute in fp32 and only store in the type. So do
-    NVIDIA's wherever there is no matrix engine: PyTorch asks them to add up in fp32 (a P100 does 8.4 TFLOP/s in fp16 and 8.6 in
-    fp32, where its lanes could do twice as many in fp16).
+    If a type is missing or very slow (fp16 on GP10x runs at 1/64), libraries compute in fp32 and use the type only for storage.
+    NVIDIA's libraries do so on every GPU without a matrix engine, because PyTorch asks for fp32 accumulation: a P100 does 8.4
+    TFLOP/s in fp16 and 8.6 in fp32, although its lanes could run fp16 twice as fast.
     """
     peaks = gpu.peak_flops_per_s
     if dtype == "tf32" and gpu.vendor not in _TAKE_TF32:
@@ -175,12 +182,14 @@ def _engine(gpu: Gpu, dtype: str) -> tuple[float, bool]:
 
 
 def _sums16(gpu: Gpu) -> float:
-    """GeForce cards halve the rate of fp16 products whose sums are kept in fp32, as PyTorch asks for, and not of others."""
+    """GeForce cards halve the rate of fp16 products that accumulate in fp32, as PyTorch requests, but not of other products."""
     return max(1.0, gpu.peak_flops_per_s.get("matrix", {}).get("fp16_acc16", 0.0) / _engine(gpu, "fp16")[0])
 
 
 def _bytes8(gpu: Gpu) -> float:
-    """Kernels that round activations to int8 do two of its products for one in fp16 on most chips, and more where fp16 crawls."""
+    """Kernels that round activations to int8 run two int8 products for each fp16 product on most chips, and more where fp16 is
+    very slow.
+    """
     best = max(gpu.peak_flops_per_s.get(engine, {}).get("int8", 0.0) for engine in ("matrix", "vector"))
     return max(1.0, best / 2.0 / _engine(gpu, "fp16")[0])
 
@@ -206,7 +215,7 @@ def _has_flash(gpu: Gpu) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds of each op on each GPU, shape (ops, gpus); what it would take if only arithmetic, or only memory, were there."""
+    """Seconds for each op on each GPU, shape (ops, gpus), in total and if only arithmetic or only memory mattered."""
 
     seconds: Array
     compute_s: Array
@@ -215,11 +224,13 @@ class Times:
 
 
 def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
-    """Every op on every GPU. Arithmetic and traffic overlap, not perfectly; every kernel has a start and an end."""
+    """Return the times of every op on every GPU. Arithmetic and memory traffic overlap, but not perfectly, and every kernel has a
+    start and an end.
+    """
     shape, dtype = (ops.count, len(gpus.names)), gpus.clock.dtype
     k = {
         name: dtype.type(value) for name, value in {**_LIBRARIES, **k}.items()
-    }  # one float64 among them would make all arrays float64
+    }  # a single float64 would turn all arrays into float64
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     for group in ops.groups:
@@ -236,14 +247,14 @@ def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
 
 
 # ---------------------------------------------------------------- floors
-# What no kernel of an op goes below on a GPU, whatever software runs it: its FLOPs at the rated peak, and its bytes once each at
-# the rated bandwidth, without those that a cache may hold.
+# The shortest time an op can take on a GPU with any software: its FLOPs at the rated peak, and its bytes once each at the rated
+# bandwidth, except for bytes that a cache may hold.
 #
-# Nothing here is fitted. Cards that run above their rated clock may do a little better; the models then say the rated figure.
+# Nothing here is fitted. Cards that run above their rated clock may be slightly faster; the models then return the rated value.
 
 _FP32 = dtype_code("fp32")
 _TF32 = dtype_code("tf32")
-_CACHES = 2.0  # weights of more than so many caches are gone from them before they are read again, assumed
+_CACHES = 2.0  # assumed: weights larger than this many caches are evicted before they are read again
 
 
 def floors_s(ops: Ops, gpus: Gpus) -> Array:
@@ -260,14 +271,16 @@ def floors_s(ops: Ops, gpus: Gpus) -> Array:
 
 
 def _peak(op: Columns, gpu: Gpus) -> Array:
-    """The rated FLOP/s of the engine; what may run as TF32 may also run in fp32."""
+    """Return the rated FLOP/s of the engine. Ops that may run as TF32 may also run in fp32."""
     code = op["dtype"][:, 0].astype(np.intp)
     result: Array = np.where(op["dtype"] == _TF32, np.maximum(gpu.peak[_TF32], gpu.peak[_FP32]), gpu.peak[code])
     return result
 
 
 def _moving(op: Columns, gpu: Gpus) -> Array:
-    """Weights come from memory where there are more than caches keep until their next use; of all else, what no cache holds."""
+    """Return the bytes that must come from memory: weights, if they exceed what caches keep until the next use, and whatever else
+    no cache holds.
+    """
     cold = np.where(op["weights"] > _CACHES * gpu.cache, op["cold"], 0.0) if "cold" in op else 0.0
     other = np.maximum(op["read"] + op["written"] - cold - gpu.cache, 0.0)
     result: Array = (cold + other) / gpu.bandwidth

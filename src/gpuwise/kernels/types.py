@@ -1,11 +1,11 @@
-"""What a kernel model is given, what it answers, and what there is to say of a kind of op.
+"""What a kernel model receives, what it returns, and what can be declared about a kind of op.
 
-Everything is arrays: ops along one axis, GPUs along the other. A kernel model is a function `(op, gpu, k) -> Cost`. `op` holds
-columns of shape (ops, 1), `gpu` columns of shape (1, gpus) and `k` the fitted constants, so that every result has the shape
-(ops, gpus). Nothing here knows a model or a batch.
+Everything is an array, with ops along one axis and GPUs along the other. A kernel model is a function `(op, gpu, k) -> Cost`.
+`op` holds columns of shape (ops, 1), `gpu` columns of shape (1, gpus) and `k` the fitted constants, so every result has the shape
+(ops, gpus). Nothing here depends on a particular model or batch size.
 
-Each file of `ops/` fills in one `OpKind`; `registry.py` lists them. Whatever asks what kind an op is finds the answer here: no
-other file needs to know the names of kinds to treat a new one right.
+Each file in `ops/` defines one `OpKind`, and `registry.py` lists them. Code that needs to know something about a kind reads it
+from its `OpKind`, so adding a kind requires no change elsewhere.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ DTYPE_BYTES: Mapping[str, float] = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
-    # Packed weights with their scales, in the mean of a block's matrices; `workload/language/formats.py` says what each is.
+    # Packed weights including their scales, averaged over a block's matrices; `workload/language/formats.py` describes each
+    # format.
     "int4": 4.156 / 8,
     "nf4": 4.127 / 8,
     "nvfp4": 4.5 / 8,
@@ -76,28 +77,28 @@ DTYPE_BYTES: Mapping[str, float] = {
     "q3_k_m": 3.90 / 8,
     "q2_k": 2.95 / 8,
 }
-# Types a matrix product or convolution can run in. What is not listed (int64 indices) has no arithmetic rate.
+# Types that a matrix product or convolution can run in. Types not listed here (int64 indices) have no arithmetic rate.
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp64", "fp4")
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 
 def dtype_code(name: str) -> int:
-    """The row of this type in `Gpus.peak`; other types compute as fp32 does."""
+    """Return the row of this type in `Gpus.peak`. Other types compute like fp32."""
     return _CODES.get(name, 0)
 
 
-# Generations whose GPUs were measured: each has terms of its own, drawn to the mean of all.
+# Generations with measured GPUs: each has its own terms, shrunk towards the mean of all.
 GENERATIONS = (
     *("maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"),
     *("gcn", "vega", "rdna1", "rdna2", "rdna3", "rdna4", "cdna2", "cdna3"),
     *("alchemist", "battlemage", "ponte-vecchio", "apple-m1", "apple-m2", "apple-m3", "apple-m4"),
 )
 
-MAKERS = ("amd", "intel", "apple")  # beside NVIDIA, whose libraries the models describe
+MAKERS = ("amd", "intel", "apple")  # other than NVIDIA, whose libraries the models describe
 
 
 class Signature(Protocol):
-    """What kinds of ops know of an op beside its sizes and bytes."""
+    """What kinds of ops can read about an op besides its sizes and bytes."""
 
     @property
     def name(self) -> str: ...
@@ -111,8 +112,9 @@ class Signature(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the software decides: whether fp32 products may run as TF32, whether attention is one kernel, the image layout,
-    whether a compiler may choose that, and whether the step trains a model or only asks it (`mode`)."""
+    """Choices made by the software: whether fp32 products may run as TF32, whether attention is one kernel, the image layout,
+    whether a compiler may choose the layout, and whether the step is training or inference (`mode`).
+    """
 
     tf32: bool = False
     tf32_convolutions: bool = False
@@ -123,13 +125,13 @@ class Choices:
 
 
 def engine_code(op: Signature, tf32: bool) -> float:
-    """The row in `Gpus.peak` of the type that an op computes in, where fp32 products may run as TF32 or not."""
+    """Return the row in `Gpus.peak` of the type that an op computes in, given whether fp32 products may run as TF32."""
     return float(dtype_code("tf32" if tf32 and op.dtype == "fp32" else op.dtype))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Ops that one model prices, called `kind` after it: their places among all ops, and their columns."""
+    """Ops that share one model, called `kind` after it: their positions among all ops, and their columns."""
 
     kind: str
     rows: NDArray[np.intp]
@@ -138,7 +140,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ops:
-    """Ops of many kinds, in groups of one model."""
+    """Ops of many kinds, grouped by model."""
 
     count: int
     groups: tuple[Group, ...]
@@ -146,18 +148,17 @@ class Ops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """What kernel models know of GPUs: columns of shape (1, gpus), in SI units.
+    """What kernel models know about GPUs: columns of shape (1, gpus), in SI units.
 
     `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
-    whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32,
-    `half` how many times that they do in fp16, `converts` whether fp16 is only
-    stored and computed in fp32. `cache` is L2 and what lies behind it; `lanes` are fp32 lanes, `watts` is
-    the power limit, `board` the one it is sold with, `node` the year the architecture came out, `process` its nanometres,
-    `slower_hbm` whether its controller reaches less of its HBM than others do, `mixed` whether integer work takes
-    slots of its fp32 lanes, `ecc` whether its GDDR corrects errors, which costs bandwidth,
-    `products16` what products in fp16 reach of the rate in fp32 where libraries have no good kernels for them, `sums16` how many
-    times as fast products in fp16 are that also add up in fp16, `bytes8` the same for products in int8 at half their rate, and
-    `generation` the place of its generation among `GENERATIONS`.
+    whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32, `half` the ratio of their fp16 rate to
+    it, and `converts` whether fp16 is used only for storage and computed in fp32. `cache` is L2 and any cache behind it, `lanes`
+    the fp32 lanes, `watts` the power limit, `board` the limit the board is sold with, `node` the year the architecture came out,
+    and `process` its nanometres. `slower_hbm` says whether the controller reaches less of its HBM bandwidth than others do,
+    `mixed` whether integer work takes slots of the fp32 lanes, and `ecc` whether the GDDR corrects errors, which costs bandwidth.
+    `products16` is the ratio of the rate of fp16 products to fp32 ones where libraries lack good kernels for them, `sums16` the
+    speedup of fp16 products that also accumulate in fp16, `bytes8` the same for int8 products at half their rate, and
+    `generation` the index in `GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -188,7 +189,7 @@ class Gpus:
     bytes8: Array
 
     def take(self, which: Sequence[int] | slice) -> Gpus:
-        """Some of these GPUs."""
+        """Return a subset of these GPUs."""
         picked = {field.name: getattr(self, field.name)[..., which] for field in fields(self) if field.name not in ("names",)}
         names = self.names[which] if isinstance(which, slice) else tuple(self.names[number] for number in which)
         return Gpus(names=names, **picked)
@@ -196,7 +197,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Seconds an op needs of each resource if it had it alone, and how many kernels it launches."""
+    """Seconds an op would need on each resource alone, and the number of kernels it launches."""
 
     compute_s: Array
     memory_s: Array
@@ -209,10 +210,10 @@ Sizes = Mapping[str, Array]
 
 
 class Fusion(Enum):
-    """What an op is to a fusing compiler; `workload/compile/roles.py` says what follows from it.
+    """How a fusing compiler treats an op; `workload/compile/roles.py` derives the consequences.
 
-    In a fused kernel the hardest work sets the price: the first of these that is in it, as far as `LIST`. What comes after is a
-    loop over elements, or is never fused.
+    The most expensive kind of work in a fused kernel determines its model: the first of these that it contains, up to `LIST`. The
+    rest are loops over elements, or are never fused.
     """
 
     PRODUCT = "a call into a library, in which loops over its result may run"
@@ -231,7 +232,7 @@ class Fusion(Enum):
 
 
 class Split(Enum):
-    """How tensor parallelism divides an op; `scale/split/tensor.py` says what follows from it."""
+    """How tensor parallelism divides an op; `scale/split/tensor.py` derives the consequences."""
 
     MATRIX = "by columns or rows of its weight"
     HEADS = "by heads"
@@ -244,8 +245,9 @@ class Split(Enum):
 
 
 class Measured(NamedTuple):
-    """Which rows of `gpuwise bench` stand for an op: the first of `kinds` that were measured, near these sizes; without sizes,
-    those that move as many bytes."""
+    """Which rows of `gpuwise bench` represent an op: the first of `kinds` that was measured near these sizes or, without sizes,
+    rows that move the same number of bytes.
+    """
 
     kinds: tuple[str, ...]
     sizes: tuple[float, ...] = ()
@@ -253,10 +255,10 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelModel:
-    """How ops are priced, together with all others of the same model.
+    """How the times of ops are predicted, together with all other ops that use the same model.
 
-    `least_flops` are those that no kernel does without, at the rated peak; of a model without them only bytes are claimed.
-    `reads_weights`: what a call reads of weights that no cache holds is known.
+    `least_flops` are the FLOPs that no kernel can avoid, at the rated peak; a model without them has a lower bound from bytes
+    only. `reads_weights` says whether it is known how many weight bytes a call reads that no cache holds.
     """
 
     name: str
@@ -273,17 +275,17 @@ def _nothing_sure(op: Signature) -> float:
 class OpKind:
     """A kind of op.
 
-    `sizes` name what the sizes of an op mean, in order; bytes come from the tensors read and written, not from the sizes.
-    `columns` are what the model reads beside bytes, for several ops of this kind at several sizes: arrays of shape (points, ops),
-    or one value for each op. `flops` counts as `torch.utils.flop_counter` does where it does; `needed` is the share of them that
-    no library saves.
+    `sizes` name the sizes of an op, in order. Bytes come from the tensors read and written, not from the sizes. `columns` are
+    what the model reads besides bytes, for several ops of this kind at several sizes: arrays of shape (points, ops), or one value
+    per op. `flops` counts like `torch.utils.flop_counter` where that counts the op; `needed` is the share of these FLOPs that no
+    library can avoid.
 
-    A layer has Python around its kernel (`is_layer`). The result of a product is kept where recomputation is selective
-    (`is_product`). `slow_backward`: autograd does more on the host for it than for others. `reads_whole`: it reads all of a
-    weight, which a look-up does not. `attrs` are those that an op must say, `passes` the values of its attribute `pass`.
+    `is_layer`: Python code runs around the kernel. `is_product`: selective recomputation keeps the result. `slow_backward`:
+    autograd does more work on the host than for other ops. `reads_whole`: it reads all of a weight, unlike a look-up. `attrs` are
+    the attributes an op must have, `passes` the values of its attribute `pass`.
 
-    `divided` are the sizes that a rank has a part of where the op follows its inputs; `tokens` is the size that counts tokens.
-    Both are the first if nothing is said.
+    `divided` are the sizes of which a rank has a part if the op follows its inputs; `tokens` is the size that counts tokens. Both
+    default to the first size.
     """
 
     name: str
@@ -306,10 +308,10 @@ class OpKind:
 
 
 def is_backward(op: Signature) -> bool:
-    """Whether an op, by its name or attribute, belongs to a backward pass."""
+    """Return whether an op belongs to a backward pass, according to its name or attribute."""
     return "backward" in op.name or op.attrs.get("pass") == "backward"
 
 
 def half_of(op: Signature) -> str:
-    """`forward` or `backward`, as measured rows are called."""
+    """Return `forward` or `backward`, as in the measured rows."""
     return "backward" if is_backward(op) else "forward"

@@ -1,1 +1,1 @@
-"""How one step of a model unfolds on one GPU."""
+"""Predicts the time and memory of one step on one GPU."""

@@ -1,4 +1,4 @@
-"""What a step is made of: the software that runs it, the machine around the GPU, and what comes out."""
+"""The types for a step: the software that runs it, the machine around the GPU, and the predicted times."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["BOUNDS", "Array", "ClassShare", "Setting", "Stack", "StepTimes"]
 
 Array = NDArray[Any]
 
-# What can hold a step up, in the order of the JSON contract.
+# What can limit a step, in the order of the JSON contract.
 BOUNDS = ("compute", "memory", "launch", "input", "copy", "communication")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A framework, its version and how it runs a step. `factor` times what the kernel models say is what was measured with it.
+    """A framework, its version and how it runs a step. Measured times are `factor` times those of the kernel models.
 
-    An engine for language models has kernels of its own (`constants` in place of those of the libraries), and its own cost on the
-    host: `layer_s` for every layer, beside the GPU's work, and `step_s` for every step, after it. `widths` are the ends of its
-    range, measured over predicted.
+    An engine for language models has its own kernels (`constants` replaces the libraries' constants) and its own cost on the
+    host: `layer_s` for every layer, in parallel with the GPU, and `step_s` for every step, after the GPU's work. `widths` are the
+    ends of its range, as measured over predicted time.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a step is run. `tf32` lets all fp32 products run as TF32 where the GPU has it, `tf32_convolutions` only
-    convolutions, as PyTorch does by default. Rates of None are not looked at: data that is there in time, copies that hide
-    behind the work."""
+    """How a step is run. `tf32` lets all fp32 products run as TF32 if the GPU supports it; `tf32_convolutions` only convolutions,
+    as PyTorch does by default. A rate of None is ignored: data arrives in time, and copies overlap with the work.
+    """
 
     stack: Stack
     host: Host
@@ -71,11 +71,11 @@ class ClassShare:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepTimes:
-    """One step at several sizes on several GPUs, each by itself; every array has the shape (points, gpus).
+    """One step at several sizes on several GPUs, each on its own; every array has the shape (points, gpus).
 
-    `lanes` are what the step waits for: the GPU, the host that issues work, the copies of inputs, the loader. `shares` say by
-    what fraction the step would shrink if one thing were a little faster; they sum to 1. `flops` and `moved_bytes` are the same
-    on every GPU: (points, 1). `op_s` has a row for each op: (points, ops, gpus).
+    `lanes` are the times the step can wait for: the GPU, the host that launches work, the copies of inputs, and the loader.
+    `shares` are the fractions by which the step would shrink if one resource were slightly faster; they sum to 1. `flops` and
+    `moved_bytes` are the same on every GPU: (points, 1). `op_s` has a row for each op: (points, ops, gpus).
     """
 
     seconds: Array
@@ -88,7 +88,7 @@ class StepTimes:
 
     @property
     def bound(self) -> Array:
-        """What holds each step up most."""
+        """What limits each step most."""
         stacked = np.stack([self.shares[name] for name in BOUNDS])
         names: Array = np.array(BOUNDS)
         found: Array = names[np.argmax(stacked, axis=0)]

@@ -1,1 +1,1 @@
-"""One file for each kind of op: everything that gpuwise knows of it. `kernels/registry.py` lists them."""
+"""One file per kind of op, containing everything gpuwise knows about it. `kernels/registry.py` lists them."""

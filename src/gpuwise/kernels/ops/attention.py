@@ -32,15 +32,15 @@ from gpuwise.kernels.types import (
 
 __all__ = ["ATTENTION", "attention"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
+_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
 _TF32 = dtype_code("tf32")
-_FP32_SCORES = 1.7  # their bytes against those of 16-bit scores, whose softmax runs in fp32: 34 to 20 by counting kernels
+_FP32_SCORES = 1.7  # their bytes relative to 16-bit scores with softmax in fp32: 34 to 20, by counting kernels
 _HALF = 2.0  # bytes of a key or value in 16 bits
-_ROWS = 64.0  # rows of scores one unit works on
+_ROWS = 64.0  # rows of scores that one unit works on
 
 
 def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Fused unless the column `unfused` says that the software has no fused kernel."""
+    """Fused, unless the column `unfused` says that the software has no fused kernel."""
     unfused = op["unfused"] > 0
     if not unfused.any():
         return _fused(op, gpu, k)
@@ -62,15 +62,15 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     flops = products * 2.0 * op["batch"] * op["heads"] * rows * keys * op["head_dim"]
     flops = flops * either(op["causal"], 0.5 + 0.5 / _blocks(op), 1.0)
     name = np.where(op["backward"] > 0, k["attention.backward"], k["attention.forward"])
-    efficient = either(matrix, k["attention.efficient"], 1.0)  # vector lanes have no tiles that it could fill badly
+    efficient = either(matrix, k["attention.efficient"], 1.0)  # vector lanes have no tiles to fill poorly
     slower = np.where(gpu.flash > 0, 1.0, efficient)
     small = either(matrix, np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"], 1.0)
     parallel = op["batch"] * np.where(op["q_len"] > 1, op["heads"], op["kv_heads"]) * np.ceil(op["q_len"] / _ROWS)
     filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
-    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not grow with the matrix engine
+    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # softmax does not get faster with the matrix engine
     name = name * wider ** -k["attention.growth"]
     reached = peak * either(matrix, name, k["attention.vector"]) * slower * small
-    if "rate" in op:  # a step may name a slower kernel than the usual one
+    if "rate" in op:  # a step may specify a slower kernel than the usual one
         reached = reached * op["rate"]
     begun = np.maximum(1.0, parallel / gpu.units) * k["attention.block_clocks"] / gpu.clock
     memory = moved_s(op, gpu, k, np.where(op["q_len"] > 1, 1.0, k["attention.cache"]))
@@ -80,7 +80,7 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _expanded_s(op: Columns, gpu: Gpus, k: Constants) -> Array:
-    """Seconds that software takes in decoding which first copies keys and values for every head that shares them."""
+    """Return the seconds in decoding for software that first copies keys and values for every head that shares them."""
     shared = (op["kv_heads"] < op["heads"]) & (op["q_len"] == 1)
     copied = np.where(shared, op["batch"] * op["heads"] * op["kv_len"] * (op["head_dim"] + op["value_dim"]), 0.0)
     return moved_s({"read": copied * _HALF, "written": copied * _HALF}, gpu, k, k["attention.expand"] / 2.0)
@@ -111,7 +111,7 @@ def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _least_flops(op: Columns) -> Array:
-    """Two products forward, four backward; half of them under a causal mask."""
+    """Two products in the forward pass and four in the backward pass; half of them under a causal mask."""
     products = 2.0 * (1.0 + op["backward"])
     flops = 2.0 * products * op["batch"] * op["heads"] * op["q_len"] * op["kv_len"] * op["head_dim"]
     result: Array = flops * np.where(op["causal"] > 0, 0.5, 1.0)
@@ -130,7 +130,9 @@ def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping
 
 
 def _flops(op: Signature, size: Sizes) -> Array:
-    """Two products forward; five backward (the scores are computed again). Causal masks are not discounted here."""
+    """Two products in the forward pass and five in the backward pass, which recomputes the scores. Causal masks are not
+    discounted.
+    """
     scores = 2 * size["batch"] * size["heads"] * size["q_len"] * size["kv_len"]
     each = size["head_dim"] + size["value_dim"]
     if op.attrs["pass"] != "forward":

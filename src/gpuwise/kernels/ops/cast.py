@@ -1,4 +1,4 @@
-"""Copies in another type."""
+"""Copies into another type."""
 
 from __future__ import annotations
 

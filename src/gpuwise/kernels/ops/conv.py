@@ -1,7 +1,7 @@
-"""Convolutions: a matrix product over positions (implicit GEMM), or, with one channel a group, a memory-bound pass.
+"""Convolutions: a matrix product over positions (implicit GEMM) or, with one channel per group, a memory-bound pass.
 
-Forward, the gradient of the input and the gradient of the weights are three different products. 3×3 windows without stride may
-run as Winograd, with fewer multiplications. In the usual layout (NCHW) the matrix engine needs its operands rearranged.
+The forward pass, the gradient of the input and the gradient of the weights are three different products. 3×3 windows with stride
+1 may run as Winograd, with fewer multiplications. In the default layout (NCHW), the matrix engine needs its operands rearranged.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from gpuwise.kernels.types import (
 
 __all__ = ["CONV", "conv"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: the matrix engine of a GeForce card in fp16
+_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
-_FEW = 8  # channels of one operand of the matrix engine in 16 bits
-_SAVED = 4.0  # products of F(4×4, 3×3) against those of the sum: Lavin and Gray 2015; other windows may run by FFT
+_FEW = 8  # channels in one 16-bit operand of the matrix engine
+_SAVED = 4.0  # multiplications of F(4×4, 3×3) relative to the direct sum: Lavin and Gray 2015; other windows may run by FFT
 
 
 def conv(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """A convolution in any pass and layout; `pass` is 0 forward, 1 data, 2 weight."""
+    """A convolution in any pass and layout; `pass` is 0 for forward, 1 for the data gradient, 2 for the weight gradient."""
     depthwise = op["depthwise"][:, 0] > 0
     costs = [
         (rows, model(_at(op, rows), gpu, k)) for rows, model in ((~depthwise, _dense), (depthwise, _depthwise)) if rows.any()
@@ -59,15 +59,16 @@ def _at(op: Columns, rows: Array) -> Columns:
 
 
 def _dense(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """TF32, where it may be used, is taken if it is faster; for groups it has no kernels (ResNeXt on an A100). Few channels leave
-    a matrix engine mostly empty: they run on the vector lanes where those are faster."""
+    """Use TF32, if allowed, when it is faster; it has no kernels for groups (ResNeXt on an A100). With few channels, a matrix
+    engine is mostly empty, so these run on the vector lanes when those are faster.
+    """
     may = op["dtype"] == _TF32
     choice = may | (op["c_in"] < _FEW)
     own = _on_its_engine(op, gpu, k)
     if not choice.any():
         return own
     plain = _on_its_engine({**op, "dtype": np.where(choice, _FP32, op["dtype"])}, gpu, k)
-    slower = np.maximum(own.compute_s, own.memory_s)  # it may have to be rearranged first
+    slower = np.maximum(own.compute_s, own.memory_s)  # may have to be rearranged first
     better = (np.maximum(plain.compute_s, plain.memory_s) < slower) | (may & (op["groups"] > 1))
     return Cost(
         compute_s=np.where(better, plain.compute_s, own.compute_s),
@@ -80,7 +81,7 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     groups, window = op["groups"], op["kernel"]
     peak, matrix = peak_of(op, gpu, k)
     outputs, inputs = op["n"] * op["out_positions"], op["n"] * op["in_positions"]
-    fewest = 8.0 - 4.0 * (op["dtype"] <= _TF32).astype(matrix.dtype)  # channels of one operand of the matrix engine
+    fewest = 8.0 - 4.0 * (op["dtype"] <= _TF32).astype(matrix.dtype)  # channels in one operand of the matrix engine
     pad = either(matrix, fewest, 1.0)
     ins, outs = (np.ceil(op[name] / groups / pad) * pad for name in ("c_in", "c_out"))
     which = op["pass"]
@@ -88,7 +89,7 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     columns = _by_pass(which, outs, ins, ins * window)
     # A strided gradient of the input has as many products as the forward pass, spread over more positions.
     depth = _by_pass(which, ins * window, outs * window * outputs / np.maximum(inputs, 1.0), outputs)
-    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # the wider the engine, the less of it is fed
+    wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # wider engines are harder to keep fed
     fed = wider ** -k["conv.growth"] * np.where(op["nhwc"] > 0, k["conv.nhwc"], 1.0)
     engine = either(matrix, _constants(which, k, "matrix") * fed, _constants(which, k, "vector"))
     reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
@@ -104,28 +105,28 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
-    """How many times as long the kinds of convolutions take that libraries serve worse, or, by Winograd, better."""
+    """Return the time multiplier for convolutions that libraries handle less well or, with Winograd, better."""
     window, which = op["kernel"], op["pass"]
     fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
     on_lanes = np.where(_is_winograd(op), 1.0 / fewer, 1.0)
-    scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels lie apart
+    scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels are not contiguous
     odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= _FEW), k["conv.odd_window"], 1.0)
     few = np.where((op["c_in"] < _FEW) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
     return either(matrix, odd * few, on_lanes) * np.where(scattered, k["conv.grouped_nhwc_weight"], 1.0)
 
 
 def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """One filter a channel: vector work on few values, bound by how often its bytes are read."""
+    """One filter per channel: vector work on few values, limited by how often its bytes are read."""
     products = 2.0 * op["n"] * op["c_out"] * op["kernel"] * op["out_positions"]
     factor = np.where(op["nhwc"] > 0, k["depthwise.nhwc"], 1.0) * _constants(op["pass"], k, "depthwise", "depthwise")
-    lanes = gpu.vector * either(op["dtype"] == _FP16, np.minimum(gpu.half, 1.0), 1.0)  # GP10x crawls in fp16
+    lanes = gpu.vector * either(op["dtype"] == _FP16, np.minimum(gpu.half, 1.0), 1.0)  # fp16 is very slow on GP10x
     reached = lanes * k["depthwise.vector"]
     seconds = longer(products / reached, products / powered(gpu, k, reached, 0.0))
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k, factor))
 
 
 def _is_winograd(op: Columns) -> Array:
-    """3×3, stride 1, enough channels: where cuDNN's heuristics take it on the vector engine."""
+    """3×3, stride 1, enough channels: cases where cuDNN's heuristics choose Winograd on the vector engine."""
     result: Array = (op["kernel"] == 9) & (op["strided"] == 0) & (op["groups"] == 1) & (op["c_in"] >= 32) & (op["c_out"] >= 32)
     return result
 
@@ -141,7 +142,7 @@ def _constants(which: Array, k: Constants, name: str, group: str = "conv") -> Ar
 
 
 def _least_flops(op: Columns) -> Array:
-    """Windows that overlap may need fewer products. Of one channel a group, which runs on vector lanes, nothing is claimed."""
+    """Overlapping windows may need fewer products. There is no bound for one channel per group, which uses the vector lanes."""
     flops = 2.0 * op["n"] * op["out_positions"] * op["c_in"] * op["c_out"] / op["groups"] * op["kernel"]
     overlaps = (op["kernel"] > 1) & (op["strided"] == 0)
     result: Array = np.where(op["depthwise"] > 0, 0.0, flops / np.where(overlaps, _SAVED, 1.0))
@@ -187,7 +188,7 @@ CONV = OpKind(
     sizes=("n", "c_in", "c_out", "kernel", "out_positions", "in_positions"),
     attrs=("groups", "stride", "layout"),
     passes=_PASSES,
-    # The model chooses TF32 by itself: groups have none.
+    # The model chooses TF32 itself, because groups cannot use it.
     model=KernelModel(name="conv", price=conv, least_flops=_least_flops, reads_weights=True),
     columns=_columns,
     flops=_flops,

@@ -1,4 +1,4 @@
-"""Copies in the same type, in the same order or another."""
+"""Copies in the same type, in the same or another memory order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that do the same to every element: additions, activations, dropout."""
+"""Ops that apply the same operation to every element: additions, activations, dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ups of rows in a table, and their gradients, which are added to rows of a table."""
+"""Table look-ups by row, and their gradients, which are added to the rows of a table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A linear layer of which there are many, for each token to take a few: a mixture of experts in a model that generates text.
+"""Mixture-of-experts linear layers in a model that generates text: each token uses a few of many layers.
 
-Priced as `linear.py` says. The op's tensors leave its weights out: how many are read depends on how many tokens there are.
+Times are predicted as in `linear.py`. The op's tensors do not include its weights, because the number of weights read depends on
+the number of tokens.
 """
 
 from __future__ import annotations

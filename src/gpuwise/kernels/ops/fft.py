@@ -1,6 +1,6 @@
-"""Fourier transforms, of complex or real values, along one dimension or several.
+"""Fourier transforms of complex or real values, along one or several dimensions.
 
-Priced by their bytes, at the factor that is assumed of ops nobody measured: a transform does few FLOPs for each value it moves.
+The time depends on the bytes moved, with the factor assumed for unmeasured ops: a transform does few FLOPs per value moved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["FFT"]
 
 
 def _flops(op: Signature, size: Sizes) -> Array:
-    """5 n log2 n, as FFT libraries count; half of it where one side is real. Several dimensions count as their product."""
+    """5 n log2 n, as FFT libraries count, or half of that if one side is real. For several dimensions, n is their product."""
     whole: Array = 5.0 * size["batch"] * size["points"] * np.log2(np.maximum(size["points"], 1.0))
     return whole if "c2c" in op.name else whole / 2.0
 
@@ -27,5 +27,5 @@ FFT = OpKind(
     flops=_flops,
     measured=as_elementwise,
     fusion=Fusion.LIBRARY,
-    split=Split.WHOLE,  # every result needs every point
+    split=Split.WHOLE,  # every result depends on every point
 )

@@ -1,4 +1,4 @@
-"""Gathers and scatters: values in the order of another tensor."""
+"""Gathers and scatters: reads and writes at positions given by another tensor."""
 
 from __future__ import annotations
 

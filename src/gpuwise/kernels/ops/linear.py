@@ -1,6 +1,7 @@
-"""A linear layer of a model that generates text: few rows or many, and weights that may be packed.
+"""Linear layers in a model that generates text, with few or many rows and weights that may be packed.
 
-How well kernels do this depends on the software far more than on the GPU: `step/data/engines` has the constants of each.
+The efficiency of these kernels depends far more on the software than on the GPU, so `step/data/engines` has constants for each
+engine.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from gpuwise.kernels.types import (
 
 __all__ = ["LINEAR", "held_columns", "linear"]
 
-_UNPACKED = 1000.0  # FLOPs a clock of a unit that unpacks weights: beyond, the matrix engine does the work, for less energy each
+_UNPACKED = 1000.0  # FLOPs per clock of a unit that unpacks weights: beyond that, the matrix engine takes over, using less energy
 _BYTES_16 = 2.0
 _FP16, _BF16 = dtype_code("fp16"), dtype_code("bf16")
-_FEW = 8.0  # tokens: up to so many, kernels multiply a vector at a time and work in proportion to them
+_FEW = 8.0  # tokens: up to this number, kernels multiply one vector at a time, and their work is proportional to it
 
 
 def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Weights stream from memory as fast as bandwidth and units allow; many tokens are products like others.
+    """Weights stream from memory as fast as bandwidth and units allow. With many tokens, this is an ordinary matrix product.
 
-    `tokens` × `chosen` rows meet `experts` matrices of n × k; an ordinary layer has one matrix, which every token takes. Of many
-    matrices only those are read that some token goes to: few with a few tokens, all of them with many. Tokens are taken to
-    choose evenly, each by itself.
+    `tokens` × `chosen` rows meet `experts` matrices of n × k. An ordinary layer has one matrix, which every token uses. Of
+    several matrices, only those chosen by some token are read: few for a few tokens, all of them for many. Tokens are assumed to
+    choose independently and evenly.
     """
     missed = (1.0 - op["chosen"] / op["experts"]) ** op["tokens"]
     matrices = np.maximum(op["experts"] * (1.0 - missed), 1.0)
@@ -56,12 +57,12 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     flops = 2.0 * op["tokens"] * op["chosen"] * op["n"] * op["k"]
     makers = np.array([1.0, *(k[f"linear.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
     clocks = gpu.units * gpu.clock * makers[gpu.maker.astype(np.intp)]
-    rate = clocks * k["linear.flops_per_clock"]  # of kernels that leave a newer engine's instructions unused
+    rate = clocks * k["linear.flops_per_clock"]  # kernels that do not use a newer engine's instructions
     busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
     capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
     streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
     multiplied = matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / (k["linear.rate"] * _narrow(op, gpu, k))
-    corrected = either(gpu.ecc, k["linear.ecc"] / k["memory.ecc"], 1.0)  # what an engine loses by error correction, once
+    corrected = either(gpu.ecc, k["linear.ecc"] / k["memory.ecc"], 1.0)  # an engine's loss from error correction, counted once
     return Cost(
         compute_s=longer(multiplied, capped, 2.0) / np.where(op["experts"] > 1, k["linear.experts"], 1.0),
         memory_s=longer(moved_s(each, gpu, k) / (k["linear.bandwidth"] * corrected), streamed, k["linear.overlap"]),
@@ -69,7 +70,9 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _narrow(op: Columns, gpu: Gpus, k: Constants) -> Array | float:
-    """How much faster products are in software that adds up in fp16, and that multiplies packed weights in int8."""
+    """Return the speedup of products in software that accumulates in fp16, and in software that multiplies packed weights in
+    int8.
+    """
     if not k["linear.narrow"]:
         return 1.0
     packed, in_16 = op["width"] < _BYTES_16, (op["dtype"] == _FP16) | (op["dtype"] == _BF16)
@@ -78,7 +81,7 @@ def _narrow(op: Columns, gpu: Gpus, k: Constants) -> Array | float:
 
 
 def held_columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
-    """The columns of ops that say how their weights are held."""
+    """Return the columns that describe how the ops' weights are stored."""
     width = [DTYPE_BYTES[str(op.attrs["weights"])] for op in ops]
     return {"experts": 1.0, "chosen": 1.0, **size, "dtype": [engine_code(op, choices.tf32) for op in ops], "width": width}
 

@@ -1,4 +1,4 @@
-"""Losses that compare rows of scores with a target: as softmax is measured, a pass along each row."""
+"""Losses that compare rows of scores with a target. Like softmax, they are one pass along each row."""
 
 from __future__ import annotations
 

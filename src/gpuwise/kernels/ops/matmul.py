@@ -32,13 +32,13 @@ _FP16 = dtype_code("fp16")
 
 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Tiles of the result, as fast as units, caches and power let them be."""
+    """Tiles of the result, as fast as units, caches and power allow."""
     peak, matrix = peak_of(op, gpu, k)
     reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     reached = reached * either((op["dtype"] == _FP16).astype(peak.dtype), gpu.products16, 1.0)
     seconds = tiled_s(op["batch"], op["m"], op["n"], op["k"], op["dtype"], reached, gpu, k)
     seconds = longer(seconds, 2.0 * op["batch"] * op["m"] * op["n"] * op["k"] / powered(gpu, k, reached, matrix))
-    seconds = np.maximum(seconds, _least_flops(op) / gpu.peak[op["dtype"][:, 0].astype(np.intp)])  # never above the rated figure
+    seconds = np.maximum(seconds, _least_flops(op) / gpu.peak[op["dtype"][:, 0].astype(np.intp)])  # never above the rated value
     odd = np.where(op["aligned"] == 0, k["matmul.unaligned"], 1.0)
     return Cost(compute_s=seconds * either(matrix, odd, 1.0), memory_s=moved_s(op, gpu, k))
 

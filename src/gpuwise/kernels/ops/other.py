@@ -1,4 +1,4 @@
-"""What no rule of a capture knows: priced by its bytes, and named in the answer."""
+"""Ops that no capture rule recognises. Their time depends on their bytes, and the answer lists them."""
 
 from __future__ import annotations
 

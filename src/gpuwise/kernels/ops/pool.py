@@ -1,7 +1,7 @@
 """Windows over images: pooling, and resizing or sampling from one grid to another.
 
-A pool looks at every value of its window. A resize takes few values of the image for each of the result, so that its bytes are
-what it costs; gradients that several values give to one are added by atomics, as a scatter does.
+A pool reads every value in its window. A resize reads few image values for each result, so its cost is the bytes moved. Gradients
+that several results contribute to one value are added with atomics, as in a scatter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuwise.kernels.types import Choices, Fusion, Measured, OpKind, Signature, 
 __all__ = ["POOL"]
 
 _RESIZES = ("upsample_", "_upsample_", "im2col")
-_SAMPLERS = ("grid_sampler", "torchvision::roi_align", "torchvision::_roi_align")  # read where another tensor says
+_SAMPLERS = ("grid_sampler", "torchvision::roi_align", "torchvision::_roi_align")  # read at positions given by another tensor
 
 
 def _is_resize(op: Signature) -> bool:

@@ -1,4 +1,4 @@
-"""Sums, means and largest values of many elements."""
+"""Sums, means and maxima over many elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Recurrent layers as cuDNN runs them: the products with the inputs at once, then the steps one after another.
+"""Recurrent layers as cuDNN runs them: all products with the inputs at once, then the time steps one after another.
 
-A step multiplies the state with the recurrent weights. While these fit in the registers and caches of the GPU they are read once
-(persistent kernels); else every step reads them anew. Steps wait for each other, so each costs at least a synchronisation.
+A time step multiplies the state with the recurrent weights. If the weights fit in the GPU's registers and caches, they are read
+once (persistent kernels); otherwise, every time step reads them again. Time steps depend on each other, so each costs at least
+one synchronisation.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _GATES = {"lstm": 4, "gru": 3}  # others have one
 
 
 def rnn(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """All layers and directions of one call; the backward pass has twice the products and as many steps again."""
+    """All layers and directions of one call. The backward pass has twice the products and the same number of time steps."""
     peak, matrix = peak_of(op, gpu, k)
     reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     gates, hidden, steps, batch = op["gates"], op["hidden"], op["steps"], op["batch"]
@@ -83,10 +84,10 @@ def _gates(op: Signature) -> int:
 
 
 def _flops(op: Signature, size: Sizes) -> Array:
-    """The gate products of every step, layer and direction; the backward pass has twice as many."""
+    """The gate products of every time step, layer and direction; the backward pass has twice as many."""
     hidden, directions, layers = size["hidden"], size["directions"], size["layers"]
     projection = float(op.attrs.get("projection", 0))  # type: ignore[arg-type]
-    handed_on = projection or hidden  # from step to step and from layer to layer
+    handed_on = projection or hidden  # from one time step to the next and from layer to layer
     first = size["input"] + handed_on
     later = handed_on * directions + handed_on
     per_step = 2 * directions * (_gates(op) * hidden * (first + (layers - 1) * later) + layers * hidden * projection)

@@ -1,4 +1,4 @@
-"""Sorting along rows, and the largest few of each."""
+"""Sorting along rows, and top-k of each row."""
 
 from __future__ import annotations
 

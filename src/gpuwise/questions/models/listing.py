@@ -1,4 +1,4 @@
-"""Every model that can be asked about by name alone: those whose steps are included, and language models known by their sizes."""
+"""Every model that can be used by name: those whose steps are included, and language models known by their sizes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The answer of `which`: at most seven options and a verdict; why the others are left out, with numbers what would change it, and
-what it assumes beyond the question.
+"""The answer of `which`: at most seven options and a verdict, why the others are left out, what would change the verdict (with
+numbers), and the assumptions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import LAB_USD, RENT_BELOW
+from gpuwise.money.costs import RENT_BELOW
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.building import check_parts
 from gpuwise.questions.which.instead import faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
@@ -42,6 +41,7 @@ from gpuwise.questions.which.survey import (
     alike,
     best_by_budget,
     buys,
+    check_parts,
     failures,
     make_survey,
     one_more,
@@ -102,8 +102,9 @@ def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
 # ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
 
 _FEW = 2  # prices that are named
+_ABOUT_EQUAL = 1.05  # times as long: no difference in practice
 _NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
-_MORE_MEMORY = 1.4  # times the memory is worth mentioning
+_MORE_MEMORY = 1.3  # times the memory is worth mentioning: 16 GB instead of 12 GB
 _LITTLE_MORE = 1.25  # times the price
 _FAR_SLOWER = 4.0  # times as long: another kind of machine
 _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
@@ -124,8 +125,9 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
         if best
         else []
     )
-    found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
-    return tuple(text for text in (*found, _memory(taken)) if text)
+    larger = bool(found and found[0])
+    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+    return tuple(text for text in (*found, "" if larger else _memory(taken)) if text)
 
 
 def _prices(survey: Survey, chosen: Selection) -> list[str]:
@@ -173,11 +175,11 @@ def _hours(survey: Survey, chosen: Selection) -> str:
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
-    """For the budget of a lab, what to buy for larger models: the fastest with clearly more memory on each GPU."""
+    """What the same budget buys for larger models: the fastest with clearly more memory on each GPU."""
     budget = survey.query.limits.budget_usd
-    if budget is None or budget < LAB_USD or best is None or survey.query.text is not None:
+    if budget is None or best is None or best.kind == "rent" or survey.query.text is not None:
         return ""
-    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
+    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits) and alike(one, best)]
     able = [one for one in able if one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes]
     if not able:
         return ""
@@ -187,6 +189,7 @@ def _larger(survey: Survey, best: Candidate | None) -> str:
     needs = f"models that need more than {best.run.paces[0].usable_bytes / GIB:.0f} GiB on one GPU"
     longer = more.run.seconds / best.run.seconds
     pace = f"a run then takes {longer:.1f} times as long" if longer >= 1 else f"a run is then {1 / longer:.1f} times as fast"
+    pace = "a run then takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
     return f"for {needs}, choose {held}; {pace}"
 
 

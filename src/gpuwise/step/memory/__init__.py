@@ -1,1 +1,1 @@
-"""How much memory a step needs on one GPU, as allocators and frameworks take it."""
+"""Predicts how much memory a step needs on one GPU, including what allocators and frameworks take."""

@@ -1,10 +1,10 @@
-"""How much memory PyTorch's caching allocator takes from the GPU for a sequence of allocations and frees.
+"""Simulates PyTorch's caching allocator: how much GPU memory it takes for a sequence of allocations and frees.
 
-The rules and figures are those that PyTorch documents ("CUDA semantics", memory management) and that its source names
-(`c10/core/AllocatorConfig.h`, `c10/cuda/CUDACachingAllocator.cpp`): sizes are rounded to 512 bytes; requests up to 1 MiB are cut
-from segments of 2 MiB, others below 10 MiB from segments of 20 MiB, larger ones get a segment rounded to 2 MiB; the smallest free
-block that is large enough serves; what is left of it is split off if it is worth keeping; freed neighbours grow together;
-segments are kept until the device is full. One stream.
+The rules and constants come from PyTorch's documentation ("CUDA semantics", memory management) and source
+(`c10/core/AllocatorConfig.h`, `c10/cuda/CUDACachingAllocator.cpp`). Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut
+from segments of 2 MiB, others below 10 MiB from segments of 20 MiB, and larger ones get a segment rounded to 2 MiB. The smallest
+free block that is large enough is used, and the rest of it is split off if it is worth keeping. Adjacent free blocks are merged.
+Segments are kept until the device is full. Only one stream is simulated.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ __all__ = [
 
 MIB = 2**20
 ROUNDED_TO = 512
-SMALL = MIB  # the largest request of the small pool
+SMALL = MIB  # the largest request in the small pool
 SMALL_SEGMENT = 2 * MIB
 LARGE_SEGMENT = 20 * MIB
-OWN_SEGMENT = 10 * MIB  # from here on a request gets a segment of its own size
+OWN_SEGMENT = 10 * MIB  # requests from this size on get a segment of their own size
 SEGMENT_ROUNDED_TO = 2 * MIB
-OVERSIZE_SLACK = 20 * MIB  # a block above `max_split_size` may be that much larger than the request it serves
+OVERSIZE_SLACK = 20 * MIB  # a block above `max_split_size` may exceed the request it serves by this much
 
 
 class OutOfMemory(Exception):
-    """The device has no room for a request, even after every segment that is wholly free was given back."""
+    """The device has no room for a request, even after all completely free segments were released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchSettings:
-    """What `PYTORCH_CUDA_ALLOC_CONF` sets. `garbage_collection_threshold` works only with a limit, as there."""
+    """The settings in `PYTORCH_CUDA_ALLOC_CONF`. As in PyTorch, `garbage_collection_threshold` only works with a limit."""
 
     expandable_segments: bool = False
     max_split_size: float = float("inf")
@@ -53,7 +53,7 @@ class TorchSettings:
 
 
 class Block:
-    """A piece of a segment: in use, free, or (expandable segments only) without memory behind it."""
+    """A piece of a segment: in use, free, or (with expandable segments only) not backed by memory."""
 
     __slots__ = ("free", "freed_at", "mapped", "next", "place", "pool", "previous", "size")
 
@@ -65,12 +65,12 @@ class Block:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of its segment."""
+        """Whether the block covers its whole segment."""
         return self.previous is None and self.next is None
 
 
 class Pool:
-    """The free blocks of small or of large requests, by size and then address."""
+    """The free blocks for small or large requests, ordered by size and then address."""
 
     __slots__ = ("blocks", "small")
 
@@ -98,7 +98,7 @@ def insert_after(block: Block, rest: Block) -> None:
 
 
 def merged(left: Block, right: Block) -> Block:
-    """Two neighbours as one."""
+    """Merge two neighbours into one."""
     left.size += right.size
     left.next = right.next
     if right.next is not None:
@@ -107,7 +107,7 @@ def merged(left: Block, right: Block) -> Block:
 
 
 def joined(block: Block) -> Block:
-    """A free block with its free neighbours, which are no longer in their pool's list."""
+    """Merge a free block with its free neighbours, which are removed from their pool's list."""
     before = block.previous
     if before is not None and before.free and before.mapped:
         before.pool.remove(before)
@@ -121,7 +121,7 @@ def joined(block: Block) -> Block:
 
 
 class CachingAllocator:
-    """Give it requests and frees in order; its counters are what `torch.cuda.memory_stats` would show."""
+    """Takes requests and frees in order. Its counters match what `torch.cuda.memory_stats` would show."""
 
     def __init__(self, settings: TorchSettings | None = None, limit_bytes: float = float("inf")) -> None:
         self.settings = settings or TorchSettings()
@@ -134,7 +134,7 @@ class CachingAllocator:
         self._clock = 0
 
     def allocate(self, size: float) -> Block:
-        """A block for this request; OutOfMemory where there is no room."""
+        """Return a block for this request, or raise OutOfMemory if there is no room."""
         rounded = -(-int(size) // ROUNDED_TO) * ROUNDED_TO or ROUNDED_TO
         pool = self.pools[rounded <= SMALL]
         self._clock += 1
@@ -148,13 +148,13 @@ class CachingAllocator:
         return block
 
     def release(self, block: Block) -> None:
-        """The request of this block ends; it stays in the cache, joined with its free neighbours."""
+        """End the request for this block. The block stays in the cache, merged with its free neighbours."""
         self.allocated -= block.size
         block.free, block.freed_at = True, self._clock
         block.pool.add(joined(block))
 
     def empty_cache(self) -> None:
-        """Give every segment that is wholly free back to the device."""
+        """Release every completely free segment to the device."""
         for pool in self.pools:
             for _, _, block in list(pool.blocks):
                 if block.whole:
@@ -188,7 +188,7 @@ class CachingAllocator:
     # ------------------------------------------------------------ memory of the device
 
     def _from_device(self, pool: Pool, size: int) -> Block:
-        """New memory; where there is none, cached memory is given back, some first, then all."""
+        """Get new memory. If there is none, release some of the cached memory, then all of it."""
         self._collect_garbage()
         block = self.new(pool, size)
         if block is None:
@@ -203,7 +203,7 @@ class CachingAllocator:
         return block
 
     def new(self, pool: Pool, size: int) -> Block | None:
-        """A block of memory that was not ours before, or None where the device is full."""
+        """Return a newly reserved block, or None if the device is full."""
         if size <= SMALL:
             whole = SMALL_SEGMENT
         else:
@@ -215,7 +215,7 @@ class CachingAllocator:
         return block
 
     def take(self, size: int) -> bool:
-        """Reserve so much of the device, if it has it."""
+        """Reserve this much device memory, if it is available."""
         if self.reserved + size > self.limit:
             return False
         self.reserved += size
@@ -227,7 +227,9 @@ class CachingAllocator:
         self.reserved -= block.size
 
     def _free_oversize(self, size: int) -> None:
-        """With a largest size to split, blocks above it are given back first: one that is enough, or the largest until it is."""
+        """With a maximum split size, release larger blocks first: a single one that suffices, or the largest ones until there is
+        enough.
+        """
         largest = self.settings.max_split_size
         if largest == float("inf"):
             return
@@ -245,7 +247,7 @@ class CachingAllocator:
                 self._give_back(block)
 
     def _collect_garbage(self) -> None:
-        """Above the threshold, give back large segments that lay unused for at least the average time, until below it."""
+        """Above the threshold, release large segments that were unused for at least the average time, until usage is below it."""
         threshold = self.settings.garbage_collection_threshold * self.limit if self.settings.garbage_collection_threshold else 0
         wanted = self.reserved - threshold if threshold else 0
         while wanted > 0:
@@ -260,22 +262,22 @@ class CachingAllocator:
 
 
 # ---------------------------------------------------------------- expandable segments
-# PyTorch's allocator with `expandable_segments:True`: one segment a pool, to which pages are mapped as it grows.
+# PyTorch's allocator with `expandable_segments:True`: one segment per pool, to which pages are mapped as it grows.
 #
-# Pages are 2 MiB in the small pool and 20 MiB in the large one. The segment's address space has no end, so that what does not fit
-# a free block is put at the end, together with what is free there; nothing is lost to segments of the wrong size.
+# Pages are 2 MiB in the small pool and 20 MiB in the large one. The segment's address space is unlimited, so a request that does
+# not fit a free block is placed at the end, together with any free space there. No memory is lost to segments of the wrong size.
 
 _ENDLESS = 2**60
 
 
 def make_allocator(settings: TorchSettings, limit_bytes: float = float("inf")) -> CachingAllocator:
-    """The allocator of these settings on a device with so much memory for it."""
+    """Return the allocator for these settings on a device with this much memory."""
     kind = ExpandableAllocator if settings.expandable_segments else CachingAllocator
     return kind(settings, limit_bytes)
 
 
 class ExpandableAllocator(CachingAllocator):
-    """The same rules, but for where new memory comes from. A block that is not mapped has addresses and no memory."""
+    """The same rules, except for the source of new memory. An unmapped block has addresses but no memory."""
 
     def __init__(self, settings: TorchSettings | None = None, limit_bytes: float = float("inf")) -> None:
         super().__init__(settings or TorchSettings(expandable_segments=True), limit_bytes)
@@ -289,7 +291,7 @@ class ExpandableAllocator(CachingAllocator):
         return block.size - size >= ROUNDED_TO
 
     def new(self, pool: Pool, size: int) -> Block | None:
-        """Map what is missing at the first place where it would make enough room."""
+        """Map the missing pages at the first place where that makes enough room."""
         block = self._start(pool, size)
         if block.mapped:
             pool.remove(block)
@@ -317,7 +319,7 @@ class ExpandableAllocator(CachingAllocator):
         return block
 
     def _start(self, pool: Pool, size: int) -> Block:
-        """The first unmapped pages, with a free block before them, that have room for the request."""
+        """Return the first unmapped pages, including a free block before them, that have room for the request."""
         for _, hole in self._unmapped[pool.small]:
             before = hole.previous
             start = before if before is not None and before.free and before.mapped else hole
@@ -332,7 +334,7 @@ class ExpandableAllocator(CachingAllocator):
         raise AssertionError("the last segment has no upper limit")
 
     def _map(self, hole: Block, size: int) -> Block | None:
-        """Put memory behind the beginning of a hole: whole pages."""
+        """Map memory to the beginning of a hole, in whole pages."""
         page = _page(hole.pool)
         taken = min(-(-size // page) * page, hole.size)
         if not self.take(taken):
@@ -349,7 +351,7 @@ class ExpandableAllocator(CachingAllocator):
         return hole
 
     def empty_cache(self) -> None:
-        """Unmap every page that is wholly free."""
+        """Unmap every completely free page."""
         for pool in self.pools:
             for _, _, block in list(pool.blocks):
                 self._unmap(block)
@@ -376,7 +378,7 @@ class ExpandableAllocator(CachingAllocator):
         self._keep_hole(block)
 
     def _keep_hole(self, hole: Block) -> None:
-        """Neighbouring holes are one."""
+        """Merge neighbouring holes into one."""
         holes = self._unmapped[hole.pool.small]
         after, before = hole.next, hole.previous
         if after is not None and not after.mapped:

@@ -1,9 +1,10 @@
-"""How much memory TensorFlow's and JAX's allocator takes: best fit with coalescing, in regions that double, or one at the start.
+"""Simulates the allocator of TensorFlow and JAX: best fit with coalescing, in regions that double in size or in one initial
+region.
 
-From TensorFlow's `bfc_allocator.cc` and its guide "Limiting GPU memory growth", and JAX's "GPU memory allocation": sizes are
-rounded to 256 bytes; a chunk is split if it is at least twice the request or 128 MiB larger; the first region of growth is
-2 MiB, and each next one doubles; without growth one region is taken at the start, of all that the device has but for a reserve
-(TensorFlow) or of 75% (JAX). Regions are never given back.
+The rules come from TensorFlow's `bfc_allocator.cc` and its guide "Limiting GPU memory growth", and from JAX's "GPU memory
+allocation". Sizes are rounded to 256 bytes. A chunk is split if it is at least twice the request or 128 MiB larger. With growth,
+the first region is 2 MiB and each further one is twice as large. Without growth, one region is reserved at the start: all device
+memory except a reserve (TensorFlow) or 75% (JAX). Regions are never released.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _MOST_LOST = 128 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BfcSettings:
-    """`framework` is tensorflow or jax. With `growth` regions are taken as needed (`set_memory_growth`,
-    `XLA_PYTHON_CLIENT_PREALLOCATE=false`); without, a first one takes what the framework takes by default."""
+    """`framework` is tensorflow or jax. With `growth`, regions are reserved as needed (`set_memory_growth`,
+    `XLA_PYTHON_CLIENT_PREALLOCATE=false`); without it, the first region has the framework's default size.
+    """
 
     framework: str = "tensorflow"
     growth: bool = False
@@ -30,7 +32,7 @@ class BfcSettings:
 
 
 class BfcAllocator:
-    """Requests and frees in order, as `CachingAllocator`. `first_bytes` is taken at the start; 0 grows."""
+    """Takes requests and frees in order, like `CachingAllocator`. `first_bytes` is reserved at the start; 0 means growth."""
 
     def __init__(self, first_bytes: float = 0, limit_bytes: float = float("inf")) -> None:
         self.limit = limit_bytes
@@ -66,7 +68,7 @@ class BfcAllocator:
         self._pool.add(joined(block))
 
     def _extend(self, size: int) -> None:
-        """A new region: the next size in the doubling series, or the first that holds the request, or what is left."""
+        """Add a region: the next size in the doubling series, the first size that holds the request, or what is left."""
         grown = size > self._region
         while size > self._region:
             self._region *= 2

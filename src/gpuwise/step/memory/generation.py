@@ -1,5 +1,5 @@
-"""What memory holds while a language model generates text: weights in their format, the cache of every request, one pass's
-activations, and what the engine takes for itself.
+"""Memory used while a language model generates text: weights in their format, the cache of every request, the activations of one
+pass, and the engine's own memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = [
     "read_expert_bytes",
 ]
 
-_COMPUTED = DTYPE_BYTES["fp16"]  # bytes of what is not packed
+_COMPUTED = DTYPE_BYTES["fp16"]  # bytes per value that is not packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationMemory:
-    """Bytes on the fullest of the GPUs, and what lies in the memory of the host."""
+    """Bytes on the GPU that is fullest, and in the host's memory."""
 
     weight_bytes: float
     cache_bytes: float
@@ -36,7 +36,7 @@ class GenerationMemory:
 
     @property
     def allocated_bytes(self) -> float:
-        """What tensors take, without the engine's own."""
+        """Bytes of tensors, without the engine's own memory."""
         return self.weight_bytes + self.cache_bytes + self.activation_bytes
 
     @property
@@ -58,22 +58,24 @@ def held_memory(
     offloaded: float = 0.0,
     largest_share: float = 0.0,
 ) -> GenerationMemory:
-    """What the fullest of the GPUs holds for so many requests of `context` tokens, with prompts of `prompt`. Of layers that are
-    divided unequally it has the `largest_share`. What is `offloaded` are layers, or of a mixture of experts its experts."""
+    """Return what the fullest GPU holds for this many requests of `context` tokens, with prompts of `prompt`. If layers are
+    divided unequally, it has the `largest_share`. `offloaded` is the fraction of the layers, or of a mixture's experts, on the
+    CPU.
+    """
     share = tables = kept = 1.0
     if gpu_count > 1 and split == "tensor":
         share = tables = 1.0 / gpu_count
-        kept = 1.0 / min(gpu_count, 1 if shape.latent else shape.kv_heads)  # heads of keys are divided, and repeated beyond
+        kept = 1.0 / min(gpu_count, 1 if shape.latent else shape.kv_heads)  # key heads are divided, or repeated if too few
     elif gpu_count > 1:
         share = largest_share or -(-shape.layers // gpu_count) / shape.layers
         kept = share
-        tables = 0.5  # the table of words is on the first GPU, the last layer on the last
+        tables = 0.5  # the embedding table is on the first GPU, the output layer on the last
     cached = shape.cached_tokens(context) * shape.cache_elements * DTYPE_BYTES[cache] * users
     chunk = min(prompt, engine.chunk or prompt)
     wide = max(0 if shape.experts else shape.intermediate, shape.chosen * shape.expert_intermediate, shape.hidden)
     active = chunk * (4 * shape.hidden + 3 * wide) * _COMPUTED + users * shape.vocabulary * DTYPE_BYTES["fp32"]
     moved = moved_bytes(shape, weights) * offloaded
-    gone = 0.0 if shape.experts else offloaded  # of the cache, which goes with its layers
+    gone = 0.0 if shape.experts else offloaded  # of the cache, which moves with its layers
     return GenerationMemory(
         weight_bytes=(block_bytes(shape, weights) - moved) * share + _table_bytes(shape, weights) * tables,
         cache_bytes=cached * kept * (1.0 - gone),
@@ -84,17 +86,17 @@ def held_memory(
 
 
 def moved_bytes(shape: LanguageShape, weights: Format) -> float:
-    """What goes to the CPU where all of it goes: the experts of a mixture of them, else all blocks."""
+    """Return the bytes on the CPU if everything that can be offloaded is: a mixture's experts, or else all blocks."""
     return expert_bytes(shape, weights) if shape.experts else block_bytes(shape, weights)
 
 
 def expert_bytes(shape: LanguageShape, weights: Format) -> float:
-    """Bytes of all experts."""
+    """Return the bytes of all experts."""
     return shape.routed_layers * shape.experts * shape.expert_weights * weights.bytes_a_weight
 
 
 def block_bytes(shape: LanguageShape, weights: Format) -> float:
-    """Bytes of the weights in the blocks, every expert among them."""
+    """Return the bytes of the weights in the blocks, including every expert."""
     if not weights.experts_only:
         return shape.block_weights * weights.bytes_a_weight
     experts = shape.routed_layers * shape.experts * shape.expert_weights
@@ -102,7 +104,7 @@ def block_bytes(shape: LanguageShape, weights: Format) -> float:
 
 
 def read_block_bytes(shape: LanguageShape, weights: Format, users: int) -> float:
-    """Bytes of the blocks that one step reads: of experts those that some request goes to."""
+    """Return the bytes of the blocks that one step reads; only experts chosen by some request count."""
     if not shape.experts:
         return block_bytes(shape, weights)
     missed = (1.0 - shape.chosen / shape.experts) ** users
@@ -110,12 +112,14 @@ def read_block_bytes(shape: LanguageShape, weights: Format, users: int) -> float
 
 
 def read_expert_bytes(shape: LanguageShape, weights: Format, users: int) -> float:
-    """Bytes of the experts that some request goes to in one step."""
+    """Return the bytes of the experts chosen by some request in one step."""
     return expert_bytes(shape, weights) * (1.0 - (1.0 - shape.chosen / shape.experts) ** users)
 
 
 def _table_bytes(shape: LanguageShape, weights: Format) -> float:
-    """Bytes of the table of words, the last layer, norms and biases; a table that is also the last layer is held once."""
+    """Return the bytes of the embedding table, the output layer, norms and biases. A table shared with the output layer counts
+    once.
+    """
     table, head = (DTYPE_BYTES[name] if name else _COMPUTED for name in (weights.table, weights.head))
     rest = (shape.parameters - shape.block_weights - shape.table_weights * (1 if shape.tied else 2)) * _COMPUTED
     return shape.table_weights * (max(table, head) if shape.tied else table + head) + rest

@@ -1,9 +1,9 @@
-"""How much memory a decoder-only language model needs when it is fine-tuned in part (LoRA, adapters, 4-bit weights) or generates.
+"""Memory of a decoder-only language model that is partly fine-tuned (LoRA, adapters, 4-bit weights) or generates text.
 
-Counted from its shape, tensor by tensor, as PyTorch's autograd keeps them when the large weights are frozen: a frozen linear
-keeps no input; a norm keeps its input (in fp32 where it computes so); attention keeps q, k, v and its output; a gated MLP keeps
-three tensors of its width. What LitGPT adds (the padded result of LoRA on some of q, k and v; 4-bit linears) was found from its
-published peaks and is marked so. Bytes are what `torch.cuda.max_memory_allocated` counts.
+Tensors are counted from the model's shape, as PyTorch's autograd keeps them when the large weights are frozen: a frozen linear
+layer keeps no input; a norm keeps its input (in fp32 if it computes in fp32); attention keeps q, k, v and its output; a gated MLP
+keeps three tensors of its width. LitGPT's additions (the padded result of LoRA on some of q, k and v; 4-bit linear layers) were
+inferred from its published peaks and are marked as such. Bytes are those counted by `torch.cuda.max_memory_allocated`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 __all__ = ["Adaptation", "DecoderShape", "LanguageMemory", "adaptation_memory", "generation_memory", "shape_from_config"]
 
-# Bytes of one weight of a linear layer: 4-bit NormalFloat has an fp32 scale for each 64, doubly quantised an 8-bit one and an
-# fp32 one for each 256 of those (Dettmers et al. 2023, QLoRA, section 3). Autocast keeps a 16-bit copy beside fp32 weights.
+# Bytes per weight of a linear layer: 4-bit NormalFloat has an fp32 scale per 64 weights; double quantisation replaces it with an
+# 8-bit scale plus an fp32 one per 256 scales (Dettmers et al. 2023, QLoRA, section 3). Autocast keeps a 16-bit copy of fp32
+# weights.
 WEIGHT_BYTES: Mapping[str, float] = {"bf16": 2, "mixed": 6, "nf4": 0.5 + 4 / 64, "nf4-dq": 0.5 + 1 / 64 + 4 / (64 * 256)}
 _LOW, _FULL = 2, 4  # bytes of a 16-bit and of an fp32 value
 _ADAM = 2  # moments
@@ -49,19 +50,19 @@ class DecoderShape:
 
     @property
     def linears(self) -> tuple[tuple[int, int], ...]:
-        """(in, out) of the linear layers of one block."""
+        """(in, out) of the linear layers in one block."""
         wide = ((self.hidden, self.intermediate),) * (2 if self.gated else 1)
         attention = ((self.hidden, self.query_width + 2 * self.kv_width), (self.query_width, self.hidden))
         return (*attention, *wide, (self.intermediate, self.hidden))
 
     @property
     def block_parameters(self) -> float:
-        """Weights of all linear layers outside the head."""
+        """Weights of all linear layers except the head."""
         return float(self.layers * sum(into * out for into, out in self.linears))
 
     @property
     def table_parameters(self) -> float:
-        """Weights of the embedding, and again of the head."""
+        """Weights of the embedding and of the head."""
         return float(self.vocabulary * self.hidden)
 
     @property
@@ -71,8 +72,9 @@ class DecoderShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """How a model is tuned: `method` is full, lora, adapter or adapter_v2; `weights` a key of `WEIGHT_BYTES`. LoRA sits on the
-    query and value projections, or everywhere."""
+    """How a model is tuned: `method` is full, lora, adapter or adapter_v2; `weights` is a key of `WEIGHT_BYTES`. LoRA is applied
+    to the query and value projections, or to all linear layers.
+    """
 
     method: str
     weights: str = "bf16"
@@ -82,7 +84,7 @@ class Adaptation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageMemory:
-    """Allocated bytes at the peak, by what they hold."""
+    """Allocated bytes at the peak, by category."""
 
     weight_bytes: float
     gradient_bytes: float = 0.0
@@ -104,7 +106,9 @@ class LanguageMemory:
 
 
 def adaptation_memory(shape: DecoderShape, how: Adaptation, *, batch: int, seq: int) -> LanguageMemory:
-    """The peak of a tuning step: weights, what is trained with its gradient and two Adam moments, and what backward needs."""
+    """Return the peak of a tuning step: weights, trained parameters with their gradients and two Adam moments, and what the
+    backward pass needs.
+    """
     trained = _trained(shape, how)
     tokens = batch * seq
     per_token = shape.layers * _kept_per_token(shape, how) + _LOGIT * shape.vocabulary + _LOW * shape.hidden
@@ -121,8 +125,9 @@ def adaptation_memory(shape: DecoderShape, how: Adaptation, *, batch: int, seq: 
 def generation_memory(
     shape: DecoderShape, weights: str = "bf16", *, batch: int = 1, tokens: int = 300, split: str = "", devices: int = 1
 ) -> LanguageMemory:
-    """The peak of one device while it generates. `split` shares out layers ("layers") or each layer ("tensor") over the devices;
-    the tables of the vocabulary are on every device that needs them."""
+    """Return the peak on one device during generation. `split` divides the devices by layers ("layers") or within each layer
+    ("tensor"). The vocabulary tables are on every device that needs them.
+    """
     share = devices if split else 1
     blocks = shape.block_parameters * WEIGHT_BYTES[weights] / share
     tables = _weights(shape, weights) - shape.block_parameters * WEIGHT_BYTES[weights]
@@ -137,8 +142,9 @@ def _weights(shape: DecoderShape, weights: str) -> float:
 
 
 def _unpacking(shape: DecoderShape, weights: str) -> float:
-    """4-bit weights are unpacked to 16 bits where they are used, the head last and largest, and the embedding stays in fp32.
-    Found from LitGPT's peaks: without it every 4-bit row is short by four bytes a weight of the head."""
+    """4-bit weights are unpacked to 16 bits where they are used, ending with the head, the largest, and the embedding stays in
+    fp32. Inferred from LitGPT's peaks: without this, every 4-bit row is too low by four bytes per weight of the head.
+    """
     return 2 * _LOW * shape.table_parameters if weights.startswith("nf4") else 0.0
 
 
@@ -146,7 +152,7 @@ def _trained(shape: DecoderShape, how: Adaptation) -> float:
     if how.method == "full":
         return shape.block_parameters + 2 * shape.table_parameters + shape.norm_parameters
     if how.method != "lora":
-        return 0.0  # adapters train thousandths of the weights
+        return 0.0  # adapters train about a thousandth of the weights
     if how.everywhere:
         head = shape.hidden + shape.vocabulary
         return float(how.rank * (shape.layers * sum(into + out for into, out in shape.linears) + head))
@@ -154,27 +160,30 @@ def _trained(shape: DecoderShape, how: Adaptation) -> float:
 
 
 def _kept_per_token(shape: DecoderShape, how: Adaptation) -> float:
-    """Bytes that one layer keeps of one token for the backward pass."""
+    """Return the bytes that one layer keeps per token for the backward pass."""
     norm = shape.norms * shape.hidden * (_LOW if shape.layer_norm else _FULL)
     mlp = shape.intermediate * (3 if shape.gated else 1) * _LOW
     return norm + _attention_kept(shape) + mlp + _added(shape, how)
 
 
 def _attention_kept(shape: DecoderShape) -> float:
-    """The product of the one projection to q, k and v (v is a view of it), q and k after their rotation, k and v repeated for
-    every head where there are fewer of them, and the output."""
+    """The result of the joint projection to q, k and v (v is a view of it), q and k after rotation, k and v repeated for every
+    head if there are fewer of them, and the output.
+    """
     repeated = 1 if shape.kv_width < shape.query_width else 0
     return _LOW * (shape.query_width + 2 * shape.kv_width + (3 + repeated) * shape.query_width)
 
 
 def _added(shape: DecoderShape, how: Adaptation) -> float:
-    """What the way of tuning keeps on top, and, of 4-bit linears, a second copy of their output (from LitGPT's peaks)."""
+    """What the tuning method keeps in addition and, for 4-bit linear layers, a second copy of their output (from LitGPT's
+    peaks).
+    """
     outputs = sum(out for _, out in shape.linears)
     quantised = _LOW * outputs if how.weights.startswith("nf4") else 0.0
     if how.method == "full":
         return quantised + _LOW * sum(into for into, _ in shape.linears[:2]) + _LOW * (shape.hidden + shape.intermediate)
     if how.method == "adapter_v2":
-        return quantised + 2 * _LOW * outputs  # a scale and a bias on every linear: both keep its output
+        return quantised + 2 * _LOW * outputs  # a scale and a bias on every linear layer: both keep its output
     if how.method != "lora":
         return quantised
     dropped = _LOW + 1  # the input after dropout, and the mask
@@ -184,7 +193,7 @@ def _added(shape: DecoderShape, how: Adaptation) -> float:
 
 
 def shape_from_config(config: Mapping[str, Any]) -> DecoderShape | None:
-    """The shape of a Hugging Face configuration, if it is of a kind of decoder counted here."""
+    """Return the shape for a Hugging Face configuration, if it is a kind of decoder that is supported here."""
     kind = str(config.get("model_type", ""))
     if kind not in (*_GATED, *_LAYER_NORM):
         return None
@@ -204,7 +213,7 @@ def shape_from_config(config: Mapping[str, Any]) -> DecoderShape | None:
 
 
 def _falcon_kv_heads(config: Mapping[str, Any], heads: int) -> int:
-    """Falcon names them in its own way, and its first generation has one for all."""
+    """Falcon uses its own names, and its first generation has one KV head for all heads."""
     if config.get("new_decoder_architecture"):
         return int(config.get("num_kv_heads") or heads)
     return 1 if config.get("multi_query", True) else heads

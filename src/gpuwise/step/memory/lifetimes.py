@@ -1,5 +1,5 @@
-"""What is in a GPU's memory when: which buffers of a step live when, their replay through an allocator, and what the context,
-libraries and frameworks hold beside them.
+"""When each buffer of a step is live, its replay through an allocator, and the memory held by the CUDA context, libraries and
+frameworks.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- lifetimes
-# Which buffers of a step live when: the arrays that peaks and allocators are computed from.
+# When each buffer of a step is live: the arrays from which peaks and allocators are computed.
 #
-# What does not depend on the size is taken from a workload once, so that asking for many batches is array arithmetic.
+# Whatever does not depend on the size is extracted from a workload once, so evaluating many batches is array arithmetic.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lives:
-    """The buffers of a workload by row: `tensor` is its size (a row of `tensors`), the others as in `Buffer`.
+    """The buffers of a workload by row: `tensor` is its size (a row of `tensors`), the other fields are as in `Buffer`.
 
-    `convolved` are the tensors that convolutions with a window read and write, depthwise ones left out.
+    `convolved` are the tensors read and written by convolutions with a window, except depthwise ones.
     """
 
     trains: bool
@@ -87,12 +87,12 @@ def tensor_bytes_of(workload: Workload, batch: float | None, seq: float | None) 
 
 
 def peak_bytes(workload: Workload, batch: float | None, seq: float | None) -> float:
-    """Bytes of all live tensors at the worst call."""
+    """Bytes of all live tensors at the call with the highest total."""
     return _largest(workload, batch, seq, _in_use)
 
 
 def convolved_bytes(workload: Workload, batch: float | None, seq: float | None) -> float:
-    """The largest tensor that a convolution with a window reads or writes; 0 without one."""
+    """The largest tensor that a convolution with a window reads or writes, or 0 if there is none."""
     return _largest(workload, batch, seq, _convolved) if len(lives_of(workload).convolved) else 0.0
 
 
@@ -106,7 +106,7 @@ def _convolved(lives: Lives, tensor_bytes: Array) -> Array:
 
 
 def _largest(workload: Workload, batch: float | None, seq: float | None, what: Callable[[Lives, Array], Array]) -> float:
-    """The largest of many figures. Where each is a straight line over the batch, as nearly always, they are computed once."""
+    """Return the largest of many values. If each is linear in the batch, as is nearly always the case, they are computed once."""
 
     def at(size: float | None) -> Array:
         return what(lives_of(workload), tensor_bytes_of(workload, size, seq))
@@ -132,7 +132,7 @@ _known: WeakKeyDictionary[Form, Lives] = WeakKeyDictionary()
 
 
 def lives_of(workload: Workload) -> Lives:
-    """The arrays of this workload, made once."""
+    """Return the arrays for this workload, computed once."""
     found = _known.get(workload.form)
     if found is None:
         found = _known[workload.form] = _made(workload)
@@ -158,7 +158,9 @@ def _made(workload: Workload) -> Lives:
 
 
 def _has_window(op: Op, values: Array) -> bool:
-    """Convolutions that look at more than one position and mix channels: only for these cuDNN was seen to borrow much."""
+    """Convolutions that read more than one position and mix channels: the only ones for which cuDNN was seen to use large
+    workspaces.
+    """
     if op.kind != "conv":
         return False
     sizes = dict(zip(KINDS["conv"].sizes, (float(values[row]) for row in op.sizes), strict=True))
@@ -166,23 +168,23 @@ def _has_window(op: Op, values: Array) -> bool:
 
 
 def first_update(lives: Lives) -> int:
-    """The call at which the optimizer begins, or the number of calls."""
+    """Return the call at which the optimizer starts, or the number of calls."""
     found = np.flatnonzero(lives.phase == PHASES.index("optimizer"))
     return int(found[0]) if len(found) else lives.calls
 
 
 # ---------------------------------------------------------------- replay
-# Replays the births and deaths of a step's buffers through an allocator until nothing new is reserved.
+# Replays the allocations and frees of a step's buffers through an allocator until it reserves nothing new.
 #
-# The order is that of a program: weights first; then steps, in the first of which the optimizer makes its state at its end. The
-# second step meets the blocks that the first left behind. A training loop takes the next inputs before it lets go of the last.
+# The order is that of a program: weights first, then steps. At the end of the first step, the optimizer creates its state. The
+# second step finds the blocks left by the first. A training loop loads the next inputs before it frees the previous ones.
 
 _WEIGHT, _OPTIMIZER, _INPUT = (CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
 _STEPS = 2
 
 
 class Allocator(Protocol):
-    """What a replay needs of an allocator."""
+    """What a replay needs from an allocator."""
 
     peak_allocated: int
     peak_reserved: int
@@ -195,14 +197,14 @@ class Allocator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The peaks of a program's first steps, as the allocator counts: whole blocks."""
+    """The peaks over a program's first steps, as the allocator counts them: in whole blocks."""
 
     allocated_bytes: float
     reserved_bytes: float
 
 
 def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[float, ...] = ()) -> Replayed:
-    """Run the steps. `held` are buffers that libraries keep from their first use on."""
+    """Run the steps. `held` are buffers that libraries keep from their first use."""
     sizes = tensor_bytes[lives.tensor]
     lasting = (lives.born == 0) & (lives.died >= lives.calls)
     weights, states = (lasting & (lives.category == which) for which in (_WEIGHT, _OPTIMIZER))
@@ -227,11 +229,11 @@ def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[
 
 
 def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, float]]:
-    """(call, buffer, size) in the order of the program: deaths, of size -1, before births."""
+    """Return (call, buffer, size) in program order. Frees have size -1 and come before allocations."""
     rows = np.flatnonzero(passing & (lives.born < lives.died))
     call = np.concatenate([lives.died[rows], lives.born[rows]])
     who = np.concatenate([rows, rows])
-    # a size that shrinks with the batch may be negative at another batch than that of the capture: then nothing is there
+    # a size that shrinks with the batch may become negative at a batch other than the captured one: the buffer is then absent
     size = np.concatenate([np.full(len(rows), -1.0), np.maximum(sizes[rows], 0.0)])
     order = np.argsort(call, kind="stable")
     return list(zip(call[order].tolist(), who[order].tolist(), size[order].tolist(), strict=True))
@@ -255,12 +257,12 @@ def _run(
 
 
 # ---------------------------------------------------------------- beside tensors
-# What a GPU's memory holds beside tensors: the CUDA context, code and buffers of libraries, a desktop, reserves of frameworks.
+# Memory used by anything other than tensors: the CUDA context, library code and buffers, a desktop, and framework reserves.
 #
-# Every figure stands in `data/memory.json` with its source; those marked fitted are written by `tools/fit_memory.py`.
+# Every value is in `data/memory.json` with its source; those marked fitted are written by `tools/fit_memory.py`.
 
 MIB = 2**20
-_CAPABILITY = 8.0  # of a GPU that is not named
+_CAPABILITY = 8.0  # if no GPU is named
 _JAX_FRACTION = 0.75  # docs.jax.dev, "GPU memory allocation"
 _SMALL_DEVICE = 2 * 2**30
 _SMALL_RESERVE = 225 * MIB  # TensorFlow's on devices below 2 GiB
@@ -273,7 +275,7 @@ class Constant(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A figure from a compute capability on."""
+    """A value that applies from a compute capability upwards."""
 
     capability: float
     value: float
@@ -288,7 +290,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class MemoryData(msgspec.Struct, frozen=True):
-    """The file as it is written."""
+    """The contents of the data file."""
 
     constants: dict[str, Constant]
     framework_bytes: tuple[Step, ...]
@@ -301,12 +303,14 @@ class MemoryData(msgspec.Struct, frozen=True):
 
 @cache
 def memory_data() -> MemoryData:
-    """The constants, shipped with the package."""
+    """Return the constants shipped with the package."""
     return msgspec.json.decode((files("gpuwise.step") / "data" / "memory.json").read_bytes(), type=MemoryData)
 
 
 def framework_bytes(gpu: Gpu | None = None, data: MemoryData | None = None) -> float:
-    """CUDA context, loaded kernels and libraries of a training process, by the compute capability of the GPU."""
+    """Return the bytes of the CUDA context, loaded kernels and libraries in a training process, by the GPU's compute
+    capability.
+    """
     data = data or memory_data()
     return _by_capability(gpu, data) * data.value("framework_factor")
 
@@ -317,7 +321,7 @@ def _by_capability(gpu: Gpu | None, data: MemoryData) -> float:
 
 
 def _capability(gpu: Gpu | None) -> float:
-    """Of other makers' GPUs little is published: they count as the GPU that is not named."""
+    """Little is published about other makers' GPUs, so they count as an unnamed GPU."""
     try:
         return float(gpu.architecture.capability) if gpu is not None else _CAPABILITY
     except ValueError:
@@ -325,7 +329,9 @@ def _capability(gpu: Gpu | None) -> float:
 
 
 def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple[float, ...]:
-    """What cuBLAS keeps through PyTorch's allocator: one workspace for each thread that calls it; backward has its own."""
+    """Return what cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass has its
+    own.
+    """
     if not products:
         return ()
     name = "cublas_workspace_hopper_bytes" if _capability(gpu) >= 9 else "cublas_workspace_bytes"
@@ -333,7 +339,7 @@ def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple
 
 
 def preallocated_bytes(gpu: Gpu, framework: str, fraction: float | None = None) -> float:
-    """What TensorFlow or JAX takes at the start unless told otherwise."""
+    """Return what TensorFlow or JAX reserves at the start by default."""
     whole = gpu.usable_memory_bytes
     if fraction is not None or framework == "jax":
         return whole * (_JAX_FRACTION if fraction is None else fraction)

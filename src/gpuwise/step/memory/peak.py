@@ -1,11 +1,11 @@
-"""How much of the GPU's memory a step needs, as three counters would show it.
+"""Predicts the GPU memory that a step needs, as three counters would show it.
 
-    allocated    what tensors and libraries ask for at the worst moment       torch.cuda.max_memory_allocated
-    reserved     what the allocator holds to serve that, simulated            torch.cuda.max_memory_reserved
+    allocated    what tensors and libraries request at the peak               torch.cuda.max_memory_allocated
+    reserved     what the allocator holds for those requests, simulated       torch.cuda.max_memory_reserved
     device       with the CUDA context, libraries and a desktop               nvidia-smi
 
-The allocated peak is array arithmetic. The allocator is simulated at few batches (powers of eight) and read between them, so a
-search over batches costs no more than a handful of simulations, and more batch is never less memory.
+The allocated peak is array arithmetic. The allocator is simulated at a few batches (powers of eight) and interpolated between
+them, so a search over batches costs only a handful of simulations, and a larger batch never needs less memory.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class MemorySetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When the peak stands: the call by number, its op, the module it runs for and the phase of the step."""
+    """When the peak occurs: the call number, its op, the module it runs for and the phase of the step."""
 
     call: int
     op: str
@@ -74,11 +74,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes on the device at the peak of a step, by what they hold; the first six make up the total.
+    """Bytes on the device at the peak of a step, by category; the first six make up the total.
 
-    `activation_bytes` is all else that tensors hold, of which inputs, temporaries and the key-value cache are also given alone.
-    `workspace_bytes` is what libraries borrow and what the allocator holds beyond what was asked for. Nine in ten measured jobs
-    need less than `high_bytes`, and as many more than `low_bytes`, which also allows for a framework that loads few kernels.
+    `activation_bytes` is everything else held by tensors; inputs, temporaries and the key-value cache are also given separately.
+    `workspace_bytes` is what libraries borrow plus what the allocator holds beyond the requests. Nine in ten measured jobs need
+    less than `high_bytes`, and nine in ten need more than `low_bytes`, which also allows for a framework that loads few kernels.
     """
 
     weight_bytes: float
@@ -110,7 +110,9 @@ class Memory:
 
     @property
     def update_bytes(self) -> float:
-        """Temporaries of the optimizer, where the peak stands in its update: part of `activation_bytes`, but no activations."""
+        """Temporaries of the optimizer, if the peak is in its update: part of `activation_bytes`, although they are not
+        activations.
+        """
         return self.temporary_bytes if self.peak is not None and self.peak.phase == "optimizer" else 0.0
 
     @property
@@ -119,7 +121,7 @@ class Memory:
         return self.total_bytes
 
     def fits_probability(self, limit_bytes: float) -> float:
-        """How likely the job runs in so much memory, from how far predictions were off on jobs not used to fit."""
+        """Return the probability that the job runs in this much memory, based on the errors for jobs not used in the fit."""
         known = memory_data().ranges["device"]
         ratio = math.log(limit_bytes / self.total_bytes) if limit_bytes > 0 else -math.inf
         return float(np.interp(ratio, np.log(known.ratio), known.probability, left=0.0, right=1.0))
@@ -127,7 +129,7 @@ class Memory:
 
 @cache
 def upper_ratio() -> float:
-    """How many times what is predicted nine in ten steps stay below."""
+    """Return the ratio to the prediction below which nine in ten steps stay."""
     known = memory_data().ranges["device"]
     return float(np.interp(_SURE, known.probability, known.ratio))
 
@@ -141,7 +143,7 @@ def memory_of(
     setting: MemorySetting | None = None,
     data: MemoryData | None = None,
 ) -> Memory:
-    """The peak of one step at one size. A GPU changes what frameworks and libraries take, not what tensors do."""
+    """Return the peak of one step at one size. The GPU affects what frameworks and libraries take, but not the tensors."""
     setting, data = setting or MemorySetting(), data or memory_data()
     lives = lives_of(workload)
     tensor_bytes = tensor_bytes_of(workload, batch, seq)
@@ -176,7 +178,7 @@ def memory_of(
 def reserved_bytes_of(
     workload: Workload, batch: float | None = None, seq: float | None = None, *, gpu: Gpu | None = None
 ) -> float:
-    """What PyTorch's allocator holds at the end of a step: `memory_of(...).reserved_bytes`, without its parts."""
+    """Return what PyTorch's allocator holds at the end of a step: `memory_of(...).reserved_bytes`, without the breakdown."""
     return _held_bytes(workload, batch, seq, gpu, MemorySetting(), memory_data())
 
 
@@ -188,7 +190,7 @@ def largest_batch(
     gpu: Gpu | None = None,
     setting: MemorySetting | None = None,
 ) -> int:
-    """The largest batch whose step stays within so many bytes, exactly; 0 if none does."""
+    """Return the exact largest batch whose step stays within this many bytes, or 0 if none does."""
     if "batch" not in workload.symbols:
         fits = memory_of(workload, None, seq, gpu=gpu, setting=setting).total_bytes <= limit_bytes
         return workload.batch if fits else 0
@@ -220,8 +222,10 @@ def survives(
     gpu: Gpu | None = None,
     setting: MemorySetting | None = None,
 ) -> bool:
-    """Whether PyTorch's allocator gets through the step on a device with so much memory, giving cached blocks back where it must:
-    slow, but it runs. What is above `total_bytes` always does; what is below `allocated_bytes` and the framework never."""
+    """Return whether PyTorch's allocator gets through the step on a device with this much memory by releasing cached blocks when
+    it must: slow, but it runs. With more than `total_bytes` it always does; with less than `allocated_bytes` plus the
+    framework it never does.
+    """
     setting, data = setting or MemorySetting(), memory_data()
     borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
     room = limit_bytes - around_bytes(gpu, setting, data) - borrowed
@@ -236,7 +240,9 @@ def survives(
 def by_module(
     workload: Workload, batch: float | None = None, seq: float | None = None, *, depth: int | None = None
 ) -> list[tuple[str, float]]:
-    """Bytes in use at the peak by the module that made them (weights: that first reads them), largest first."""
+    """Return the bytes in use at the peak by the module that created them (for weights, the first to read them), largest
+    first.
+    """
     lives = lives_of(workload)
     tensor_bytes = tensor_bytes_of(workload, batch, seq)
     call = int(np.argmax(lives.live(tensor_bytes).sum(axis=0)))
@@ -265,7 +271,7 @@ def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
 
 
 def around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData | None = None) -> float:
-    """What the device holds beside the allocator's memory."""
+    """Return what the device holds besides the allocator's memory."""
     data = data or memory_data()
     display = data.value("display_bytes") if setting.display else 0.0
     return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
@@ -293,7 +299,9 @@ def _held_bytes(
 
 
 def _cached_bytes(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
-    """Simulated at the powers of eight around this batch, and in between by what is in use. Chance never lowers it."""
+    """Simulate at the powers of eight around this batch, and interpolate by what is in use. Fragmentation never lowers the
+    result.
+    """
     if "batch" not in workload.symbols:
         return _simulated(workload, None, seq, allocator)
     size = float(workload.batch if batch is None else batch)
@@ -312,12 +320,12 @@ _results: WeakKeyDictionary[Form, dict[object, float]] = WeakKeyDictionary()
 
 
 def _size(workload: Workload, batch: float | None, seq: float | None) -> tuple[float, float | None]:
-    """Batch and sequence; where they are not given, the workload's own."""
+    """Return batch and sequence, by default those of the workload."""
     return workload.batch if batch is None else batch, workload.seq if seq is None else seq
 
 
 def _simulated(workload: Workload, batch: float | None, seq: float | None, allocator: TorchSettings | BfcSettings) -> float:
-    """Bytes that the allocator holds after the replay of a few steps; simulated once."""
+    """Return the bytes that the allocator holds after replaying a few steps. Each case is simulated once."""
     known, key = _results.setdefault(workload.form, {}), ("simulated", *_size(workload, batch, seq), allocator)
     if key not in known:
         made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()

@@ -1,1 +1,1 @@
-"""How long a step takes on one GPU."""
+"""Predicts how long a step takes on one GPU."""

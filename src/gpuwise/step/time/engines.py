@@ -1,7 +1,7 @@
-"""Software that generates text with language models: what each engine can run, and what was fitted for it.
+"""Software that generates text with language models: what each engine can run, and the constants fitted for it.
 
-`data/engines` has a file of facts for each; `tools/fit_language` writes `data/engines.json`, the constants of its kernels and its
-cost on the host. An engine without measurements of its own takes those of the one it is `like`.
+`data/engines` has a file of facts for each engine. `tools/fit_language` writes `data/engines.json`: the constants of its kernels
+and its cost on the host. An engine without measurements of its own uses those of the engine it is `like`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine is. `formats` and `caches` are those it runs; `splits` how it uses several GPUs, the usual way first.
+    """An engine. `formats` and `caches` are those it supports; `splits` are the ways it uses several GPUs, the default first.
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
-    `reserves_fraction` of a GPU's memory is taken at once; `fixed_bytes` come on top of weights and cache. `offloads`: layers
-    that do not fit run on the CPU. `needs` are formats that take a newer NVIDIA GPU than the engine does, by its capability;
-    `amd` are the generations of AMD GPUs that it runs on, where it does not run on all.
+    `reserves_fraction` of a GPU's memory is reserved at the start; `fixed_bytes` are needed besides weights and cache.
+    `offloads`: layers that do not fit run on the CPU. `needs` lists formats that require a newer NVIDIA GPU than the engine
+    itself, by compute capability; `amd` lists the supported generations of AMD GPUs, if not all are.
     """
 
     name: str
@@ -66,13 +66,14 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measured_as(self) -> str:
-        """The engine whose measurements it takes."""
+        """The engine whose measurements it uses."""
         return self.like if self.like and self.name not in fitted_engines() else self.name
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for one engine: kernel constants for all formats and for each family of them, seconds on the host, how many
-    rows on which GPUs, and the ends of the range of each phase that hold 8 rows of 10 of a GPU that was not seen."""
+    """What was fitted for one engine: kernel constants for all formats and for each family of formats, seconds on the host, how
+    many rows on which GPUs, and for each phase the range that holds 8 of 10 rows from a GPU left out of the fit.
+    """
 
     rows: int
     gpus: tuple[str, ...]
@@ -106,7 +107,7 @@ def _engine(name: str, tables: Mapping[str, dict[str, object]]) -> Engine:
 
 @cache
 def fitted_engines() -> Mapping[str, Fitted]:
-    """What was fitted, by the name of the engine."""
+    """Return the fitted values by engine name."""
     data = (files("gpuwise.step") / "data" / "engines.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, Fitted])
 
@@ -118,7 +119,7 @@ def measured_gpus(engine: Engine) -> frozenset[str]:
 
 
 def find_engine(text: str) -> Engine:
-    """The engine meant by a name.
+    """Return the engine with this name.
 
     >>> find_engine("Llama.cpp").name
     'llama.cpp'
@@ -131,7 +132,7 @@ def find_engine(text: str) -> Engine:
 
 
 def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> BadValue | None:
-    """Why this engine cannot run on this device in these formats, with what would work; None where it can."""
+    """Return why this engine cannot run on this device in these formats, and what would work; None if it can run."""
     others = [one.name for one in engines().values() if _runs_on(one, gpu)]
     if not _runs_on(engine, gpu):
         needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
@@ -170,8 +171,9 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
 
 
 def usual_split(engine: Engine, heads: int, gpu_count: int) -> str:
-    """How this engine spreads a model with so many attention heads over several GPUs; empty where it cannot. Matrices are divided
-    by heads, so their number must be a multiple of that of the GPUs."""
+    """Return how this engine spreads a model with this many attention heads over several GPUs, or an empty string if it cannot.
+    Matrices are divided by heads, so the number of heads must be a multiple of the number of GPUs.
+    """
     return next((split for split in engine.splits if split != "tensor" or heads % gpu_count == 0), "")
 
 
@@ -186,32 +188,32 @@ def _runs_on(engine: Engine, gpu: Gpu) -> bool:
 
 
 def _least(engine: Engine, gpu: Gpu) -> str:
-    """The oldest GPU of this maker that an engine runs on."""
+    """Return the oldest GPU of this maker that an engine runs on."""
     return engine.amd[0].upper() if gpu.vendor == "AMD" else f"compute capability {engine.least_capability:g}"
 
 
 def _capability(gpu: Gpu) -> float:
-    """The compute capability; endless for GPUs of other makers, which no such number keeps from anything."""
+    """Return the compute capability; infinite for other makers' GPUs, which have no such restriction."""
     try:
         return float(gpu.architecture.capability) if gpu.vendor == "NVIDIA" else inf
     except ValueError:
         return inf
 
 
-# Of what layers over several GPUs could gain in reading a prompt, as an exponent: llama.cpp reads one 1.7 times as fast on 2 GPUs
-# and 2.7 times on 4.
+# Exponent for the speedup when layers on several GPUs read a prompt: llama.cpp is 1.7 times as fast on 2 GPUs and 2.7 times on 4.
 _PIPELINED = 0.5
 
 
 def prompt_gain(engine: Engine, prompt: int, gpu_count: int) -> float:
-    """How much faster layers on several GPUs read a prompt than on one: its chunks follow each other through them."""
+    """Return how much faster layers on several GPUs read a prompt than one GPU does: its chunks are pipelined through them."""
     chunks = -(-prompt // (engine.chunk or prompt))
     return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** _PIPELINED)
 
 
 def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:
-    """The engine as the software of a pass: reading a prompt or decoding, with weights of this family of formats. Versions other
-    than the newest are kept for the measurements made with them."""
+    """Return the engine as the software of a pass (reading a prompt or decoding), with weights of this family of formats.
+    Versions other than the newest are kept for the measurements made with them.
+    """
     found = fitted_engines()[f"{engine.measured_as} {version}".strip()]
     own = found.families.get(family) or _mean(found.families)
     low, high, rows = engine_range(engine, phase)
@@ -230,7 +232,7 @@ def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> 
 
 
 def _mean(families: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Of a family that was not measured with this engine: what lies between those that were."""
+    """For a family that was not measured with this engine: the mean of those that were."""
     names = {name for one in families.values() for name in one}
     found = {}
     for name in names:
@@ -243,9 +245,11 @@ def _mean(families: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def engine_range(engine: Engine, phase: str) -> tuple[float, float, int]:
-    """Measured over predicted, low and high, and the rows that say so (0: assumed, for an engine without rows of its own)."""
+    """Return measured over predicted, low and high, and the number of rows behind them (0: assumed, for an engine without rows of
+    its own).
+    """
     found = fitted_engines()[engine.measured_as]
     low, high = found.ranges[phase]
     if engine.measured_as == engine.name:
         return low, high, found.rows
-    return low / 1.15, high * 1.15, 0  # an engine that is only like one that was measured, assumed
+    return low / 1.15, high * 1.15, 0  # assumed for an engine that only resembles a measured one

@@ -1,5 +1,5 @@
-"""The shortest that a step can be on a GPU, whatever software runs it: no product beats the peak, and no weight comes faster than
-memory gives it.
+"""The shortest time a step can take on a GPU with any software: no product exceeds the peak, and no weight arrives faster than
+the memory bandwidth allows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Form, Workload
 
 __all__ = ["LEAST_RESTS_ON", "least_s"]
 
-_ABOVE_SHEET = 1.15  # of the rated clock, assumed: a cool GeForce card runs above its sheet
-_CACHES = 2.0  # weights beyond so many times the cache are read again each step, assumed
+_ABOVE_SHEET = 1.15  # of the rated clock, assumed: a cool GeForce card runs above its datasheet clock
+_CACHES = 2.0  # assumed: weights larger than this many times the cache are read again in each step
 LEAST_RESTS_ON = f"products at {_ABOVE_SHEET:g} times the rated peak, weights and inputs read once at the rated bandwidth"
 
 
 def least_s(workload: Workload, gpus: Sequence[Gpu], setting: Setting, *, batch: Any = None, seq: Any = None) -> Array:
-    """Seconds that no step goes below, (points, gpus). Of CPUs nothing is claimed: 0."""
+    """Return a lower bound for the step in seconds, (points, gpus). There is no bound for CPUs: 0."""
     values = product_values(workload, batch, seq)
     columns = gpus_of(gpus)
     flops = op_flops(workload, values) * call_counts(workload).sum(axis=0) * [KINDS[op.kind].needed(op) for op in workload.ops]
@@ -39,7 +39,7 @@ def least_s(workload: Workload, gpus: Sequence[Gpu], setting: Setting, *, batch:
 
 
 def _read_bytes(workload: Workload, values: Array) -> Array:
-    """Bytes of weights and inputs that a step reads at least once, for each point."""
+    """Return the bytes of weights and inputs that a step reads at least once, for each point."""
     found = _reads.get(workload.form)
     if found is None:
         found = _reads[workload.form] = _read_tensors(workload)
@@ -49,7 +49,9 @@ def _read_bytes(workload: Workload, values: Array) -> Array:
 
 
 def _read_tensors(workload: Workload) -> tuple[Array, Array]:
-    """Of every weight and input that is read as a whole: its number of elements as a row of `products`, and their width."""
+    """Return, for every weight and input that is read in full, its number of elements as a row of `products`, and the element
+    size.
+    """
     calls, buffers = workload.calls, workload.buffers
     lengths = calls.read_count + calls.written_count
     call = np.repeat(np.arange(len(calls)), lengths)

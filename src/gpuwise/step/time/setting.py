@@ -1,5 +1,5 @@
-"""What stands around the kernels of a step: software stacks by name, the host that loads images, memory in two segments, and CPUs
-in the place of GPUs.
+"""The environment of a step's kernels: software stacks by name, the host that loads images, memory in two segments, and CPUs used
+in place of GPUs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 # ---------------------------------------------------------------- software
 # Software stacks by name: a framework, its version, eager or compiled, and the factor measured for it.
 #
-# `tools/fit` writes `data/stacks.json`. A version that was not measured takes the nearest one that was, and says so.
+# `tools/fit` writes `data/stacks.json`. A version that was not measured uses the nearest one that was, with a remark.
 
 _NAMES = {"torch": "torch", "pytorch": "torch", "tf": "tf", "tensorflow": "tf", "keras": "tf", "torch7": "torch7"}
 _TF32_SINCE = (1, 7)
-_FUSED_SINCE = (2, 0)  # scaled_dot_product_attention of PyTorch 2.0
+_FUSED_SINCE = (2, 0)  # the first PyTorch with scaled_dot_product_attention
 _WAYS = ("eager", "compile", "graph", "xla")
 _NEWEST = (10**6, 0)
 Version = tuple[int, int]
@@ -56,7 +56,7 @@ class _Row(msgspec.Struct):
 
 @cache
 def stacks() -> tuple[Stack, ...]:
-    """Every stack with measurements, oldest first within a framework."""
+    """Return every measured stack, oldest first within a framework."""
     data = (files("gpuwise.step") / "data" / "stacks.json").read_bytes()
     rows = msgspec.json.decode(data, type=list[_Row])
     return tuple(sorted(map(_stack, rows), key=lambda stack: (stack.framework, stack.version)))
@@ -78,14 +78,15 @@ def _stack(row: _Row) -> Stack:
 
 
 def _version(text: str) -> Version:
-    """`1.12` comes after `1.4`."""
+    """Return a version as numbers: `1.12` comes after `1.4`."""
     major, _, minor = text.partition(".")
     return int(major), int(minor or 0)
 
 
 def as_run(setting: Setting, workload: Workload) -> Setting:
-    """What may run as TF32: all fp32 products where asked for or under autocast; convolutions in PyTorch since 1.7
-    (`torch.backends.cudnn.allow_tf32`)."""
+    """Return what may run as TF32: all fp32 products if requested or under autocast; convolutions in PyTorch since 1.7
+    (`torch.backends.cudnn.allow_tf32`).
+    """
     stack = setting.stack
     return replace(
         setting,
@@ -95,12 +96,12 @@ def as_run(setting: Setting, workload: Workload) -> Setting:
 
 
 def default_stack(compiled: bool = False) -> Stack:
-    """What most people run: the newest PyTorch that was measured."""
+    """Return what most people run: the newest PyTorch that was measured."""
     return _nearest("torch", _NEWEST, "compile" if compiled else "eager")
 
 
 def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
-    """The stack meant by `torch-2.4`, `pytorch 1.12` or `tf-2.15`, and a remark where it is not one that was measured.
+    """Return the stack for `torch-2.4`, `pytorch 1.12` or `tf-2.15`, and a remark if that version was not measured.
 
     >>> find_stack("torch-2.4")[0].name
     'torch-2.4'
@@ -127,8 +128,9 @@ def find_stack(text: str, compiled: bool = False) -> tuple[Stack, str]:
 
 
 def _nearest(framework: str, version: Version, how: str) -> Stack:
-    """The measured stack nearest in version, of two as near the older: of the same major version where one was measured, and
-    never one that runs attention in another way."""
+    """Return the measured stack nearest in version, preferring the same major version and, if two are equally near, the older
+    one. It never runs attention in a different way.
+    """
     same = [stack for stack in stacks() if stack.framework == framework and stack.how == how]
     if not same:
         raise BadValue(f"{framework} was not measured in {how} mode", known=", ".join(_WAYS), hint=f"leave out '{how}'")
@@ -149,27 +151,29 @@ def _is_fused(framework: str, version: Version) -> bool:
 
 
 def _number(version: Version) -> int:
-    """Versions on one scale, on which no minor version reaches the next major one."""
+    """Return versions on one scale, on which no minor version reaches the next major one."""
     major, minor = version
     return major * 10_000 + minor
 
 
 # ---------------------------------------------------------------- images
-# How fast a host can load images: its cores decode and transform them, the training process collects them.
+# How fast a host loads images: its cores decode and transform them, and the training process collects them.
 
 
 def seconds_per_image(loader: Loader, host: Host) -> float:
-    """What one core of this host spends on an image; hosts differ as they do in issuing ops."""
+    """Return the time that one core of this host spends on an image. Hosts differ by the same ratio as in launching ops."""
     return (loader.decode_s + loader.transform_s) * _slowness(loader, host)
 
 
 def images_per_s(loader: Loader, host: Host, workers: float) -> float:
-    """Images a second for one training process with this many workers, each with a core of its own."""
+    """Return the images per second for one training process with this many workers, each with its own core."""
     return 1.0 / (seconds_per_image(loader, host) / workers + loader.handover_s * _slowness(loader, host))
 
 
 def workers_for(loader: Loader, host: Host, rate: float) -> float:
-    """Workers, each with a core, that load this many images a second; infinite where one process cannot collect so many."""
+    """Return the number of workers, each with a core, that load this many images per second; infinite if one process cannot
+    collect them.
+    """
     left = 1.0 / rate - loader.handover_s * _slowness(loader, host)
     return math.ceil(seconds_per_image(loader, host) / left) if left > 0 else math.inf
 
@@ -179,28 +183,28 @@ def _slowness(loader: Loader, host: Host) -> float:
 
 
 # ---------------------------------------------------------------- two segments
-# Memory in two segments: what lies in the slow one is read through a narrow path (the GTX 970's last half gigabyte).
+# Memory in two segments: the slow one is read through a narrow path (the GTX 970's last half gigabyte).
 #
-# The two paths are not served at once, so the fast segment has the bandwidth that is left. A driver fills it first.
+# The two paths cannot be used at the same time, so the fast segment has the remaining bandwidth. Drivers fill it first.
 
 
 def fast_part(gpu: Gpu) -> Gpu:
-    """The GPU with the bandwidth of its fast segment alone."""
+    """Return the GPU with the bandwidth of its fast segment only."""
     if gpu.slow_memory_bytes_per_s is None:
         return gpu
     return replace(gpu, memory_bytes_per_s=gpu.memory_bytes_per_s - gpu.slow_memory_bytes_per_s)
 
 
 def spilled_bytes(gpu: Gpu, resident_bytes: float) -> float:
-    """What of these bytes lies in the slow segment."""
+    """Return how many of these bytes are in the slow segment."""
     return min(max(0.0, resident_bytes - gpu.usable_memory_bytes), gpu.slow_memory_bytes)
 
 
 def slow_s(gpu: Gpu, resident_bytes: float, moved_bytes: float) -> float:
-    """Seconds a step takes longer, if its traffic is spread evenly over what is resident.
+    """Return the extra seconds per step, assuming that its traffic is spread evenly over resident memory.
 
-    moved × spilled / resident × (1 / slow bandwidth - 1 / fast bandwidth). The driver keeps what is used least in the slow
-    segment, so this is the dear case.
+    moved × spilled / resident × (1 / slow bandwidth - 1 / fast bandwidth). The driver keeps the least used data in the slow
+    segment, so this is the pessimistic case.
     """
     spilled = spilled_bytes(gpu, resident_bytes)
     if not spilled or gpu.slow_memory_bytes_per_s is None:
@@ -210,13 +214,12 @@ def slow_s(gpu: Gpu, resident_bytes: float, moved_bytes: float) -> float:
 
 
 # ---------------------------------------------------------------- CPUs
-# What a step on a CPU takes, through the kernel models of GPUs: nothing here is fitted, so the range is wide.
+# The time of a step on a CPU, using the kernel models for GPUs. Nothing here is fitted, so the range is wide.
 #
-# The models know units, clock, bandwidth and caches, which a CPU has too. What differs is in the figures below, all assumed.
-# What was seen: PyTorch 2.13 trains ResNet-50 at 0.45 to 0.6 of the peak of one core of a Zen 4 server; two sockets of Xeon
+# The models use units, clock, bandwidth and caches, which CPUs also have. The values below describe the differences; all are
+# assumed. Observations: PyTorch 2.13 trains ResNet-50 at 0.45 to 0.6 of the peak of one Zen 4 server core; two sockets of Xeon
 # Scalable reached 0.85 of the P100 that MLPerf 0.5 compares with; Torch7 of 2016 reached 0.05 of two Xeon E5-2630 v3.
 
-# CPU libraries take no Winograd shortcut, and their threads wait for each other after each op; it stands in for the factor of a
-# GPU's software.
+# CPU libraries do not use Winograd, and their threads synchronise after each op. This replaces the factor for a GPU's software.
 CPU_FACTOR = 1.25
-CPU_RANGE = (0.5, 2.5)  # measured over predicted: libraries and memory differ much more than those of GPUs
+CPU_RANGE = (0.5, 2.5)  # measured over predicted: libraries and memory vary much more than on GPUs

@@ -1,8 +1,8 @@
-"""One step on lanes: the host issues kernels, the GPU runs them, inputs are loaded and copied meanwhile.
+"""Simulates one step on lanes: the host launches kernels and the GPU runs them, while inputs are loaded and copied.
 
-The lanes overlap from step to step, so the longest one sets the pace. Where two are equally long they also wait for each other
-now and then: the maximum is smooth. Two lanes of one length make a step 12% longer than either, one of half the length adds
-hardly anything. On a CPU nothing overlaps with issuing ops (`setting.py`).
+The lanes overlap from step to step, so the longest one determines the step time. Lanes of similar length also wait for each other
+now and then, so the maximum is smooth: two equal lanes make a step 12% longer than either, and a lane half as long adds hardly
+anything. On a CPU, nothing overlaps with launching ops (`setting.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
 __all__ = ["cold_bytes", "lays_channels_last", "longest_s", "ops_of", "priced_ops", "simulate"]
 
 _SMOOTH = 6.0
-_ENGINE_HOST = "server"  # on which engines were measured, mostly
-_PINNED_FRACTION = 0.8  # what a pinned copy reaches of the link
+_ENGINE_HOST = "server"  # most engine measurements were made on it
+_PINNED_FRACTION = 0.8  # share of the link's rate that a pinned copy reaches
 
 
 def simulate(
@@ -43,8 +43,9 @@ def simulate(
     dtype: Any = np.float64,
     by_kind: bool = True,
 ) -> StepTimes:
-    """The step at every batch (and sequence) on every GPU, all under one power limit or each under its own; `classes` stay empty
-    where nobody asks for them `by_kind`."""
+    """Simulate the step at every batch (and sequence) on every GPU, under one power limit or one each. `classes` stay empty
+    unless requested with `by_kind`.
+    """
     k = {**(constants if constants is not None else load_constants()), **setting.stack.constants}
     priced = priced_ops(
         workload, gpus, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=k, dtype=dtype
@@ -63,7 +64,7 @@ def simulate(
     }
     flops = op_flops(workload, values)
     overlapping = longest_s(lanes)
-    shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU issues an op when the one before is done
+    shown = np.where(is_cpu, np.minimum(lanes["gpu"], lanes["host"]), 0.0)  # a CPU launches an op after the previous one is done
     shown = shown + setting.stack.step_s
     whole = overlapping + shown
     shares = _shares(priced, calls, lanes, start * k["kernel.start_s"] * _factors(gpus, setting))
@@ -91,8 +92,9 @@ def priced_ops(
     constants: Constants | None = None,
     dtype: Any = np.float64,
 ) -> Times:
-    """Every distinct op at every size in this software. One factor for all ops must not make any of them faster than the GPU can
-    be; of CPUs nothing is claimed."""
+    """Return the times of every distinct op at every size with this software. The software's factor must not make an op faster
+    than the GPU's limit; CPUs have no such limit.
+    """
     choices = Choices(
         tf32=setting.tf32,
         tf32_convolutions=setting.tf32_convolutions,
@@ -109,18 +111,18 @@ def priced_ops(
 
 
 def _factors(gpus: Sequence[Gpu], setting: Setting) -> Array:
-    """What the software multiplies the time of every op by, on each of these devices."""
+    """Return the factor that the software applies to the time of every op on each of these devices."""
     return np.where([gpu.is_cpu for gpu in gpus], CPU_FACTOR, setting.stack.factor)
 
 
 def _summed(per_op: Array, calls: Array, points: int) -> Array:
-    """(points · ops, gpus) -> (points, gpus), each op as often as it is called."""
+    """(points · ops, gpus) -> (points, gpus), with each op weighted by its number of calls."""
     result: Array = np.einsum("pog,o->pg", per_op.reshape(points, len(calls), -1), calls.astype(per_op.dtype))
     return result
 
 
 def longest_s(lanes: Mapping[str, Array]) -> Array:
-    """The longest lane, a little longer where another is nearly as long."""
+    """Return the longest lane, slightly extended if another is nearly as long."""
     stacked = np.stack(list(lanes.values()))
     top = np.maximum(stacked.max(axis=0), 1e-12)
     longest: Array = top * ((stacked / top) ** _SMOOTH).sum(axis=0) ** (1.0 / _SMOOTH)
@@ -128,8 +130,9 @@ def longest_s(lanes: Mapping[str, Array]) -> Array:
 
 
 def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -> float:
-    """Seconds the host needs to issue the step. A layer's forward call is the unit; other calls cost a fraction of it. An engine
-    has a cost for each of its layers instead."""
+    """Return the seconds that the host needs to launch the step. The unit is one forward call of a layer; other calls cost a
+    fraction of it. An engine has a cost per layer instead.
+    """
     if setting.stack.layer_s is not None:
         layers = sum(count for op, count in zip(workload.ops, counts[0], strict=True) if op.kind == "attention")
         return float(layers * setting.stack.layer_s * setting.host.launch_s / find_host(_ENGINE_HOST).launch_s)
@@ -160,10 +163,10 @@ def _input_s(workload: Workload, batch: Any, points: int, setting: Setting) -> A
 
 
 def _shares(priced: Times, calls: Array, lanes: dict[str, Array], start_s: Array) -> dict[str, Array]:
-    """By what share of its length the step would shrink if one thing were a little faster; they sum to 1.
+    """Return the fraction by which the step would shrink if one resource were slightly faster; they sum to 1.
 
-    For lanes that is the derivative of the smooth maximum. The GPU's part goes to compute or memory by the longer half of each
-    op, and to launches for the time in which kernels start and end.
+    For lanes, this is the derivative of the smooth maximum. The GPU's part goes to compute or memory, whichever takes longer in
+    each op, and to launches for the time in which kernels start and end.
     """
     stacked = np.stack(list(lanes.values()))
     weight = (stacked / np.maximum(stacked.max(axis=0), 1e-12)) ** _SMOOTH
@@ -209,12 +212,12 @@ def _classes(workload: Workload, priced: Times, values: Array, flops: Array, cal
 # ---------------------------------------------------------------- ops as columns
 # From a workload at given sizes to the columns that kernel models read.
 #
-# Only distinct ops are priced; `counts` says how often each runs. Several sizes are laid one after another. Which kernel software
-# would choose for an op is known by its kind (`kernels/ops`).
+# Only distinct ops are evaluated; `counts` says how often each runs. Several sizes are concatenated. The kind of an op
+# (`kernels/ops`) determines which kernel the software chooses.
 
 
 def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:
-    """All distinct ops at every size given: row `point * ops + op`."""
+    """Return all distinct ops at every given size: row `point * ops + op`."""
     chosen = replace(choices or Choices(), mode=workload.mode)
     values = product_values(workload, batch, seq)
     if chosen.lays_out and lays_channels_last(workload, values[0]):
@@ -238,7 +241,9 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
 
 
 def _columns(ops: Sequence[Op], values: Array, choices: Choices) -> dict[str, Array]:
-    """What the model of these ops reads: each kind fills in its own, and all kinds of a model have the same columns."""
+    """Return what the model for these ops reads. Each kind fills in its own values, and all kinds of a model have the same
+    columns.
+    """
     members: dict[str, list[int]] = {}
     for place, op in enumerate(ops):
         members.setdefault(op.kind, []).append(place)
@@ -254,19 +259,19 @@ def _columns(ops: Sequence[Op], values: Array, choices: Choices) -> dict[str, Ar
 
 
 # ---------------------------------------------------------------- bytes that no cache holds
-# Which bytes of a step are surely not in a cache when they are read: those of weights that each product reads once.
+# Bytes of a step that are certainly not cached when they are read: weights that each product reads once.
 #
-# A weight is an operand whose size grows with neither batch nor sequence. Where a loop reads the same weights again and again
-# (the cells of an RNN), nothing is claimed: a cache may hold them.
+# A weight is an operand whose size depends on neither batch nor sequence. If a loop reads the same weights repeatedly (RNN
+# cells), a cache may hold them, so they are not counted.
 
-_ONCE = 1.1  # the parameters, with a little for those that are padded
+_ONCE = 1.1  # the parameters, with some margin for padding
 
 
 _known: WeakKeyDictionary[Form, Array] = WeakKeyDictionary()
 
 
 def cold_bytes(workload: Workload) -> Array:
-    """Bytes of weights that one call of each op reads; found once for all sizes of a step."""
+    """Return the bytes of weights that one call of each op reads; computed once for all sizes of a step."""
     found = _known.get(workload.form)
     if found is None:
         found = _known[workload.form] = _found(workload)
@@ -276,7 +281,7 @@ def cold_bytes(workload: Workload) -> Array:
 def _found(workload: Workload) -> Array:
     found = np.zeros(len(workload.ops))
     if not workload.symbols:
-        return found  # every size is fixed: weights cannot be told from the rest
+        return found  # all sizes are fixed, so weights cannot be distinguished
     fixed = (workload.dims[:, 1:] == 0).all(axis=1)
     elements = np.zeros(len(workload.ops))
     for place, op in enumerate(workload.ops):
@@ -286,24 +291,24 @@ def _found(workload: Workload) -> Array:
                 size = float(np.prod(workload.dims[dims, 0]))
                 elements[place] += size
                 found[place] += size * DTYPE_BYTES[workload.tensors[row].dtype]
-    passes = call_counts(workload) @ elements  # of each phase
+    passes = call_counts(workload) @ elements  # per phase
     return found if passes.max(initial=0.0) <= _ONCE * workload.parameters else np.zeros_like(found)
 
 
 # ---------------------------------------------------------------- layout of convolutions
-# Which layout a compiler gives the convolutions of a whole model.
+# The layout that a compiler chooses for a model's convolutions.
 #
-# torch.compile lays images channels-last where it expects to gain (`decide_layout_opt` in `torch/_inductor/graph.py`, PyTorch 2.3
-# to 2.13). Inferring, it weighs the FLOPs of each kind of convolution by how much faster or slower its authors measured that kind
-# to be; training, a single convolution of a bad kind keeps the model as it is.
+# torch.compile switches images to channels-last if it expects a gain (`decide_layout_opt` in `torch/_inductor/graph.py`, PyTorch
+# 2.3 to 2.13). In inference, it weights the FLOPs of each kind of convolution by the speedup or slowdown that its authors
+# measured. In training, a single unfavourable convolution keeps the layout unchanged.
 
-# Time channels-last over time channels-first, as PyTorch's source has it.
+# Time channels-last over time channels-first, from PyTorch's source.
 _INFERENCE_RATIO = {"grouped": 1.358, "small": 0.783, "narrowing": 0.725, "other": 0.823}
 _SMALL = 64.0
 
 
 def lays_channels_last(workload: Workload, values: Array) -> bool:
-    """Whether compiling turns this model's convolutions to channels-last; `values` are its products at one size."""
+    """Return whether compiling switches this model's convolutions to channels-last; `values` are its products at one size."""
     forward = call_counts(workload)[0]
     places = [place for place, op in enumerate(workload.ops) if op.kind == "conv" and forward[place]]
     if not places:

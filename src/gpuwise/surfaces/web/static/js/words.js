@@ -18,9 +18,9 @@ export function said(text) {
 // The same for a list, without the lines of which nothing remains.
 export const lines = (texts) => texts.map(said).filter(Boolean);
 
-const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-// "September 2026, 2 months old", so that nobody takes an old price for today's.
+// "Sep 2026, 2 months old", so that nobody takes an old price for today's.
 export function aged(dated, now = new Date()) {
   const [year, month] = String(dated ?? "").split("-").map(Number);
   if (!year || !month) return "";
