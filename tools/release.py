@@ -1,4 +1,4 @@
-"""Makes a release and checks it as a stranger would meet it: `make release`. Uploads nothing.
+"""Builds a release and checks it as a new user would see it: `make release`. Uploads nothing.
 
     python tools/release.py --tools .venv-release/bin/python
 

@@ -51,7 +51,7 @@ class Hybrid:
 
 
 def hybrid(workload: Workload, cluster: Cluster, setting: Setting, *, batch: float | None = None) -> Hybrid:
-    """A training step with convolutions data parallel and dense layers split over all GPUs of the cluster."""
+    """Predict a training step with data-parallel convolutions and dense layers split over all GPUs of the cluster."""
     size = batch if "batch" in workload.symbols else None
     line = timeline_of(workload, cluster.gpu, setting, batch=size)
     inputs, weight_bytes = _dense(workload, size)
@@ -67,7 +67,7 @@ def hybrid(workload: Workload, cluster: Cluster, setting: Setting, *, batch: flo
 
 
 def _dense(workload: Workload, batch: float | None) -> tuple[Array, float]:
-    """Bytes of the inputs of each dense layer for the images of one GPU, and bytes of all their weights."""
+    """Return the bytes of each dense layer's inputs for the images of one GPU, and the bytes of all their weights."""
     values = product_values(workload, batch)[0]
     inputs, weights = [], 0.0
     for call in workload.calls:
