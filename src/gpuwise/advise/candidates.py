@@ -1,5 +1,5 @@
-"""Candidates: GPUs that are sold new, sold used, for rent or already owned, each with its time per run and its total cost over
-the horizon.
+"""Candidates: GPUs that are sold new or used, rented or already owned, each with its time per run and its total cost over the
+horizon.
 
 A run is all jobs of the question once, one after the other. Every candidate works the same hours, so they are compared by their
 cost per run.

@@ -1,9 +1,8 @@
-"""Marks of a running training: when a batch is waited for, when it is there, when the optimizer has stepped.
+"""Marks the progress of a training run: when it waits for a batch, when the batch arrives, when the optimizer has stepped.
 
-Written one record at a time to a file of the process's own; a record is one `write`, so a reader never sees half of one that
-counts. What is hooked is public: the iteration of `torch.utils.data.DataLoader`, the step hooks that
-`torch.optim.optimizer` has for all optimizers, and `callbacks` of `keras.Model.fit`. Nothing here may break the run: a fault
-ends the marks, not the training.
+Records go to a file of the process's own. Each record is one `write`, so a reader never sees a partial one. Only public
+interfaces are hooked: the iteration of `torch.utils.data.DataLoader`, the step hooks that `torch.optim.optimizer` has for all
+optimizers, and `callbacks` of `keras.Model.fit`. Nothing here may break the run: an error ends the marks, not the training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what a watched run left behind to its diagnosis, in the form of `why`."""
+"""Turns the records of a watched run into its diagnosis, in the form of `why`."""
 
 from __future__ import annotations
 
