@@ -240,7 +240,10 @@ def test_a_trace_is_dropped_and_diagnosed_and_its_names_stay_text(page: Page, se
     answer = server.why(trace).json
     assert page.verdict == answer["verdict"]
     titles = page.run("return [...document.querySelectorAll('.finding h3')].map((title) => title.textContent)")
-    assert titles == [f"{place}. {finding['title']}" for place, finding in enumerate(answer["findings"], start=1)]
+    assert titles == [
+        f"{place}. {finding['title'][:1].upper()}{finding['title'][1:]}"
+        for place, finding in enumerate(answer["findings"], start=1)
+    ]
     tips = page.run("return [...document.querySelectorAll('.timeline .span title')].map((span) => span.textContent)")
     assert any(evil[:100] in tip for tip in tips)
     assert page.run("return document.querySelectorAll('main script, main img, main b').length") == 0

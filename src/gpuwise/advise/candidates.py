@@ -1,5 +1,5 @@
-"""Candidates: GPUs that are sold new, sold used, for rent or already owned, each with its time per run and its total cost over
-the horizon.
+"""Candidates: GPUs that are sold new or used, rented or already owned, each with its time per run and its total cost over the
+horizon.
 
 A run is all jobs of the question once, one after the other. Every candidate works the same hours, so they are compared by their
 cost per run.
@@ -178,7 +178,7 @@ class TaskRun:
     adds_up: bool = field(init=False)
 
     def __post_init__(self) -> None:  # all are asked for thousands of times while options are compared
-        object.__setattr__(self, "seconds", sum(self.job_s))
+        object.__setattr__(self, "seconds", math.fsum(self.job_s))  # the same in every Python
         object.__setattr__(self, "fits", all(pace.fits for pace in self.paces))
         object.__setattr__(self, "adds_up", all(pace.adds_up for pace in self.paces))
 

@@ -1,11 +1,11 @@
-"""Which option to recommend: the best within the limits, and the few others worth showing; and what would change that.
+"""Decides which option to recommend (the best within the limits), which few others to show, and what would change that.
 
-With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
-One GPU is preferred to several unless those are much faster and have no less memory each, since several need code that uses them
-all; without a budget they must be clearly cheaper per run, and their software must use them unasked, as engines that generate
-text do. What the user has is kept unless something is clearly faster and, without a budget, costs less per run too. Renting is
-recommended where nothing can be bought, or where `is_cheaper_rented` says so of a rented GPU that is as fast as what would be
-bought or kept.
+With a budget, it is the fastest option the budget buys, or a clearly cheaper one that is nearly as fast. Without one, it is the
+lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory each, because several
+need code that uses them all; without a budget, they must be clearly cheaper per run, and their software must use them by default,
+as engines that generate text do. What the user has is kept unless something is clearly faster and, without a budget, also costs
+less per run. Renting is recommended if nothing can be bought, or if `is_cheaper_rented` holds for a rented GPU that is as fast as
+what would be bought or kept.
 """
 
 from __future__ import annotations

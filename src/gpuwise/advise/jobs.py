@@ -1,7 +1,7 @@
-"""Jobs: which models stand for a kind of work, the ways to run one on a GPU, and how fast it then runs.
+"""Jobs: which models represent a kind of work, the ways to run one on a GPU, and how fast it runs.
 
-Jobs of users who name no model are listed in `data/jobs.toml`. Memory comes first: it decides how many samples are run at once.
-Then all GPUs that agree in that are priced together.
+Jobs for users who name no model are listed in `data/jobs.toml`. Memory comes first, because it limits how many samples run at
+once. All GPUs with the same limits are then predicted together.
 """
 
 from __future__ import annotations

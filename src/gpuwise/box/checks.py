@@ -1,8 +1,8 @@
-"""All checks of a box: those of space, air, lanes and the host are here, those of power in `power.py`. Pure: the same cards and
-box give the same lines.
+"""Runs all checks on a box. Space, airflow, lanes and the host are checked here, power in `power.py`. The functions are pure:
+the same cards and box give the same lines.
 
-A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left are connected to the chipset and share its
-link. What that costs a training step is computed where steps are known.
+A x16 slot is divided into halves: 16, 8 + 8, 8 + 4 + 4. Cards without a piece of their own are connected to the chipset and share
+its link. The cost for a training step is computed where steps are predicted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a box is made of: cards, a power supply, a board, lanes, a wall outlet; and what a check of it says."""
+"""The types for a box (cards, power supply, board, lanes, wall outlet) and for the result of a check."""
 
 from __future__ import annotations
 

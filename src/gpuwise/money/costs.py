@@ -1,6 +1,6 @@
-"""What using a GPU costs: electricity, owning or renting it over years, and the carbon dioxide of its energy.
+"""The cost of using a GPU: electricity, owning or renting it over years, and the carbon dioxide from its energy.
 
-energy     = watts x utilisation x 8,760 h x years        (the machine is off when it does not work)
+energy     = watts x utilisation x 8,760 h x years        (the machine is off when idle)
 total      = price + machine + energy x tariff - resale
 break-even = upfront / (24 h x utilisation x (rent - electricity, per hour of work))
 """

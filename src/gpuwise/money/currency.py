@@ -1,5 +1,5 @@
-"""The money people type and read, and checks of numbers that people type. Inside, everything is in US dollars; rates are the
-user's, since they change by the day.
+"""Currencies that people type and read, and checks on typed numbers. Internally, everything is in US dollars; the user
+supplies exchange rates, because they change daily.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a card probably costs where no recent price was published, and what it brings when it is sold again.
+"""Estimates what a card costs if no recent price was published, and its resale value.
 
-price / launch price = exp(kind + loss x age + memory + time + vendor + segment + what this card's own prices differ by)
+    price / launch price = exp(kind + loss x age + memory + time + vendor + segment + this card's own deviation)
 
-A gaming laptop has no launch price, so its price follows the number of multiprocessors of its GPU.
+A gaming laptop has no launch price, so its price depends on the number of multiprocessors in its GPU.
 
-`tools/fit_prices.py` fits the constants on the dated prices of `market.csv` and tests them on cards that were left out; the range
+`tools/fit_prices.py` fits the constants to the dated prices in `market.csv` and tests them on cards that were left out; the range
 holds eight of ten of those.
 """
 

@@ -1,10 +1,10 @@
-"""Prices that the user gives: typed (`--price "RTX 3090=700"`), or in a price file in TOML, which is read, never executed:
+"""Prices that the user gives: typed (`--price "RTX 3090=700"`), or in a TOML price file, which is parsed and never executed:
 
-currency = "EUR=1.08"          # amounts below; dollars if left out
-dated = 2026-11-01             # today if left out
+currency = "EUR=1.08"          # for the amounts below; dollars if omitted
+dated = 2026-11-01             # today if omitted
 [buy]
 "RTX 3090" = 700
-[rent]                         # for one GPU and hour
+[rent]                         # per GPU and hour
 "H100 SXM 80GB" = 2.4
 "RTX 4090" = { ondemand = 0.45, spot = 0.25, cloud = "my cloud" }
 """

@@ -1,4 +1,4 @@
-"""Which products a cloud's name for a GPU stands for: clouds leave form factors open, and the answer keeps them open."""
+"""Maps a cloud's name for a GPU to products. Clouds often omit the form factor, so a name may match several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU costs to buy and to rent now: the user's price first, then the newest price that has a date and a source."""
+"""Current prices to buy and rent a GPU: the user's own price first, then the newest one with a date and a source."""
 
 from __future__ import annotations
 

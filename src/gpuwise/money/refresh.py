@@ -1,7 +1,7 @@
-"""Rental prices of today, fetched by the `gpuhunt` library when the user asks, and written in our own columns.
+"""Current rental prices, fetched with the `gpuhunt` library on request and written in our own columns.
 
-Only lists that need no account are taken (gpuhunt calls them offline providers). One row a cloud and GPU: the median over regions
-and sizes of the price for one GPU.
+Only price lists that need no account are used (gpuhunt calls them offline providers). There is one row per cloud and GPU: the
+median price of one GPU over regions and sizes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads the dated tables under `data/`, and refreshed rents in the user's folder; the only place that knows their columns.
+"""Reads the dated tables under `data/` and refreshed rents in the user's folder. Only this module depends on their columns.
 
-`rental.csv`: one cloud and GPU a row, made by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for the user.
-`rental_history.csv`: medians over clouds by quarter. `market.csv`: prices to buy at, used or new. `regions.csv`: electricity and
-grids.
+`rental.csv` has one row per cloud and GPU, written by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for
+the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` prices to buy at, used or new, and `regions.csv`
+electricity and grids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a price, an offer and a grid are. Values only; what owning and renting come to is in `costs.py`.
+"""The types for prices, offers and grids. `costs.py` computes the cost of owning and renting.
 
-Money is in US dollars inside; a currency is applied where people type and read. Every price has a date and a source.
+Amounts are stored in US dollars; currencies are converted on input and output. Every price has a date and a source.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""How long do collectives take? Ring, tree and in-switch algorithms over GPUs of a node and over nodes; the fastest is used.
+"""Predicts how long collectives take, with ring, tree and in-switch algorithms within and across nodes; the fastest one is
+used.
 
 One algorithm on one kind of path takes
 
     start + hops x time of a hop + ramp + bytes over the link / achieved rate + own share / copy rate
 
-The ramp is what filling the pipeline of chunks costs; it grows with the message until chunks have their full size. Over several
-nodes the parts inside and between run at the same time, so the longer counts. Constants are fitted (`data/collectives.json`).
+The ramp is the cost of filling the pipeline of chunks; it grows with the message until chunks have their full size. Across
+several nodes, the parts inside and between nodes run at the same time, so the longer one counts. Constants are fitted
+(`data/collectives.json`).
 """
 
 from __future__ import annotations

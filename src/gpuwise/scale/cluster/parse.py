@@ -1,4 +1,4 @@
-"""How people write a cluster, its network and its links: from a text to a `Cluster`, and what was assumed of it."""
+"""Parses clusters, networks and links as people write them into a `Cluster`, and lists what was assumed."""
 
 from __future__ import annotations
 

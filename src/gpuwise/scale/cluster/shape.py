@@ -1,8 +1,9 @@
-"""What a cluster is: which GPUs, how they are joined inside a node, and nodes among each other.
+"""Describes a cluster: its GPUs, how they are connected inside a node, and how nodes are connected.
 
-Facts about links are in `hardware/`; here is which links a machine is taken to have where nothing is said, each choice stated.
-Modules (SXM) sit behind NVLink switches or a mesh. Cards speak over PCIe, directly or, as GeForce cards since Turing with the
-stock driver, through the host's memory: an NVLink bridge is bought apart, and counted where the user says so.
+`hardware/` has the facts about links. This module decides which links a machine has if the user does not say, and states each
+choice. Modules (SXM) are connected by NVLink switches or a mesh. Cards communicate over PCIe, either directly or through the
+host's memory, as GeForce cards since Turing do with the stock driver. An NVLink bridge is sold separately, so it counts only if
+the user says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What plans are put together from, computed when first asked for: units of one model, priced and weighed."""
+"""The building blocks of plans, computed on first use: the time and memory of each unit of a model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How long a step takes under many plans of one mesh at once: arithmetic on unit times, messages and the pipeline.
+"""Estimates the step time under many plans of one mesh at once, from unit times, messages and the pipeline.
 
-For the slowest stage: micro-batches one after the other, the longer of GPU and host; messages that a layer waits for; gradients
-and weights that hide behind computing as far as they can; then the time in which the pipeline fills and empties.
+The slowest stage determines the step: its micro-batches in sequence, each taking the longer of GPU and host; messages that a
+layer waits for; gradients and weights, which overlap with compute as far as possible; then the time to fill and drain the
+pipeline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Different cards in one job: each gets samples in proportion to its speed, or all go at the pace of the slowest."""
+"""Different cards in one job: each gets samples in proportion to its speed, or all run at the pace of the slowest."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What the fullest rank of a plan holds, for many plans of one mesh at once.
+"""Memory on the fullest rank of a plan, for many plans of one mesh at once.
 
-Three moments can be the fullest: when the last micro-batch that fits in flight has gone forward; at the end of a backward pass,
-when all gradients are there; during the update.
+The peak can occur at three moments: when the forward passes of all micro-batches in flight are done, at the end of a backward
+pass, when all gradients exist, or during the update.
 
-Sums over units are brought to the lifetimes and the allocator that `predict` and `fit` replay: what those say of the whole step
-on one GPU, over what units say of it, holds for every plan with that micro-batch. So a plan that divides samples alone needs what
-`predict` says, and the others come near it as they divide less.
+Sums over units are scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the
+replayed step on one GPU and the sum of its units applies to every plan with that micro-batch. A plan that divides only samples
+therefore needs exactly what `predict` says, and the others approach it the less they divide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What to write for a plan: the settings of the frameworks that can run it.
+"""What to write for a plan: the settings for the frameworks that can run it.
 
-Names of settings as in the frameworks' own documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's
-`config.json`, Megatron-LM's arguments, torchtitan's TOML.
+Settings are named as in the frameworks' documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's `config.json`,
+Megatron-LM's arguments, torchtitan's TOML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which meshes a model and a cluster allow, and why not others: heads that do not divide, too few layers, no experts."""
+"""Decides which meshes are possible for a model on a cluster, and why others are not: heads that do not divide evenly, too few
+layers, no experts.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Do more GPUs help? Throughput by their number, as one job of a fixed batch (strong) and of a batch that grows (weak).
+"""Do more GPUs help? Computes throughput by number of GPUs, for a fixed batch (strong scaling) and a growing one (weak
+scaling).
 
-Also: where adding stops helping, which faster link would help, and what as many separate jobs would do.
+It also finds where adding GPUs stops helping, which faster link would help, and what the same number of separate jobs would do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every valid plan of a model on a cluster, with reasons against the others: the best, and the simplest that is nearly as good.
+"""Searches all valid plans for a model on a cluster, with reasons against the others: the best, and the simplest that is
+nearly as good.
 
-Meshes are few; the plans of a mesh (micro-batch, ZeRO stage, recomputation, offload) are rows of arrays.
+There are few meshes; the plans of a mesh (micro-batch, ZeRO stage, recomputation, offload) are rows of arrays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a plan is, what a rank then holds, and how a step under it passes. Plain values; others compute them."""
+"""The types for a plan, the memory of a rank, and the time of a step under a plan."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each unit of a model holds in memory, from the lifetimes that `fit` uses, and what a rank then holds.
+"""Memory of each unit of a model, from the buffer lifetimes that `fit` uses, and the resulting memory of a rank.
 
 A buffer that the forward pass writes and the backward pass still needs is saved: a rank holds it for every micro-batch in flight.
-What a pass writes and frees again is there once. Weights, gradients and states belong to the unit that uses them.
+Buffers that a pass writes and frees exist once. Weights, gradients and states belong to the unit that uses them.
 """
 
 from __future__ import annotations

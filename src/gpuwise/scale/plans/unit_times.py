@@ -1,7 +1,8 @@
-"""Seconds of every unit of a model on one rank, at several micro-batches at once: what plans are then put together from.
+"""Computes the time of every unit of a model on one rank, at several micro-batches at once; plan times are computed from
+these.
 
-A unit's calls are priced by the same kernel models as a whole step; the messages between the ranks that share a layer are listed
-by their bytes, and cost what the links say.
+A unit's calls use the same kernel models as a whole step. Messages between the ranks that share a layer are listed by size, and
+the links determine their cost.
 """
 
 from __future__ import annotations

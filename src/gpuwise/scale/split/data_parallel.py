@@ -1,7 +1,7 @@
 """Data parallelism: every GPU runs the step on its own samples, and gradients are averaged over the links.
 
-What is felt of the averaging comes from the captured graph: when each gradient is ready on the compute lane, and how long its
-bucket takes on the communication lane.
+The captured graph determines how much of the averaging overlaps: when each gradient is ready on the compute lane, and how long
+its bucket takes on the communication lane.
 """
 
 from __future__ import annotations

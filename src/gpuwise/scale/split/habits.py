@@ -1,4 +1,4 @@
-"""How training software behaves between the kernels: what hides behind what, and what it costs to ask."""
+"""How training software behaves between kernels: which messages overlap with which work, and the overhead of each message."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Data parallel where a network is small and busy, model parallel where it is large and idle: convolutions and dense layers.
+"""Hybrid parallelism for CNNs: convolutions, which are small but do most of the work, are data parallel; large dense layers
+are model parallel.
 
-Dense layers hold most parameters of early CNNs and little of their work. So every GPU keeps all convolutions and works on its
-own images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of the gradients of dense layers,
-their inputs are gathered forward and the gradients of their inputs are summed backward (Krizhevsky 2014, arXiv 1404.5997). What
-each GPU computes stays the same; messages are counted as not hidden.
+Dense layers hold most parameters of early CNNs but do little of their work. Every GPU therefore runs all convolutions on its own
+images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of averaging the gradients of dense
+layers, their inputs are gathered in the forward pass and the gradients of their inputs are summed in the backward pass
+(Krizhevsky 2014, arXiv 1404.5997). Each GPU computes the same amount; messages are assumed not to overlap.
 """
 
 from __future__ import annotations

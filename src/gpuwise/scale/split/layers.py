@@ -1,7 +1,7 @@
-"""What one dense layer sends: its gradients when the batch is split, its inputs and outputs when the layer is.
+"""What one dense layer sends: its gradients if the batch is split, its inputs and outputs if the layer is.
 
-Counts as people do on paper, without overlap, rings or latency: they show which split moves less, and how plain copying between
-many GPUs grows.
+These are back-of-the-envelope counts, without overlap, rings or latency: they show which split moves less, and how plain copying
+between many GPUs grows.
 """
 
 from __future__ import annotations

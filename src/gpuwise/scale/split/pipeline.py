@@ -1,7 +1,7 @@
-"""Stages of a pipeline: which blocks each gets, how long it runs full and how long it is filled and emptied.
+"""Pipeline stages: which blocks each one gets, how long it runs when full, and how long it takes to fill and drain.
 
-The schedule is 1F1B (Narayanan et al. 2021) or GPipe (Huang et al. 2019): both take the slowest stage once for every micro-batch
-and all other stages once; 1F1B holds fewer micro-batches at a time. With v chunks a stage the filling is v times shorter.
+The schedule is 1F1B (Narayanan et al. 2021) or GPipe (Huang et al. 2019). Both take the slowest stage once for every micro-batch
+plus all other stages once; 1F1B holds fewer micro-batches at a time. With v chunks per stage, filling is v times shorter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What one rank runs of each unit of a model: its calls with the sizes that the rank has a part of.
+"""What one rank runs of each unit of a model: its calls, with sizes reduced to the rank's part.
 
-Four ways to divide: matrices over `tensor` ranks (`tokens` divides by tokens what they would all hold whole), the sequence over
-`context` ranks, the experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere: they change no call.
+The work is divided by matrices over `tensor` ranks (`tokens` divides by tokens what each of them would otherwise hold in full),
+by sequence over `context` ranks, and by experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere,
+because that changes no call.
 """
 
 from __future__ import annotations

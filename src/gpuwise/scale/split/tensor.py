@@ -1,12 +1,13 @@
-"""Which calls of a step tensor parallelism divides, found by following the data: no architecture is known here.
+"""Finds which calls of a step tensor parallelism divides, by following the data flow; no architecture is hard-coded.
 
-Every buffer is whole on each rank, a part (some columns, heads or words), or a sum still to be added up over the ranks. A weight
-that meets a whole input is split by columns, and its result is a part; one that meets a part is split by rows, and its result is
-to be summed (Shoeybi et al. 2019). What lies between keeps to its parts: activations, attention by heads, losses by words. The
-backward pass follows from the same rules. Sums are added up when something other than an addition needs them: that is a message.
+On each rank, every buffer is either complete, a part (some columns, heads or vocabulary entries), or a partial sum that must
+still be reduced over the ranks. A weight applied to a complete input is split by columns, and its result is a part; one applied
+to a part is split by rows, and its result is a partial sum (Shoeybi et al. 2019). Ops in between work on parts: activations,
+attention by heads, losses by vocabulary. The backward pass follows the same rules. Partial sums are reduced when anything other
+than an addition needs them: that is a message.
 
-With sequence parallelism (Korthikanti et al. 2022) what would be whole is divided by tokens, and each message becomes a
-reduce-scatter and an all-gather of the same size.
+With sequence parallelism (Korthikanti et al. 2022), buffers that would be complete are divided by tokens, and each message
+becomes a reduce-scatter and an all-gather of the same size.
 """
 
 from __future__ import annotations
