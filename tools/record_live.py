@@ -1,6 +1,6 @@
 """Watches twelve slow training scripts, applies the fix from the first finding, and records the promised and the actual gain.
 
-    python tools/record_live.py                         # everything, into docs/benchmarks.md: about 15 minutes, on a quiet machine
+    python tools/record_live.py                         # everything, into docs/benchmarks.md: 15 minutes on a quiet machine
     python tools/record_live.py --only keras --rounds 1 --no-page
 
 Each script runs once under `gpuwise watch --json`; then it runs unwatched, alternating with and without its fault, so that a busy

@@ -33,7 +33,7 @@ from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.instead import faster
+from gpuwise.questions.which.instead import TROUBLE, faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
 from gpuwise.questions.which.survey import (
@@ -51,7 +51,7 @@ from gpuwise.questions.which.survey import (
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
+from gpuwise.questions.which.words import reasons, rejections, renting, verdict
 
 __all__ = ["answer", "changes", "choose", "notes", "which"]
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
+from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.box.types import CheckLine
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import SAME, Survey, buys, make_survey, roomy_buys
+from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.survey import SAME, Survey, buys
 
-__all__ = ["cheaper_rented", "describe_limit", "faster", "nothing_better", "sold_new"]
+__all__ = ["TROUBLE", "cheaper_rented", "describe_limit", "describe_sparing", "faster", "nothing_better", "rented_for_less"]
+
+TROUBLE = "you have to upload your data and wait for a machine to become available"
+_SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -121,33 +125,32 @@ def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
     return f"above {hours:.0f} hours of use a week, {a(bought.name)} ({price}) has the lower cost per {survey.work}"
 
 
-_ALIKE = 1.05  # times as long: about as fast
-
-
-def sold_new(survey: Survey, used: Candidate) -> str:
-    """The best purchase that is sold new, where a used one is recommended: some people must not, or do not want to, buy those."""
-    query = survey.query
-    if used.kind != "buy used" or "buy new" not in query.kinds:
-        return ""
-    kinds = query.kinds & {"buy new", "buy used"}
-    new = make_survey(replace(query, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
-    able = [one for one in roomy_buys(new) if one.kind == "buy new"]
-    able = [one for one in able if one.gpu_count == 1] if query.general else able
-    found = best_bought(able, query.limits)
-    if found is None:
-        return ""
-    if (found.gpu.name, found.gpu_count) == (used.gpu.name, used.gpu_count):
-        return f" Bought new, {'it costs' if used.gpu_count == 1 else 'they cost'} {survey.money(found.upfront_usd)}."
-    slower = found.run.seconds / used.run.seconds
-    pace = f"takes {slower:.1f} times as long" if slower >= 1 else f"is {1 / slower:.1f} times as fast"
-    pace = "is about as fast" if 1 / _ALIKE < slower < _ALIKE else pace
-    each = " each" if found.gpu_count > 1 else ""
-    what = f"{a(found.name)} ({survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{each})"
-    return f" The best option sold new (`--buy`) is {what}, which {pace}."
-
-
 def describe_limit(line: CheckLine, gpu_count: int) -> str:
     """The power limit that an option needs, and why."""
     each = "each card" if gpu_count > 1 else "the card"
     stronger = "a circuit with a higher rating" if line.check == "outlet" else "a larger power supply"
     return f" Limit {each} to {line.power_limit_watts:.0f} W, which costs hardly any speed, or use {stronger}: {line.text}."
+
+
+def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
+    """A rented GPU that costs less per run than the recommendation."""
+    terms = survey.query.terms
+    less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
+    hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
+    reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
+    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
+    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
+    now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
+    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
+
+
+def describe_sparing(priced: Priced) -> str:
+    """The chosen way of running, and how much memory the ways that fit nothing need."""
+    taken = SHORT_WAYS[priced.way]
+    if not priced.skipped:
+        return taken
+    once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    (_, first), *others = priced.skipped
+    usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
+    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
+    return f"{taken} ({', '.join(needs)}{once})"
