@@ -1,9 +1,9 @@
-"""Runs the commands in the docs and the README, and writes what they print and draw back into them: no answer shown is typed.
+"""Runs the commands in the docs and the README, and inserts their output and charts, so that no answer shown is typed by hand.
 
-python tools/build_examples.py [PAGE...]
+    python tools/build_examples.py [PAGE...]
 
-A ```console block shows a command behind `$ ` and the first lines of its answer; a last line `…` says that there are more. A
-figure that a command draws, such as `--figure small_cnn.svg`, is kept as docs/images/small_cnn.svg.
+A ```console block shows a command after `$ ` and the first lines of its answer; a last line `…` means that there are more. A
+chart that a command draws, such as `--figure small_cnn.svg`, is stored as docs/images/small_cnn.svg.
 """
 
 from __future__ import annotations

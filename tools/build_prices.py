@@ -1,8 +1,8 @@
-"""Writes `rental.csv` and `rental_history.csv` of `src/gpuwise/money/data/`: what clouds ask for a GPU and hour, with dates.
+"""Writes `rental.csv` and `rental_history.csv` in `src/gpuwise/money/data/`: what clouds charge per GPU and hour, with dates.
 
     python tools/build_prices.py ../shared/evidence
 
-Figures are copied with where they come from. A row whose name does not tell form factors apart is kept for each, and says so.
+Values are copied with their origin. A row whose name does not specify the form factor is kept for each one, with a note.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writes `docs/accuracy-published.md`: predictions beside figures that vendors publish for well-known models.
+"""Writes `docs/accuracy-published.md`: predictions next to figures that vendors publish for well-known models.
 
     python -m tools.build_published
 
-Only those of the H100 are in the fit. Each prediction is what `gpuwise predict` prints, with the default software.
+Only the H100 figures are in the fit. Each prediction is what `gpuwise predict` prints, with the default software.
 """
 
 from __future__ import annotations

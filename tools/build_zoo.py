@@ -1,12 +1,12 @@
-"""Captures the models of the zoo and writes them to `src/gpuwise/workload/data/zoo/`, with an index.
+"""Captures the models in the zoo and writes them to `src/gpuwise/workload/data/zoo/`, with an index.
 
-    python tools/build_zoo.py                 what is missing
-    python tools/build_zoo.py resnet50 gpt2   these, anew
-    python tools/build_zoo.py --force         all, anew
-    python tools/build_zoo.py --verify        hold every stored graph against a direct capture at a size it was not fitted on
+    python tools/build_zoo.py                 capture missing models
+    python tools/build_zoo.py resnet50 gpt2   capture these again
+    python tools/build_zoo.py --force         capture all again
+    python tools/build_zoo.py --verify        compare every stored graph with a direct capture at a size not used in its fit
 
-Needs torch, torchvision, timm and transformers. Runs one process a core and may be stopped and started again: a model is
-written when it is done. Prints size, time, coverage and unknown ops of each.
+Needs torch, torchvision, timm and transformers. Runs one process per core and can be stopped and restarted: each model is written
+when it is done. Prints the size, time, coverage and unknown ops of each.
 """
 
 from __future__ import annotations

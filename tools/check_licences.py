@@ -1,10 +1,10 @@
-"""Under which licence is everything that gpuwise brings with it? `make licences`.
+"""Checks the licences of everything that gpuwise installs: `make licences`.
 
-    python tools/check_licences.py            # the core and what it needs
-    python tools/check_licences.py --extras   # every extra that is installed here, too
+    python tools/check_licences.py            # the core and its dependencies
+    python tools/check_licences.py --extras   # also every extra that is installed here
 
-Reads what the installed packages say of themselves. Exits with 1 where the core needs a package whose licence asks more of its
-user than to keep the notice, or that names none.
+Reads the metadata of the installed packages. Exits with 1 if the core needs a package that names no licence, or one that asks
+more of its user than to keep the notice.
 """
 
 from __future__ import annotations

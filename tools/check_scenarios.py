@@ -1,8 +1,8 @@
-"""Puts buyers' questions to gpuwise and sets its answers beside those they got.
+"""Asks gpuwise questions from real buyers and compares its answers with those they got.
 
     python tools/check_scenarios.py ../shared/evidence/scenarios.jsonl [--page docs/scenarios.md]
 
-Prints one line a figure and the share answered; `--page` writes the report.
+Prints one line per figure and the share answered; `--page` writes the report.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How well the gain of one changed setting is predicted, and writes `evidence/data/changes.json`.
+"""Measures how well the gain from one changed setting is predicted, and writes `evidence/data/changes.json`.
 
     python tools/fit_changes.py [--dry-run]
 
-From pairs of rows of our own table that differ in one setting only (batch, precision, compiled or not, layout): the gain that was
-measured over the gain that is predicted by fits without that GPU. The range holds 80 % of them. A pair counts less the more pairs
-its source has on its GPU, so that a long list on one card does not decide alone.
+Uses pairs of rows in our own table that differ in only one setting (batch, precision, compiled or not, layout): the measured gain
+over the gain predicted by fits without that GPU. The range holds 80 % of them. Pairs are down-weighted by the number of pairs
+that their source has on their GPU, so that a long list for one card does not dominate.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Fits the constants of collectives to published measurements; writes `scale/data/collectives.json` and, for what belongs to the
-sources, `evidence/data/collectives.json`.
+"""Fits the constants of collectives to published measurements; writes `scale/data/collectives.json` and, for values specific
+to the sources, `evidence/data/collectives.json`.
 
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet --sources
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet [--dry-run]
 
-Only every other octave of message sizes is fitted (2^9 to 2^10 held back, 2^10 to 2^11 fitted, and so on); the rest scores it.
-Each kind of path has constants, and each measured link its own, drawn toward those of its kind; a link nobody measured has its
-kind's. What is not in the table is set here with its source.
+Only every other octave of message sizes is fitted (2^9 to 2^10 held back, 2^10 to 2^11 fitted, and so on); the rest is the test
+set. Each kind of path has constants, and each measured link has its own, shrunk towards those of its kind; an unmeasured link
+uses those of its kind. Values that are not in the table are set here with their source.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Fits the constants of device memory to half of the families of GPUMemNet's rows, and writes `docs/accuracy-memory.md`.
+"""Fits the constants of device memory to half of the families in GPUMemNet's rows, and writes `docs/accuracy-memory.md`.
 
     GPUWISE_CACHE=… python -m tools.fit_memory ../shared/evidence [--dry-run]
 
-Run from the root of the project, with timm and transformers installed. Models are captured once (twenty minutes) and found in the
-cache afterwards. Fitted are the factor on the framework's bytes and what convolutions borrow; ranges are quantiles of the errors
-on families that a fit had not seen. It writes `src/gpuwise/step/data/memory.json` and the page; with `--dry-run` it only prints.
+Run it from the root of the project, with timm and transformers installed. Models are captured once (twenty minutes) and then come
+from the cache. It fits the factor on the framework's bytes and the workspaces of convolutions; ranges are quantiles of the errors
+on families left out of a fit. It writes `src/gpuwise/step/data/memory.json` and the page; with `--dry-run` it only prints.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Fits what belongs to each source of `parallel.csv` (its software and hosts) and writes `evidence/data/parallel.json`.
+"""Fits the values specific to each source of `parallel.csv` (its software and hosts) and writes `evidence/data/parallel.json`.
 
     python tools/fit_parallel.py ../shared/evidence/parallel.csv
 
-Models of a source are put in order of their size; every other one is fitted on, the rest are the test. Few numbers are fitted: a
-factor on kernels for each GPU architecture, seconds a call costs the host, seconds a stage needs to hand on, and what is felt of
-messages that hide. Ranges come from the test rows alone, which are also written to `evidence/data/parallel_measurements.csv`, the
-table that the accuracy test predicts.
+The models of a source are sorted by size; every other one is used in the fit, and the rest are the test set. Few numbers are
+fitted: a factor on kernels for each GPU architecture, host seconds per call, seconds for a stage to pass on its result, and the
+share of hidden messages that still costs time. Ranges come from the test rows only, which are also written to
+`evidence/data/parallel_measurements.csv`, the table that the accuracy test predicts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Fit what cards cost by launch price, age and memory, and test it on cards that were left out.
+"""Fits card prices to launch price, age and memory, and tests the fit on cards that were left out.
 
     python tools/fit_prices.py
 
-reads `src/gpuwise/money/data/market.csv`, writes `price_model.json` beside it and `docs/accuracy-prices.md`.
+Reads `src/gpuwise/money/data/market.csv`, and writes `price_model.json` next to it and `docs/accuracy-prices.md`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Fits what several GPUs cost each other beside messages, and writes `scale/data/scaling.json`.
+"""Fits how much several GPUs slow each other down apart from messages, and writes `scale/data/scaling.json`.
 
     python tools/fit_scaling.py ../shared/evidence/e2e.csv [--dry-run]
 
-From rows on several GPUs that have a row on one GPU in the same setup: how much slower steps are that exchange nothing
-(inference: they wait for the slowest, share a host and its power), then how much compute slows down while messages are under
-way, by framework. Both are fitted on the rows of some GPUs and scored on the others, then fitted on all.
+Uses rows on several GPUs that have a row on one GPU in the same setup. First it fits how much slower steps are that exchange
+nothing (inference: they wait for the slowest, share a host and its power), then how much compute slows down during messages, by
+framework. Both are fitted on the rows of some GPUs and tested on the others, then fitted on all.
 """
 
 from __future__ import annotations

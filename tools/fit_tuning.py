@@ -1,9 +1,9 @@
-"""Fit how fast attention with a mask runs, on published fine-tuning steps, and test it on GPUs and sources that were left out.
+"""Fits the speed of attention with a mask to published fine-tuning steps, and tests it on GPUs and sources that were left out.
 
     python tools/fit_tuning.py ../shared/evidence/today_language.csv
 
-writes the figure into `src/gpuwise/evidence/data/tuning.json` and the errors into `docs/accuracy-tuning.md`. All else is priced
-from what a trainer does: nothing is fitted by method, model or GPU.
+Writes the value to `src/gpuwise/evidence/data/tuning.json` and the errors to `docs/accuracy-tuning.md`. Everything else is
+predicted from what a trainer does: nothing is fitted by method, model or GPU.
 """
 
 from __future__ import annotations

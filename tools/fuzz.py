@@ -1,15 +1,14 @@
-"""Asks every parser with broken inputs for as long as you like, and keeps what makes one fail.
+"""Feeds broken inputs to every parser for as long as you like, and keeps those that make one fail.
 
     python tools/fuzz.py --minutes 10
     python tools/fuzz.py --each 10000                              # that many inputs for every target
     python tools/fuzz.py --minutes 2 --target clusters --target page
     python tools/fuzz.py --minutes 2 --target names --atheris      # guided by coverage; pip install atheris
-    python tools/fuzz.py --again build/fuzz/clusters-1f2e3d.bin    # ask a kept input once more
+    python tools/fuzz.py --again build/fuzz/clusters-1f2e3d.bin    # try a kept input again
 
-An answer, or a GpuwiseError with a hint, is right. Any other exception is a fault, and so is an answer that takes longer than
-`--seconds`, one that holds NaN or infinity, and one with which the process takes more than `--megabytes` of memory.
-Each fault is told once, by its place, with the input that was kept. Exits with 1 if there are any. The targets are
-in `tests/fuzz_targets.py`.
+An answer, or a GpuwiseError with a hint, is correct. Any other exception is a failure, and so is an answer that takes longer than
+`--seconds`, contains NaN or infinity, or makes the process use more than `--megabytes` of memory. Each failure is reported once
+per location, with the input that was kept. Exits with 1 if there are any. The targets are in `tests/fuzz_targets.py`.
 """
 
 from __future__ import annotations

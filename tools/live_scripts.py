@@ -3,7 +3,7 @@
     python tools/live_scripts.py zero_workers sick      # prints the seconds of a steady step
     torchrun --nproc-per-node 2 tools/live_scripts.py slow_rank fixed
 
-Plain loops come from `pathologies.py`; beside them are the trainers of Hugging Face, Lightning and Keras, and two ranks.
+Plain loops come from `pathologies.py`; this file adds the trainers of Hugging Face, Lightning and Keras, and two ranks.
 """
 
 from __future__ import annotations

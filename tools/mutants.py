@@ -1,12 +1,12 @@
-"""Do the tests of a package catch mistakes in it? Plants faults one at a time and runs that package's own tests: `make mutants`.
+"""Checks that each package's tests catch mistakes in it, by introducing one fault at a time and running them: `make mutants`.
 
     python tools/mutants.py
     python tools/mutants.py --package step
     python tools/mutants.py --only equal_lanes_wait_more
 
-The faults stand in `tools/mutants.toml`: signs turned round, wrong constants, boundaries off by one, dropped terms. They are
-planted in a copy of the source, never in the source itself. A fault that other packages' tests would catch, but not its own,
-counts as survived: whoever changes a package runs its own tests first. Exits with 1 where fewer than nine in ten are caught.
+`tools/mutants.toml` lists the faults: flipped signs, wrong constants, off-by-one boundaries, dropped terms. They are introduced
+in a copy of the source, never in the source itself. A fault that only other packages' tests would catch counts as survived,
+because people who change a package run its own tests first. Exits with 1 if fewer than nine in ten are caught.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Watches twelve slow training scripts, fixes each as the first finding says, and writes what was promised and what came of it.
+"""Watches twelve slow training scripts, applies the fix from the first finding, and records the promised and the actual gain.
 
-    python tools/record_live.py                         # all of it, into docs/benchmarks.md: some 15 minutes, on a quiet machine
+    python tools/record_live.py                         # everything, into docs/benchmarks.md: about 15 minutes, on a quiet machine
     python tools/record_live.py --only keras --rounds 1 --no-page
 
-Each script runs once under `gpuwise watch --json`; then, unwatched, with its fault and without it, turn and turn about, so that a
-busy machine disturbs both alike. What watching costs is measured in the same way on the healthy script.
+Each script runs once under `gpuwise watch --json`; then it runs unwatched, alternating with and without its fault, so that a busy
+machine disturbs both equally. The overhead of watching is measured in the same way on the healthy script.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Records real CPU trainings that are slow for a known reason, and judges what `gpuwise why` says of them.
+"""Records real CPU training runs that are slow for a known reason, and judges the diagnosis of `gpuwise why`.
 
     python tools/record_pathologies.py FOLDER            # record all cases and judge them
-    python tools/record_pathologies.py FOLDER --judge    # judge what was recorded before
+    python tools/record_pathologies.py FOLDER --judge    # judge earlier recordings
 
-Each case is a training loop with one fault and the same loop without it. Both are timed without the profiler, so the gain that
-was realised can be held against the range that was predicted. One thread computes: the machine's other cores are for loader
-workers.
+Each case is a training loop with one fault and the same loop without it. Both are timed without the profiler, so the actual gain
+can be compared with the predicted range. One thread computes; the machine's other cores are for loader workers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes a release and checks it as a stranger would meet it: `make release`. Uploads nothing.
+"""Builds a release and checks it as a new user would see it: `make release`. Uploads nothing.
 
     python tools/release.py --tools .venv-release/bin/python
 
@@ -50,6 +50,7 @@ def main() -> int:
     )
     parser.add_argument("--python", action="append", default=[], help="a Python to install into; all at hand if left out")
     options = parser.parse_args()
+    options.tools = str(Path(options.tools).absolute())  # commands run in other folders
     dist, told = ROOT / "dist", Told()
     shutil.rmtree(dist, ignore_errors=True)
     told("build", _faults([options.tools, "-m", "build", "--outdir", str(dist), str(ROOT)], ROOT))

@@ -1,1 +1,1 @@
-"""Fits the constants of the kernel models, and what belongs to software, hosts and tables, to published measurements."""
+"""Fits the constants of the kernel models, and values specific to software, hosts and tables, to published measurements."""

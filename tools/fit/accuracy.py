@@ -1,4 +1,4 @@
-"""Writes `docs/accuracy.md`: how far predictions are from measurements on GPUs and families that a fit has not seen."""
+"""Writes `docs/accuracy.md`: how far predictions are from measurements on GPUs and families left out of a fit."""
 
 from __future__ import annotations
 

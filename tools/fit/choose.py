@@ -1,8 +1,8 @@
-"""Chooses how far generations and sources may lie from what they share, inside training folds only.
+"""Chooses how far generations and sources may deviate from what they share, using only the training folds.
 
-Each candidate is a pair of prior spreads. For a fold that is left out, the candidate is taken that predicts the folds among the
-remaining rows best, so that no row has a say in how it is itself predicted. All fits here follow the slopes of the whole fit
-(rows enter as sums over a source and a GPU), which makes thousands of them cheap; the chosen one is then solved exactly.
+Each candidate is a pair of prior spreads. For a left-out fold, the candidate that best predicts the folds among the remaining
+rows is used, so that no row influences its own prediction. All fits here use the slopes of the full fit (rows enter as sums over
+a source and a GPU), which makes thousands of them cheap; the chosen one is then solved exactly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Published speeds at lowered power limits as the fit sees them: one curve for each GPU, workload and source.
+"""Published speeds at lowered power limits as input for the fit: one curve for each GPU, workload and source.
 
-Each workload of `power.csv` has a stand-in from the zoo. Left out are workloads without one (DeepSpeech2, gpu-burn), rows of
-small batches, which show the host (all of NCF), points that only bound a speed, and limits above the board's own. Decoding with
-quantised weights is compared but not fitted: unpacking them is work for the units that the stand-in in fp16 does not have.
+Each workload in `power.csv` is represented by one from the zoo. Left out are workloads without such a stand-in (DeepSpeech2,
+gpu-burn), rows with small batches, which reflect the host (all of NCF), points that only bound a speed, and limits above the
+board's own. Decoding with quantised weights is compared but not fitted: unpacking them is extra work that the fp16 stand-in does
+not have.
 """
 
 from __future__ import annotations

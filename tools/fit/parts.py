@@ -1,4 +1,6 @@
-"""The rows of a problem by GPU and power limit, equal ops once: what makes pricing them thousands of times cheap."""
+"""The rows of a problem grouped by GPU and power limit, with equal ops merged, so that evaluating them thousands of times is
+cheap.
+"""
 
 from __future__ import annotations
 

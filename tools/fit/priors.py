@@ -1,6 +1,6 @@
-"""What is believed of each constant before any measurement: a value, and how far (in ln) it may lie from it.
+"""The priors of each constant: a value, and how far (in ln) it may deviate.
 
-A constant that no row touches stays at its value. A small sigma is a figure that physics or a data sheet gives.
+A constant that affects no row stays at its value. A small sigma marks a value known from physics or a datasheet.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """All measurements as one least-squares problem in ln(seconds).
 
-Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor of its class, one of its
-source and one of its own; seconds a call costs each host around the mean of its class; the speed of its copies; what a whole
-call of a program takes beside its models; a factor and a start for each operator table. A step is
-`((gpu · stack)^6 + host^6)^(1/6) + copy + its share of a call`, as `gpuwise.step` and `gpuwise.evidence.score` have it. Rows are
-whole steps, then single operators, then points of power curves, in ln(seconds over those at the highest limit).
+Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor for its class, one for
+its source and one of its own; seconds per call on each host around the mean of its class; the speed of its copies; the time of a
+whole call outside a program's models; a factor and a start time for each operator table. A step is `((gpu · stack)^6 +
+host^6)^(1/6) + copy + its share of a call`, as in `gpuwise.step` and `gpuwise.evidence.score`. Rows are whole steps, then single
+operators, then points on power curves, in ln(seconds over those at the highest limit).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Image generation as many people reported it: which of their figures show a GPU at work, and the middle of those.
+"""Image generation as many people reported it: selects the reports that reflect the GPU's speed, and takes their median.
 
-A report is what one person measured in one go, with growing batches. Single reports of the same thing differ by a factor of two
-and more: other processors, weights moved to and fro, another program running. So only the middle of several counts.
+A report is what one person measured in one session, with growing batches. Single reports of the same thing differ by a factor of
+two and more, because of other processors, weights moved back and forth, or another program running. Therefore only the median of
+several counts.
 """
 
 from __future__ import annotations

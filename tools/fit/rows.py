@@ -1,4 +1,6 @@
-"""Measurements as the fit sees them: made by `gpuwise.evidence` itself, so that fit and `gpuwise validate` cannot differ."""
+"""Measurements as input for the fit, prepared by `gpuwise.evidence` itself, so that the fit and `gpuwise validate` cannot
+differ.
+"""
 
 from __future__ import annotations
 

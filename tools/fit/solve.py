@@ -1,4 +1,4 @@
-"""Robust Gauss-Newton on a problem, whole or without some of its rows."""
+"""Robust Gauss-Newton on a problem, in full or without some of its rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Ranges from what predictions of left-out rows missed by: quantiles that hold 80 % of the rows of a kind of question.
+"""Derives ranges from the errors on left-out rows: quantiles that hold 80 % of the rows for a kind of question.
 
-A range has to hold on GPUs and sources that nobody has measured yet. So each range is drawn from the rows of other GPUs (and
-other sources) than those it is tested on, and stretched until that test holds 80 %. Of known sources every GPU counts alike; of
-unknown ones every source does, because the next program is one more source, and how far sources lie apart is most of the range.
-Generations that are missed by more than others have wider ranges, as far as they have rows to say so.
+A range must hold on GPUs and sources that nobody has measured yet. Each range is therefore derived from rows of other GPUs (and
+other sources) than those it is tested on, and widened until that test holds 80 %. For known sources, every GPU has the same
+weight; for unknown ones, every source has, because the next program is one more source, and the spread between sources is most of
+the range. Generations with larger errors than others have wider ranges, as far as their rows support that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes what was fitted into the data files of gpuwise."""
+"""Writes the fitted values to the data files of gpuwise."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Fits what engines that generate text do to published speeds: `python -m tools.fit_language`."""
+"""Fits the constants of text-generation engines to published speeds: `python -m tools.fit_language`."""

@@ -1,10 +1,10 @@
-"""Fits what engines that generate text do, on published speeds, and tests it on GPUs and sources that were left out.
+"""Fits the constants of text-generation engines to published speeds, and tests them on GPUs and sources that were left out.
 
     python -m tools.fit_language ../shared/evidence
 
-reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes `src/gpuwise/step/data/engines.json` and
-`docs/accuracy-language.md`. The kernel models of GPUs are not touched: an engine gets few constants of its own, each drawn to a
-prior that holds for all engines.
+Reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes `src/gpuwise/step/data/engines.json` and
+`docs/accuracy-language.md`. The GPU kernel models are unchanged: an engine gets a few constants of its own, each shrunk towards a
+prior shared by all engines.
 """
 
 from __future__ import annotations

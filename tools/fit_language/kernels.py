@@ -1,6 +1,6 @@
 """Products and attention of serving engines, timed one kernel at a time on GPUs of four generations.
 
-Whole answers were mostly measured on one GPU for each engine; these rows say how its kernels carry over to others.
+Whole answers were mostly measured on one GPU per engine; these rows show how its kernels carry over to others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The errors of all engines as a page of the docs."""
+"""Writes the errors of all engines as a page of the docs."""
 
 from __future__ import annotations
 

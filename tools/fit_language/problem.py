@@ -1,10 +1,10 @@
-"""What is fitted for an engine: the names of its constants, what they are drawn to, and the software that they make.
+"""What is fitted for an engine: the names of its constants, their priors, and the resulting software.
 
-bandwidth, rate       how well its kernels use memory and the matrix engine, against the libraries that everything was fitted on
-bytes, flops a clock  what a unit moves and computes at most in a clock, for each family of formats that has kernels of its own
-cache, prompt         the same for attention that decodes and that reads a prompt, by version
-experts               how well it multiplies the matrices of experts, against others
-expand                how often keys and values are copied for all heads in decoding, by an engine that does so
+bandwidth, rate       how well its kernels use memory and the matrix engine, relative to the libraries used in the main fit
+bytes, flops a clock  the most that a unit moves and computes per clock, for each family of formats with its own kernels
+cache, prompt         the same for attention in decoding and in reading a prompt, by version
+experts               how well it multiplies the matrices of experts, relative to others
+expand                how often keys and values are copied for all heads in decoding, for an engine that does so
 layer, step, start    seconds of the host for a layer and a step, and of the GPU for a kernel, by version
 """
 

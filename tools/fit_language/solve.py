@@ -1,4 +1,4 @@
-"""The fit of one engine, and what it says of rows that it was fitted without."""
+"""Fits one engine, and predicts rows that were left out of the fit."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Questions of buyers with the answers they got, asked of gpuwise. One module a topic; `registry.py` holds them all."""
+"""Questions from real buyers with the answers they got, put to gpuwise. One module per topic; `registry.py` lists them all."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Questions to the public interface, as a user would put them. Each is asked once."""
+"""Asks questions through the public interface, as a user would. Each is asked once."""
 
 from __future__ import annotations
 

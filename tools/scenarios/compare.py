@@ -1,4 +1,4 @@
-"""Card A or card B: ratios of speed, over kinds of work where the question names none."""
+"""Card A or card B: speed ratios, over several kinds of work if the question names none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy within the GPU's memory, as CUDA's bandwidthTest makes it, for `gpuwise predict copied.py:Copy`."""
+"""A copy within the GPU's memory, like CUDA's bandwidthTest, for `gpuwise predict copied.py:Copy`."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""CPU, RAM, disks, clocks, heat: what the rest of the machine costs."""
+"""CPU, RAM, disks, clocks, heat: the effect of the rest of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices, rents, electricity: which of two at a price, own or rent, what it comes to."""
+"""Prices, rents, electricity: which of two at a given price, own or rent, and the total."""
 
 from __future__ import annotations
 

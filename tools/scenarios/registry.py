@@ -1,4 +1,4 @@
-"""All scenarios we ask, and the table of them."""
+"""Lists all scenarios, and the table of them."""
 
 from __future__ import annotations
 

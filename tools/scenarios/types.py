@@ -1,8 +1,8 @@
-"""What a scenario is, what we answer, and when an answer counts.
+"""The types for a scenario and its answer, and the rule for when an answer counts.
 
-An answer counts for a figure within a quarter of it, for a range inside it or within a quarter of its nearer end. Where the
-question is of no model in particular we answer with a range over kinds of work; then overlapping ranges count too, and the report
-says so. A scenario is answered when all its figures are.
+An answer counts for a figure if it is within a quarter of it, and for a range if it is inside it or within a quarter of its
+nearer end. If the question names no particular model, the answer is a range over kinds of work; then overlapping ranges count
+too, and the report says so. A scenario is answered if all its figures are.
 """
 
 from __future__ import annotations

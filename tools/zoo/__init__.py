@@ -1,1 +1,1 @@
-"""The models of the zoo as PyTorch code: what `tools/build_zoo.py` captures. Not shipped with gpuwise."""
+"""The zoo's models as PyTorch code, which `tools/build_zoo.py` captures. Not shipped with gpuwise."""

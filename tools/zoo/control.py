@@ -1,4 +1,4 @@
-"""What steers or feeds a denoiser: ControlNets, and the T5 text encoder of Stable Diffusion 3 and Flux."""
+"""Models that steer or feed a denoiser: ControlNets, and the T5 text encoder of Stable Diffusion 3 and Flux."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Two-part detectors with fixed numbers of boxes: SSD300 and Mask R-CNN, on torchvision's networks.
 
-Real detectors match, sort and drop boxes by their values, which a capture has not. Their networks are recorded whole, with the
-number of boxes that training samples, and losses on those; what depends on values (matching, suppression) is left out.
+Real detectors match, sort and drop boxes by their values, which a capture does not have. Their networks are recorded in full,
+with the number of boxes that training samples, and losses on those; whatever depends on values (matching, suppression) is left
+out.
 """
 
 from __future__ import annotations

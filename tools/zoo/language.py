@@ -1,6 +1,7 @@
-"""Language and speech models of Hugging Face transformers, from the hyper-parameters in gpuwise's own table; and GPT-3.
+"""Language and speech models from Hugging Face transformers, built from the hyper-parameters in gpuwise's own table; and
+GPT-3.
 
-A decoder that has the sizes of one listed here (an instruct or coder version, a distilled one) needs no row: the zoo finds it.
+A decoder with the same sizes as one listed here (an instruct or coder version, a distilled one) needs no row: the zoo finds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the zoo says of a model: its names, where it comes from, its usual sizes, and how to build it."""
+"""The zoo's entry for a model: its names, its origin, its default sizes, and how to build it."""
 
 from __future__ import annotations
 

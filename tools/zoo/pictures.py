@@ -1,4 +1,4 @@
-"""What a diffusion pipeline runs around its denoiser: the text encoders, and the decoder that makes pixels of latents."""
+"""What a diffusion pipeline runs around its denoiser: the text encoders, and the decoder that turns latents into pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures a model of the zoo: few graphs, from which `workload.transform.relatives` makes the rest; and checks that it does."""
+"""Captures a few graphs of a zoo model, from which `workload.transform.relatives` derives the rest, and checks that it does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The networks of beginners' tutorials, and DCGAN.
+"""Networks from beginners' tutorials, and DCGAN.
 
-Layer sizes are those of the tutorials named in each entry, whose printed parameter counts ours must meet.
+Layer sizes are those of the tutorials named in each entry; our parameter counts must match the printed ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Image classifiers of torchvision and timm, which carry the published weights and so the published architectures."""
+"""Image classifiers from torchvision and timm, which have the published weights and so the published architectures."""
 
 from __future__ import annotations
 

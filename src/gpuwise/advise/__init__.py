@@ -1,1 +1,1 @@
-"""Joins the parts into advice: what fits, and what to do where it does not."""
+"""Turns predictions into advice: remedies that make a model fit, and options to buy, rent or keep."""

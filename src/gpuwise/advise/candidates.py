@@ -1,5 +1,5 @@
-"""Candidates: GPUs that are sold new, sold used, for rent or already owned, each with its time per run and its total cost over
-the horizon.
+"""Candidates: GPUs that are sold new or used, rented or already owned, each with its time per run and its total cost over the
+horizon.
 
 A run is all jobs of the question once, one after the other. Every candidate works the same hours, so they are compared by their
 cost per run.
@@ -43,7 +43,7 @@ __all__ = [
 
 # ---------------------------------------------------------------- what is available today: speed plays no part
 
-_ENOUGH_CLOUDS = 2  # the price of a single cloud is not a market price
+_ENOUGH_CLOUDS = 2  # a single cloud's price is not a market price
 _CARDS = ("desktop", "workstation")
 
 
@@ -72,20 +72,21 @@ class Offered:
 
 
 def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
-    """How each of these is available. Data-centre modules and accelerators are only rented, even where a price is known, and
-    cards that current software has dropped are not worth buying."""
+    """Return how each of these is available. Data-centre modules and accelerators are only rented, even if a price is known,
+    and cards that current software no longer supports are not worth buying.
+    """
     rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
     prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop") and served(gpu)}
     return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
 
 
 def served(gpu: Gpu) -> bool:
-    """Whether current software runs on it."""
+    """Return whether current software runs on it."""
     return bool(gpu.architecture.first_software) and not gpu.architecture.last_software
 
 
 def whole(gpu: Gpu) -> bool:
-    """Whether it is only sold as a whole computer: a laptop, or a chip with CPU and memory."""
+    """Return whether it is only sold as part of a whole computer: a laptop, or a chip with CPU and memory."""
     return gpu.segment in ("laptop", "soc")
 
 
@@ -97,13 +98,13 @@ def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
 
 
 def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
-    """The current price of a card. The launch price of a card that is no longer sold new does not count."""
+    """Return the current price of a card. The launch price of a card that is no longer sold new does not count."""
     price = price_now(gpu, book, condition)
     return None if price is not None and price.kind == "launch" and not sold_new(gpu, book.today) else price
 
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
-    """GPUs on sale, with their price. Laptop GPUs come with a laptop: unless the user gives a price, it is unknown."""
+    """Return GPUs on sale, with their price. Laptop GPUs come with a laptop: their price is unknown unless the user gives one."""
     found = []
     for gpu in gpus:
         if not (wanted.accepts(gpu) and served(gpu)):
@@ -117,7 +118,7 @@ def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[
 
 
 def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gpu, RentRange]]:
-    """GPUs for rent from more than one cloud, or from an offer the user gave, with their median price."""
+    """Return GPUs for rent from more than one cloud, or from an offer the user gave, with their median price."""
     pairs = [(gpu, rent_median(gpu, book)) for gpu in gpus if vendor.lower() in ("", gpu.vendor.lower()) and gpu.segment != "tpu"]
     return [
         (gpu, offer) for gpu, offer in pairs if offer is not None and (len(offer.clouds) >= _ENOUGH_CLOUDS or _given(gpu, book))
@@ -125,8 +126,9 @@ def rentable(gpus: Sequence[Gpu], vendor: str, book: PriceBook) -> list[tuple[Gp
 
 
 def rented_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
-    """How many of this GPU one can rent in one machine: not more than the largest machine that we know has, as for superchips,
-    which have a machine each."""
+    """Return how many of this GPU one can rent in one machine: at most as many as the largest known machine has, and one for
+    superchips, which each have their own machine.
+    """
     most = max((node.gpu_count for node in nodes().values() if node.gpu == gpu.name), default=math.inf)
     return tuple(count for count in wished if count <= most)
 
@@ -153,7 +155,7 @@ class Terms:
     resale_fraction: float | None = None
 
     def resale_share(self, kind: str) -> float:
-        """What a card brings at the end, as a share of its price: as the user says, or by the usual loss of value."""
+        """Return the resale value as a share of the price: the user's value, or the usual loss of value."""
         return remaining(self.years, new=kind == "buy new") if self.resale_fraction is None else self.resale_fraction
 
     @property
@@ -178,13 +180,13 @@ class TaskRun:
     adds_up: bool = field(init=False)
 
     def __post_init__(self) -> None:  # all are asked for thousands of times while options are compared
-        object.__setattr__(self, "seconds", sum(self.job_s))
+        object.__setattr__(self, "seconds", math.fsum(self.job_s))  # the same in every Python
         object.__setattr__(self, "fits", all(pace.fits for pace in self.paces))
         object.__setattr__(self, "adds_up", all(pace.adds_up for pace in self.paces))
 
     @property
     def needed_bytes(self) -> float:
-        """Of the job that needs most."""
+        """The memory of the job that needs most."""
         return max(pace.memory_bytes for pace in self.paces)
 
     @property
@@ -194,8 +196,9 @@ class TaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One thing to do. Amounts of None are unknown because no price is published. `running_usd` is the part of the total that
-    depends on use: electricity, or rent. `added` of the GPUs are bought to join others of the same kind that the user has."""
+    """One option. Amounts of None are unknown because no price is published. `running_usd` is the part of the total that
+    depends on use: electricity, or rent. `added` of the GPUs are bought to join others of the same kind that the user has.
+    """
 
     kind: str
     run: TaskRun
@@ -235,19 +238,19 @@ class Candidate:
 
     @property
     def usd_per_run(self) -> float | None:
-        """Cost per run; None where the price is unknown or nothing is run."""
+        """Cost per run; None if the price is unknown or nothing is run."""
         return None if self.total_usd is None or not self.runs else self.total_usd / self.runs
 
     @property
     def machine_usd(self) -> float | None:
-        """The rest of the machine, as far as it is in the total; None where the total is unknown."""
+        """The rest of the machine, as far as it is in the total; None if the total is unknown."""
         if self.total_usd is None:
             return None
         return self.total_usd + self.resale_usd - self.running_usd - (self.price.usd * self.bought_count if self.price else 0.0)
 
     @property
     def usd_per_kwh(self) -> float | None:
-        """The average price of a kWh; None where the rent includes it, or none is used."""
+        """The average price of a kWh; None if the rent includes it, or none is used."""
         return None if self.rent is not None or not self.energy_kwh else self.running_usd / self.energy_kwh
 
     @property
@@ -257,7 +260,7 @@ class Candidate:
 
 
 def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: float) -> TaskRun:
-    """The run at these step times, all on the same number of one GPU."""
+    """Return the run at these step times, all on the same number of one GPU."""
     return TaskRun(
         gpu=paces[0].gpu,
         gpu_count=paces[0].gpu_count,
@@ -270,8 +273,9 @@ def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: floa
 
 
 def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, upfront_usd: float = 0.0, added: int = 0) -> Candidate:
-    """Bought, or kept where nothing is left to pay; electricity is added. The rest of the machine counts in the total;
-    `upfront_usd` of it are paid together with the cards. `added` are bought where the user has the others."""
+    """A purchase, or a GPU to keep if nothing is left to pay; electricity is added. The rest of the machine counts in the
+    total; `upfront_usd` of it are paid together with the cards. `added` GPUs are bought if the user has the others.
+    """
     whole = 0.0 if price is None else price.usd * (added or run.gpu_count)
     machine = 0.0 if kind == "keep" else terms.machine_usd
     resale = 0.0 if price is None else whole * terms.resale_share(kind)

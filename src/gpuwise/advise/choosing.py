@@ -1,11 +1,11 @@
-"""Which option to recommend: the best within the limits, and the few others worth showing; and what would change that.
+"""Decides which option to recommend (the best within the limits), which few others to show, and what would change that.
 
-With a budget: the fastest that it buys, or a clearly cheaper one that is nearly as fast. Without one: the lowest cost per run.
-One GPU is preferred to several unless those are much faster and have no less memory each, since several need code that uses them
-all; without a budget they must be clearly cheaper per run, and their software must use them unasked, as engines that generate
-text do. What the user has is kept unless something is clearly faster and, without a budget, costs less per run too. Renting is
-recommended where nothing can be bought, or where `is_cheaper_rented` says so of a rented GPU that is as fast as what would be
-bought or kept.
+With a budget, it is the fastest option the budget buys, or a clearly cheaper one that is nearly as fast. Without one, it is the
+lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory each, because several
+need code that uses them all; without a budget, they must be clearly cheaper per run, and their software must use them by default,
+as engines that generate text do. What the user has is kept unless something is clearly faster and, without a budget, also costs
+less per run. Renting is recommended if nothing can be bought, or if `is_cheaper_rented` holds for a rented GPU that is as fast as
+what would be bought or kept.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ __all__ = [
     "shortfall",
 ]
 
-MOST_ROWS = 7  # options that a person can compare at a glance
-NEARLY = 0.93  # of the fastest speed: the difference is hardly noticed
-CLEARLY_CHEAPER = 0.85  # of its price: the saving is worth that difference
+MOST_ROWS = 7  # as many options as a person can compare at a glance
+NEARLY = 0.93  # share of the fastest speed: the difference is hardly noticeable
+CLEARLY_CHEAPER = 0.85  # share of its price: the saving is worth that difference
 WORTH_A_CHANGE = 1.3  # times as fast as the present GPU: less is not worth the trouble
 WORTH_SEVERAL = 1.5  # times as fast as one GPU alone: more cards also need power, slots and code that uses them all
 _ROOMY = 24 * GIB  # of each of several GPUs is enough for most jobs
-_USEFUL = 4.0  # times as long as the best: slower options are of no use beside it
+_USEFUL = 4.0  # times as long as the best: slower options are not useful alternatives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimits:
-    """Limits of the user; None is no limit. A budget covers purchases, or all the rent over the horizon."""
+    """The user's limits; None means no limit. A budget covers purchases, or all the rent over the horizon."""
 
     budget_usd: float | None = None
     deadline_s: float | None = None
@@ -75,7 +75,7 @@ class Selection:
 
 
 def shortfall(option: Candidate, limits: UserLimits) -> str:
-    """The limit that an option exceeds, in a word; empty if none."""
+    """Return the limit that an option exceeds, in a word, or an empty string."""
     if not option.run.fits:
         return "memory"
     if limits.deadline_s is not None and option.run.seconds > limits.deadline_s:
@@ -117,7 +117,7 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     bought = best_bought(able, limits)
     kept = min((option for option in able if option.kind == "keep"), key=lambda option: option.run.seconds, default=None)
     if kept and (bought is None or kept.run.seconds < WORTH_A_CHANGE * bought.run.seconds):
-        return kept  # what is paid for costs less than any rent
+        return kept  # hardware that is already paid for costs less than any rent
     if kept and bought and limits.budget_usd is None and _costs_less(kept, bought):
         sooner = best_rented([option for option in able if option.run.seconds < kept.run.seconds])
         return sooner if sooner and is_cheaper_rented(_usd_per_run(kept), _usd_per_run(sooner)) else kept
@@ -132,14 +132,16 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
 
 
 def _costs_less(kept: Candidate, bought: Candidate) -> bool:
-    """Whether a run costs less on the user's own GPU than on one that would be bought, of which the price is known. Nobody
-    trains on a CPU to save electricity."""
+    """Return whether a run costs less on the user's own GPU than on one that would be bought, if its price is known. Nobody
+    trains on a CPU to save electricity.
+    """
     return bought.usd_per_run is not None and not kept.gpu.is_cpu and _usd_per_run(kept) < bought.usd_per_run
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    """Of what can be bought: with a budget the fastest, or one nearly as fast and clearly cheaper; else the cheapest per run.
-    A card with less memory than the user has would be a step back."""
+    """Return the best purchase: with a budget, the fastest, or one nearly as fast and clearly cheaper; otherwise the cheapest
+    per run. A card with less memory than the user has would be a step back.
+    """
     bought = roomy(able)
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
@@ -159,20 +161,20 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
 
 
 def _beats(several: Candidate, single: Candidate) -> bool:
-    """Whether a set is faster and costs less in every way, with no less memory on each card."""
+    """Return whether a set is faster and costs less in every way, with no less memory on each card."""
     faster = several.run.seconds < single.run.seconds and several.gpu.memory_bytes >= single.gpu.memory_bytes
     return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
 
 
 def roomy(able: Sequence[Candidate]) -> list[Candidate]:
-    """What can be bought without a step back in memory from the GPU that the user has."""
+    """Return what can be bought without having less memory than on the user's present GPU."""
     own = [option.gpu.memory_bytes for option in able if option.kind == "keep" and not option.gpu.is_cpu]
     least = min(max(own, default=0.0), _ROOMY)
     return [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
 
 
 def adds_up(option: Candidate) -> bool:
-    """Whether its GPUs share the work and the memory of every job without a change of code."""
+    """Return whether its GPUs share the work and the memory of every job without code changes."""
     return option.run.adds_up
 
 
@@ -202,8 +204,9 @@ def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) 
 
 
 def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
-    """With a budget and nothing to buy: the fastest to rent, or one nearly as fast and clearly cheaper. Several only where they
-    are much faster, or better in everything, as with purchases."""
+    """With a budget and nothing to buy: the fastest to rent, or one nearly as fast and clearly cheaper. As with purchases,
+    several GPUs only if they are much faster, or better in everything.
+    """
     rents = [option for option in able if option.kind == "rent"]
     single, several = (
         _nearly_fastest([option for option in rents if (option.gpu_count > 1) == more], _total) for more in (False, True)
@@ -229,12 +232,13 @@ def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _shown(
     best: Candidate | None, beside: Sequence[Candidate], front: Sequence[Candidate], able: Sequence[Candidate]
 ) -> tuple[Candidate, ...]:
-    """At most seven: the best, a few spread along the front, and the best of each other kind. Options that another beats in both
-    time and cost are not shown, except those without a price, of which that is unknown."""
+    """Return at most seven: the best, a few spread along the front, and the best of each other kind. Options that another
+    beats in both time and cost are not shown, except those without a price, whose cost is unknown.
+    """
     ends = [option for option in dict.fromkeys(beside) if option is not best]
     room = MOST_ROWS - len(ends) - (best is not None)
     own_s = min((option.run.seconds for option in able if option.kind == "keep"), default=math.inf)
-    slowest = own_s if best is None else min(own_s, _USEFUL * best.run.seconds)  # beside what is paid for, only faster ones
+    slowest = own_s if best is None else min(own_s, _USEFUL * best.run.seconds)  # only faster ones than what is paid for
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
     chosen = _spread(rest, room)
     if len(chosen) < room:
@@ -248,7 +252,7 @@ def _shown(
 
 
 def _spread(options: Sequence[Candidate], count: int) -> list[Candidate]:
-    """This many of them, evenly along the list, its ends among them."""
+    """Return this many of them, evenly along the list, including its ends."""
     if len(options) <= count or count < 2:
         return list(options[: max(0, count)])
     places = {round(place * (len(options) - 1) / (count - 1)) for place in range(count)}
@@ -271,12 +275,12 @@ def _total(option: Candidate) -> float:
 
 _WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
 _WEEK_HOURS = 168.0
-_HALVINGS = 16  # of a price range: the threshold is then known to a dollar, so that one at the budget reads like it
+_HALVINGS = 16  # share of a price range: the threshold is then accurate to a dollar, so one that equals the budget reads like it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """The price of one of these GPUs from which on something else is recommended, within the range of its price."""
+    """The price of one of these GPUs at which the recommendation changes, within the range of its price."""
 
     option: Candidate
     usd: float
@@ -284,7 +288,7 @@ class Flip:
 
 
 def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
-    """The same option where one of its GPUs costs this much."""
+    """Return the same option if one of its GPUs costs this much."""
     if option.price is None or option.upfront_usd is None or option.total_usd is None:
         return option
     more = (usd - option.price.usd) * option.bought_count
@@ -299,8 +303,9 @@ def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
 
 
 def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, best: Candidate) -> list[Flip]:
-    """Where the recommendation changes within the range of a single price: that of what is recommended, if it were higher, then
-    those of others, if they were lower."""
+    """Return where the recommendation changes within the range of a single price: that of the recommended option, if it were
+    higher, then those of others, if they were lower.
+    """
     timely = UserLimits(deadline_s=limits.deadline_s)
     found = [_flip(options, limits, terms, best, "high")]
     for option in options:
@@ -310,7 +315,7 @@ def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, 
 
 
 def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candidate) -> bool:
-    """Whether it could be recommended at the low end of its price, at a glance."""
+    """A quick test whether it could be recommended at the low end of its price."""
     if option.price is None or not option.kind.startswith("buy"):
         return False
     if limits.budget_usd is not None:
@@ -319,8 +324,9 @@ def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candid
 
 
 def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:
-    """The nearest price of the GPU of `moved` that changes what is recommended, on the way to one end of its range; one GPU has
-    one price, however many are bought."""
+    """Return the nearest price of the GPU in `moved` that changes the recommendation, on the way to one end of its range. A
+    GPU has one price, however many are bought.
+    """
     if moved.price is None or not moved.run.fits:
         return None
     now, last = moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
@@ -347,7 +353,7 @@ def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved:
 
 
 def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
-    """Hours of use per week up to which renting costs less for the same work; None where owning is never cheaper.
+    """Return the hours of use per week up to which renting costs less for the same work, or None if owning is never cheaper.
 
     rent per run = (price + machine - resale) / runs + electricity per run, solved for the runs; a slower rented GPU cannot do
     more than it does around the clock.

@@ -1,7 +1,7 @@
-"""Jobs: which models stand for a kind of work, the ways to run one on a GPU, and how fast it then runs.
+"""Jobs: which models represent a kind of work, the ways to run one on a GPU, and how fast it runs.
 
-Jobs of users who name no model are listed in `data/jobs.toml`. Memory comes first: it decides how many samples are run at once.
-Then all GPUs that agree in that are priced together.
+Jobs for users who name no model are listed in `data/jobs.toml`. Memory comes first, because it limits how many samples run at
+once. All GPUs with the same limits are then predicted together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model, run a number of samples. Sizes of None are the model's usual ones; `ways` says how it is run, best first."""
+    """One model, run for a number of samples. Sizes of None are the model's defaults; `ways` says how it is run, best first."""
 
     model: str
     samples: float
@@ -72,9 +72,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model that stands for a kind of work. An empty `precision` is the usual one for each GPU; `precisions` are those that a
-    chart shows; an empty `stack` is the usual software. With `users`, an `engine` generates text for them: `prompt` and `output`
-    are the tokens of each request. With a `method`, adapters are trained."""
+    """One model that represents a kind of work. An empty `precision` is the usual one for each GPU; `precisions` are those
+    that a chart shows; an empty `stack` is the usual software. With `users`, an `engine` generates text for them: `prompt`
+    and `output` are the tokens of each request. With a `method`, adapters are trained.
+    """
 
     title: str
     model: str
@@ -94,7 +95,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class _Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it is written: tasks of `which`, and stand-ins by the question that uses them."""
+    """The contents of the file: tasks of `which`, and stand-ins by the question that uses them."""
 
     tasks: dict[str, Task]
     compare: tuple[StandIn, ...]
@@ -115,14 +116,15 @@ def tasks() -> dict[str, Task]:
 
 
 def stand_ins(use: str) -> tuple[StandIn, ...]:
-    """The jobs that stand for kinds of work in `compare` (of servers: `compare_servers`), in `charts`, or where a `machine` is
-    judged."""
+    """Return the jobs that represent kinds of work in `compare` (for servers: `compare_servers`), in `charts`, or when a
+    `machine` is judged.
+    """
     found: tuple[StandIn, ...] = getattr(_jobs(), use)
     return found
 
 
 def find_task(name: str) -> Task:
-    """The task of this name, case and spacing forgiven."""
+    """Return the task with this name, ignoring case and spacing."""
     wanted = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     if wanted not in tasks():
         near = difflib.get_close_matches(wanted, tasks(), n=2, cutoff=0.6)
@@ -146,7 +148,7 @@ WAYS = {
     "lora": "LoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
     "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if that is needed to save memory",
 }
-# The same behind a model's name in a sentence.
+# The same after a model's name in a sentence.
 SHORT_WAYS = {
     "usual": "with the usual method",
     "checkpoint": "with recomputed activations",
@@ -160,7 +162,7 @@ _TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16"
 
 
 def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: str = "") -> tuple[Choices, ...]:
-    """The choices to try on this GPU, none where it cannot run them. A `precision` of `auto` tries all it has."""
+    """Return the choices to try on this GPU, none if it cannot run them. A `precision` of `auto` tries all it has."""
     able = supported(gpu)
     wanted = [precision] if precision not in ("", "auto") else _TRIED[mode] if precision == "auto" else _usual(gpu, way, mode)
     base = [Choices(precision=name, optimizer=optimizer) for name in wanted if name in able]
@@ -168,7 +170,7 @@ def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: st
 
 
 def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
-    """What people run here. Frozen and packed weights are computed with in a 16-bit type, whether it is faster or not."""
+    """Return what people run here. Frozen and packed weights are computed in a 16-bit type, whether or not it is faster."""
     if way in ("lora", "qlora", "int8", "int4"):
         return ("bf16",) if "bf16" in supported(gpu) else ("fp16",)
     if not has_matrix_cores(gpu):
@@ -187,15 +189,16 @@ def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
 
 # ---------------------------------------------------------------- how fast one job runs on every GPU of a list
 
-GRID = tuple(2**power for power in range(12))  # batches tried where the best one is asked for
+GRID = tuple(2**power for power in range(12))  # batches tried when the best one is requested
 _BAND = 3  # sizes of the grid that GPUs may differ in and still be priced together
-_ENOUGH = 0.98  # of the best rate: a smaller batch that reaches it is taken
+_ENOUGH = 0.98  # share of the best rate: the smallest batch that reaches it is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPace:
-    """One job on one GPU, or on several of a kind that divide the samples. `batch` samples on each make a step, in as many
-    micro-batches as its choices say."""
+    """One job on one GPU, or on several of a kind that divide the samples. A step has `batch` samples on each, in as many
+    micro-batches as its choices say.
+    """
 
     gpu: Gpu
     choices: Choices
@@ -216,7 +219,7 @@ class JobPace:
 
     @property
     def fits(self) -> bool:
-        """As a careful `fit` defines it: nine in ten such steps run."""
+        """Whether it fits by the careful standard of `fit`: nine in ten such steps run."""
         return self.memory_bytes * upper_ratio() <= self.usable_bytes
 
     @property
@@ -225,12 +228,12 @@ class JobPace:
 
     @property
     def adds_up(self) -> bool:
-        """Whether several GPUs hold the job together, by software that does so unasked."""
+        """Whether several GPUs hold the job together, with software that does so by default."""
         return False
 
 
 class _Tried(NamedTuple):
-    """One way to run the job on a GPU and the batches to look at: all that fit, or the smallest where none does."""
+    """One way to run the job on a GPU and the batches to evaluate: all that fit, or the smallest if none does."""
 
     choices: Choices
     sizes: tuple[int, ...]
@@ -244,15 +247,16 @@ class Pacer:
         self.ways = ways
         self.run = run
         self._needs: dict[Choices, Needs] = {}
-        self._refusal: DoesNotApply | None = None  # raised where no way of running is left
+        self._refusal: DoesNotApply | None = None  # raised if no way of running is left
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
 
     def paces(
         self, gpus: Sequence[Gpu], ways: Callable[[Gpu], Sequence[Choices]], *, batch: int | None, auto: bool = False
     ) -> dict[str, JobPace]:
-        """The pace of each GPU that has a way to run the job, the fastest of its ways that fit: at `batch` (None: the usual one),
-        or with `auto` at the batch of most samples a second."""
+        """Return the pace on each GPU that can run the job, using the fastest of its ways that fit: at `batch` (None: the
+        default), or with `auto` at the batch with the most samples per second.
+        """
         tried = {gpu.name: self._tried(gpu, ways(gpu), batch, auto) for gpu in gpus}
         if self._refusal is not None and not any(tried.values()):
             raise self._refusal.__cause__ or self._refusal
@@ -260,7 +264,7 @@ class Pacer:
         return {gpu.name: self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
-        """The same jobs divided over `gpu_count` of each GPU, the batch of each GPU unchanged."""
+        """Return the same jobs divided over `gpu_count` of each GPU, with the batch per GPU unchanged."""
         asked = [(pace, replace(pace.choices, gpu_count=gpu_count)) for pace in paces]
         self._price((pace.gpu, _Tried(choices, (pace.batch,), pace.fits)) for pace, choices in asked)
         return {pace.gpu.name: self._pace(pace.gpu, choices, pace.batch) for pace, choices in asked}
@@ -270,7 +274,9 @@ class Pacer:
         return self.ways.way(choices).workload
 
     def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
-        """Every batch of the grid that fits; of one batch the fewest micro-batches that do; else the smallest there is."""
+        """Return every batch of the grid that fits; for a single batch, the fewest micro-batches that fit; otherwise the
+        smallest.
+        """
         found = []
         for choices in ways:
             try:
@@ -286,7 +292,7 @@ class Pacer:
         return found
 
     def _in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> _Tried:
-        """One batch, at once or in the fewest parts that fit, halved again and again."""
+        """One batch, at once or in the fewest parts that fit, halving repeatedly."""
         is_open = "batch" in self.workload(choices).symbols
         for size in _halves(batch) if is_open else [batch]:
             tried = replace(choices, accumulate=-(-batch // size)) if size < batch else choices
@@ -295,7 +301,7 @@ class Pacer:
         return _Tried(tried, (batch,), False)
 
     def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
-        """Batches of the grid that fit: a larger one needs more, so the first that does not fit ends them."""
+        """Return the batches of the grid that fit: a larger one needs more, so the first that does not fit ends them."""
         key = (choices, gpu.name)
         if key not in self._fitting:
             room, need = safe_bytes(gpu), self._need(choices)
@@ -303,7 +309,7 @@ class Pacer:
         return self._fitting[key]
 
     def _need(self, choices: Choices) -> Needs:
-        """Ways that hold the same bytes, such as both kinds of 16 bit, share what is known of them."""
+        """Ways that hold the same bytes, such as both 16-bit types, share what is known about them."""
         if choices not in self._needs:
             workload, setting = self.workload(choices), MemorySetting(gpu_count=choices.gpu_count)
             same = (known for known in self._needs.values() if known.serves(workload, setting))
@@ -311,7 +317,7 @@ class Pacer:
         return self._needs[choices]
 
     def _price(self, wanted: Iterable[tuple[Gpu, _Tried]]) -> None:
-        """Steps of GPUs that run the same way at the same batches, in one go."""
+        """Predict steps of GPUs that run the same way at the same batches, all at once."""
         groups: dict[tuple[Choices, tuple[int, ...]], dict[str, Gpu]] = {}
         for gpu, (choices, sizes, _) in wanted:
             known = self._steps.setdefault((choices, gpu.name), {})
@@ -328,7 +334,7 @@ class Pacer:
                 self._steps[choices, gpu.name].update(zip(sizes, zip(seconds, bounds, strict=True), strict=True))
 
     def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> JobPace:
-        """The fastest; of those that are nearly as fast, the one of the smallest batch."""
+        """Return the fastest or, among those nearly as fast, the one with the smallest batch."""
         able = [one for one in tried if one.fits] or tried
         rates = [
             (size / self._steps[choices, gpu.name][size][0], -size, place)
@@ -354,7 +360,7 @@ class Pacer:
 
 
 def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes to price for these: parts of the grid grow by three, so that few groups of GPUs are left.
+    """Return the sizes to evaluate for these: parts of the grid grow by three, so that there are few groups of GPUs.
 
     >>> _together((1, 2, 4, 8)), _together((24,))
     ((1, 2, 4, 8, 16, 32), (24,))
@@ -363,7 +369,7 @@ def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _halves(size: int) -> list[int]:
-    """The size, and half of it again and again down to 1.
+    """Return the size, halved repeatedly down to 1.
 
     >>> _halves(12)
     [12, 6, 3, 1]

@@ -1,4 +1,4 @@
-"""From single remedies to a ladder that ends with a step that fits, and to GPUs with more memory."""
+"""Combines single remedies into a ladder that makes a step fit, and finds GPUs with more memory."""
 
 from __future__ import annotations
 

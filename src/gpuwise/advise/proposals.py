@@ -1,4 +1,4 @@
-"""What a remedy is: a name, what it asks of its user, and a function from choices to other choices."""
+"""The type for a remedy: a name, what it requires from the user, and a function from choices to other choices."""
 
 from __future__ import annotations
 

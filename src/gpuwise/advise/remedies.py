@@ -1,6 +1,6 @@
-"""What can be done about memory. A remedy turns choices into other choices, or says why it does not apply.
+"""Remedies for a lack of memory. A remedy turns choices into other choices, or says why it does not apply.
 
-`Trial` computes what it then needs and costs from the workload of those choices; no figures of memory or time are kept here.
+`Trial` computes the resulting memory and time from the workload for those choices; no memory or time values are stored here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Remedies that spread one model over several GPUs: memory adds up only where something is divided."""
+"""Remedies that spread one model over several GPUs. Memory adds up only if something is divided."""
 
 from __future__ import annotations
 

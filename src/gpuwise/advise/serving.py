@@ -1,4 +1,4 @@
-"""How many contexts of a language model a GPU holds beside the weights, with a paged key-value cache and without."""
+"""How many contexts of a language model fit on a GPU besides the weights, with and without a paged key-value cache."""
 
 from __future__ import annotations
 

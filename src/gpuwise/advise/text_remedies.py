@@ -1,5 +1,6 @@
-"""What people do where a language model does not fit as they want to run it, each with its memory and its speed: fewer bits for
-weights or cache, more GPUs, layers on the CPU, fewer users, a shorter context, another GPU."""
+"""Remedies for a language model that does not fit as requested, each with its memory and speed: fewer bits for weights or
+cache, more GPUs, layers on the CPU, fewer users, a shorter context, another GPU.
+"""
 
 from __future__ import annotations
 

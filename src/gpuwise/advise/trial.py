@@ -1,4 +1,4 @@
-"""One question on one GPU: how much memory and time any way of running takes, each computed once."""
+"""One question on one GPU: the memory and time of any way of running, each computed once."""
 
 from __future__ import annotations
 

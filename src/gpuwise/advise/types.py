@@ -1,4 +1,4 @@
-"""What advice is made of: what each way of running a model needs and costs."""
+"""The types for advice: what each way of running a model needs and costs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Whether GPUs can stand, be fed and be kept cool in one machine: checks with a number and a remedy each."""
+"""Checks whether GPUs fit in a machine and can be powered and cooled there; each check has a number and a remedy."""

@@ -1,8 +1,8 @@
-"""All checks of a box: those of space, air, lanes and the host are here, those of power in `power.py`. Pure: the same cards and
-box give the same lines.
+"""Runs all checks on a box. Space, airflow, lanes and the host are checked here, power in `power.py`. The functions are pure:
+the same cards and box give the same lines.
 
-A x16 slot is cut into halves: 16, 8 + 8, 8 + 4 + 4. Cards for which no piece is left are connected to the chipset and share its
-link. What that costs a training step is computed where steps are known.
+A x16 slot is divided into halves: 16, 8 + 8, 8 + 4 + 4. Cards without a piece of their own are connected to the chipset and share
+its link. The cost for a training step is computed where steps are predicted.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ __all__ = [
 
 # ---------------------------------------------------------------- space: how thick cards are, and where they sit
 
-_USUAL_SLOTS = 2.0  # where a card's thickness is not published
-_BLOWER_SLOTS = 2.0  # cards with a blower are sold two slots thick, even where the usual one takes three
+_USUAL_SLOTS = 2.0  # used if a card's thickness is not published
+_BLOWER_SLOTS = 2.0  # blower cards are sold two slots thick, even if the standard version takes three
 _MOST_LONG_SLOTS = 7  # of the positions an ATX board has
 _WATER_SLOTS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlacement:
-    """Where cards sit. `gap` is the least number of free positions between two of them, None with fewer than two."""
+    """Where cards are placed. `gap` is the smallest number of free positions between two of them, None with fewer than two."""
 
     positions: tuple[int, ...]
     gap: int | None
 
 
 def thickness(gpu: Gpu, cooler: str | None) -> int:
-    """Positions a card takes with this cooler."""
+    """Return the positions that a card takes with this cooler."""
     own = gpu.slots or _USUAL_SLOTS
     taken = {"water": min(own, _WATER_SLOTS), "blower": min(own, _BLOWER_SLOTS)}.get(cooler or "", own)
     return math.ceil(taken)
 
 
 def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacement | None:
-    """The way to place cards with the most air between them, or None where they have no room. The thickest stands last."""
+    """Return the placement with the most air between cards, or None if they have no room. The thickest goes last."""
     ordered = sorted(widths)
     starts = [1 + board.spacing * number for number in range(board.x16) if 1 + board.spacing * number <= board.slots]
     best: CardPlacement | None = None
@@ -146,12 +146,12 @@ def _slot_line(verdict: str, value: float, limit: float, text: str, remedy: str)
 _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
 _HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
-_MANY = 3  # open-air cards without a gap: one in the middle has hot air on both sides
+_MANY = 3  # open-air cards without a gap: a card in the middle has hot air on both sides
 _HINT = "with a gap, they would stay 10 to 30 °C cooler (they throttle at 80 °C)"
 
 
 def cooler_of(gpu: Gpu, box: Box) -> str:
-    """The cooler of the card: the user's, else the one it is sold with."""
+    """Return the card's cooler: the user's choice, or the one it is sold with."""
     return box.cooler or _KINDS.get(gpu.cooler, "open-air")
 
 
@@ -217,14 +217,14 @@ def _air_line(verdict: str, value: float | None, limit: float | None, text: str,
 
 _WIDEST = 16
 _NVME_LANES = 4
-_ENOUGH = 8  # lanes for each card, the guide's rule for several cards
-_LEAST = 4  # lanes, below which a card is too slow to feed
+_ENOUGH = 8  # lanes per card, the guide's rule for several cards
+_LEAST = 4  # lanes below which a card cannot be fed fast enough
 _LISTED = 4  # cards whose widths are listed one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardLink:
-    """The way from one card to the CPU. `shared` is how many times over its lanes are used when all cards copy."""
+    """The connection from one card to the CPU. `shared` is how many times its lanes are oversubscribed when all cards copy."""
 
     gpu: Gpu
     generation: int
@@ -235,7 +235,7 @@ class CardLink:
 
 
 def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
-    """Widths of `count` cards on these lanes, widest first; fewer where no piece is left.
+    """Return the widths of `count` cards on these lanes, widest first; fewer if no piece is left.
 
     >>> split(16, 3, 4), split(16, 3, 8), split(44, 4, 8)
     ((8, 4, 4), (8, 8), (16, 8, 8, 8))
@@ -269,7 +269,7 @@ def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
 
 
 def _lanes_for_cards(box: Box) -> int:
-    """Lanes that reach slots, less those of disks without their own; small platforms connect such disks to the chipset."""
+    """Return lanes that reach slots, minus those of disks; small platforms connect disks without lanes to the chipset."""
     platform = box.platform
     homeless = max(0, _NVME_LANES * box.nvme_count - platform.storage_lanes)
     return platform.slot_lanes - homeless if platform.slot_lanes - homeless >= _WIDEST else platform.slot_lanes
@@ -349,7 +349,7 @@ def usual_ram_bytes(cards: Sequence[Cards]) -> float:
 
 
 def host_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """RAM against the GPUs' memory, threads against the number of GPUs."""
+    """Compare RAM with the GPUs' memory, and threads with the number of GPUs."""
     return (_ram(cards, box), _threads(cards, box))
 
 
@@ -387,7 +387,7 @@ def check_build(gpu: Gpu, count: int, box: Box) -> tuple[CheckLine, ...]:
 
 
 def check_cards(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether these cards work in this box. A GPU that is not a card gets one line of its own and skips the other checks."""
+    """Check whether these cards work in this box. A GPU that is not a card gets one line and skips the other checks."""
     real = [each for each in cards if is_card(each.gpu)]
     further = [line for check in _CHECKS for line in check(real, box)] if real else []
     return (*form_lines(cards), *further)

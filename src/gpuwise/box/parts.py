@@ -61,8 +61,8 @@ __all__ = [
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
 _REGION = "United States"  # the default of the prices too
 _FEW = 2  # cards that a desktop board takes
-_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those of them that boards lead to slots
-_BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to so many lanes that are no desktop CPUs
+_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those that boards route to slots
+_BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to this many lanes that are not desktop CPUs
 _MOST_LANES = "EPYC 7003"
 
 
@@ -137,7 +137,7 @@ def plugs() -> Mapping[str, Plug]:
 
 @cache
 def load_shares() -> tuple[float, float]:
-    """Shares of a supply's rating: comfortable for sustained load, and the most."""
+    """Return shares of a supply's rating: comfortable for sustained load, and the maximum."""
     limits = _table("psus.toml")["limits"]
     return limits["comfortable_fraction"], limits["most_fraction"]
 
@@ -154,7 +154,7 @@ def find_platform(name: str) -> Platform:
 
 
 def platform_with_lanes(count: int) -> Platform:
-    """A platform whose CPU has this many lanes: a desktop's lead at most 16 to slots, those of larger CPUs all do.
+    """Return a platform whose CPU has this many lanes: desktops route at most 16 to slots, larger CPUs all of them.
 
     >>> [(platform_with_lanes(count).example, platform_with_lanes(count).slot_lanes) for count in (24, 64)]
     [('Ryzen 7 5800X', 16), ('Threadripper 3970X', 64)]
@@ -194,10 +194,10 @@ def outlet_of(region: str) -> Outlet:
 
 @cache
 def usual_box(card_count: int, psu_watts: float | None = None, region: str = _REGION) -> Box:
-    """The machine people usually build for this many cards: a desktop for up to two, a workstation for more. It is plugged
-    into the usual outlet of the region.
+    """Return the machine people usually build for this many cards: a desktop for up to two, a workstation for more. It uses
+    the region's standard outlet.
 
-    A supply that is at hand is taken for an ATX 2 one, which promises less; one still to be bought for ATX 3.
+    An existing supply is assumed to be ATX 2, which guarantees less; one still to be bought, ATX 3.
     """
     few = card_count <= _FEW
     platform = find_platform("desktop" if few else "workstation")
@@ -252,13 +252,15 @@ _WHOLE = {
 
 
 def is_card(gpu: Gpu) -> bool:
-    """Whether it goes into a PCIe slot."""
+    """Return whether it goes into a PCIe slot."""
     return gpu.segment not in _WHOLE and gpu.cooler != "module"
 
 
 @cache
 def sibling(gpu: Gpu) -> Gpu | None:
-    """The card most similar to a GPU that is not a card: the same chip, else the same architecture; then by units and memory."""
+    """Return the card most similar to a GPU that is not a card: the same chip, else the same architecture; then by units and
+    memory.
+    """
     cards = [other for other in curated_gpus() if is_card(other) and other.vendor == gpu.vendor]
     same = [other for other in cards if gpu.chip and other.chip == gpu.chip]
     near = same or [other for other in cards if other.architecture.id == gpu.architecture.id]
@@ -270,7 +272,7 @@ def _distance(gpu: Gpu, other: Gpu) -> float:
 
 
 def form_lines(cards: Sequence[Cards]) -> tuple[CheckLine, ...]:
-    """A line for each GPU that is not a card, and one where no card drives a screen."""
+    """Return a line for each GPU that is not a card, and one if no card can drive a screen."""
     lines = [_not_a_card(each) for each in cards if not is_card(each.gpu)]
     real = [each.gpu for each in cards if is_card(each.gpu)]
     if real and all(gpu.display is False for gpu in real):

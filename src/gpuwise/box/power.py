@@ -1,7 +1,7 @@
-"""Power: what the cards, the CPU and the rest draw, against what a supply gives, the plugs it has, and what the wall delivers.
+"""Checks power: what the cards, the CPU and the rest draw, compared with the power supply, its plugs and the wall socket.
 
-Lasting load is the sum of the limits. For 100 µs a card draws a multiple of its limit; cards do so independently, so their
-excesses add as the root of the sum of squares (assumed).
+The sustained load is the sum of the limits. For 100 µs, a card can draw a multiple of its limit. Cards do so independently, so
+their excesses add as the root of the sum of squares (assumed).
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ __all__ = [
     "connector_lines",
     "continuous_watts",
     "efficiency",
+    "failing",
     "fitting_limit",
     "highest_limit",
     "least_limit",
     "load_watts",
+    "mended",
     "outlet_lines",
     "peak_watts",
     "plugs_of",
@@ -41,7 +43,7 @@ _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not publishe
 
 
 def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
-    """Sustained power of one card with all its devices; None where its maker does not publish it."""
+    """Return the sustained power of one card with all its devices, or None if its maker does not publish it."""
     if gpu.tdp_watts is None:
         return None if limit_watts is None else limit_watts * gpu.devices_per_board
     held = gpu.tdp_watts if limit_watts is None else min(gpu.tdp_watts, limit_watts)
@@ -49,13 +51,13 @@ def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
 
 
 def load_watts(cards: Sequence[Cards], box: Box) -> float:
-    """Sustained load of the supply. Cards of unknown power count as zero; `power_lines` names them."""
+    """Return the sustained load on the supply. Cards of unknown power count as zero; `power_lines` names them."""
     gpus = sum(each.count * (card_watts(each.gpu, box.power_limit_watts) or 0.0) for each in cards)
     return gpus + box.cpu_watts + box.rest_watts
 
 
 def peak_watts(cards: Sequence[Cards], box: Box) -> float:
-    """Load of the supply for about 100 µs."""
+    """Return the load on the supply for about 100 µs."""
     excess = [(each.count, (_excursion(each.gpu) - 1.0) * (card_watts(each.gpu, box.power_limit_watts) or 0.0)) for each in cards]
     return load_watts(cards, box) + math.sqrt(sum(count * watts**2 for count, watts in excess))
 
@@ -66,13 +68,13 @@ def _excursion(gpu: Gpu) -> float:
 
 
 def smallest_psu(cards: Sequence[Cards], box: Box) -> float | None:
-    """The smallest ATX 3 supply sold with which both checks pass, or None where there is none."""
+    """Return the smallest ATX 3 supply sold with which both checks pass, or None if there is none."""
     load, peak = load_watts(cards, box), peak_watts(cards, box)
     return next((size.watts for size in psu_sizes() if _worst(load, peak, size.watts, _SOLD_NOW) == "pass"), None)
 
 
 def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
-    """The highest power limit for each device with which the supply does not fail; None where none helps."""
+    """Return the highest power limit per device with which the supply does not fail, or None if none helps."""
 
     def fits(held: Box) -> bool:
         return _worst(load_watts(cards, held), peak_watts(cards, held), held.psu_watts or math.inf, held.psu_standard) != "fail"
@@ -81,9 +83,9 @@ def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
-    """The highest power limit for each device, in steps of 5 W, with which the box works; None where none helps.
+    """Return the highest power limit per device, in steps of 5 W, with which the box works, or None if none helps.
 
-    What works at one limit works at every lower one.
+    A box that works at one limit works at every lower one.
     """
     rated = max((each.gpu.tdp_watts or 0.0 for each in cards), default=0.0)
     lowest = max((least_limit(each) for each in cards), default=0.0)
@@ -98,7 +100,7 @@ def least_limit(cards: Cards) -> float:
 
 
 def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Sustained load and power spikes against the supply."""
+    """Compare sustained load and power spikes with the supply."""
     unknown = [each.gpu.name for each in cards if card_watts(each.gpu, box.power_limit_watts) is None]
     if unknown:
         text = "no power rating is published for " + " and ".join(f"the {name}" for name in unknown)
@@ -163,7 +165,7 @@ def _line(check: str, verdict: str, value: float | None, limit: float | None, te
 
 # ---------------------------------------------------------------- plugs: needed, and of a usual supply
 
-_SLOT_WATTS = 75.0  # a PCIe slot delivers; a card that draws more has plugs
+_SLOT_WATTS = 75.0  # watts that a PCIe slot delivers; a card that draws more has plugs
 _ADAPTED = ("12-pin", "16-pin", "EPS")
 _ADAPTER_WATTS = 150.0  # of each 8-pin that an adapter to 16-pin takes
 
@@ -183,7 +185,7 @@ def plugs_of(text: str) -> Mapping[str, int]:
 
 
 def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether the supply has the plugs. 16-pin plugs first go to those of an ATX 3 supply, then to adapters."""
+    """Check that the supply has the plugs. 16-pin plugs are first served by those of an ATX 3 supply, then by adapters."""
     watts = box.psu_watts or smallest_psu(cards, box)
     if watts is None:
         return ()
@@ -204,7 +206,7 @@ def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 
 
 def _has_unknown_plugs(each: Cards) -> bool:
-    """Whether a card must have plugs that are not published."""
+    """Return whether a card must have plugs that are not published."""
     return not each.gpu.power_connectors and (card_watts(each.gpu) or 0.0) > _SLOT_WATTS
 
 
@@ -245,20 +247,20 @@ def _describe_plugs(connectors: str) -> str:
 # ---------------------------------------------------------------- the wall, the room and its heat
 
 _LOADS = (0.2, 0.5, 1.0)
-_GOOD = 0.9  # of what the outlet delivers: a screen or a lamp uses it too
+_GOOD = 0.9  # share of what the outlet delivers: a screen or a lamp uses it too
 _BTU_PER_H = 3.412  # for each watt
-_LOSS_WATTS_PER_K_M2 = 5.0  # what a closed room loses through walls, door and air for each m² of floor, assumed
+_LOSS_WATTS_PER_K_M2 = 5.0  # heat that a closed room loses through walls, door and air per m² of floor, assumed
 _WARM = 5.0  # kelvins above which a room becomes uncomfortable, assumed
-_HEATER_WATTS = 1500.0  # what an electric heater for a room draws at most on 120 V
+_HEATER_WATTS = 1500.0  # the most that an electric room heater draws on 120 V
 
 
 def continuous_watts(outlet: Outlet) -> float:
-    """What an outlet delivers for hours."""
+    """Return what an outlet delivers for hours."""
     return outlet.volts * outlet.amps * outlet.continuous_fraction
 
 
 def efficiency(label: str, load_fraction: float, volts: float) -> float:
-    """Watts out for each watt in, on straight lines between the loads of the 80 PLUS label."""
+    """Return watts out per watt in, interpolated linearly between the loads of the 80 PLUS label."""
     row = efficiencies()[label]
     points = row.at_230_volts if volts >= _HIGH_VOLTS else row.at_115_volts
     load = min(max(load_fraction, _LOADS[0]), _LOADS[-1])
@@ -268,7 +270,7 @@ def efficiency(label: str, load_fraction: float, volts: float) -> float:
 
 
 def wall_watts(cards: Sequence[Cards], box: Box) -> float:
-    """What the machine draws from the wall under sustained load."""
+    """Return what the machine draws from the wall under sustained load."""
     load = load_watts(cards, box)
     psu = box.psu_watts or smallest_psu(cards, box) or load
     return load / efficiency(box.psu_label, load / psu, box.outlet.volts)
@@ -296,7 +298,7 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
 
 
 def _room(watts: float, box: Box) -> CheckLine:
-    """Heat alone never fails: a window can be opened."""
+    """Heat alone never fails the check: a window can be opened."""
     heat = (
         f"the machine gives off {watts:,.0f} W of heat under load ({watts * _BTU_PER_H:,.0f} BTU/h, "
         f"{watts * 24 / 1000:.0f} kWh per day)"
@@ -322,3 +324,24 @@ def _room(watts: float, box: Box) -> CheckLine:
 
 def _describe_cooling(watts: float) -> str:
     return f"open a door or window, or use {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
+
+
+# ---------------------------------------------------------------- what a slight power limit mends
+
+_SLIGHT_LIMIT = 0.9  # of the rated power: training loses next to nothing
+
+
+def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
+    """What fails, beyond what a slight power limit mends."""
+    return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
+
+
+def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
+    """The check that asks for the lowest of the slight power limits; None where none is needed."""
+    return min((line for line in lines if _is_mended(line, gpu)), key=lambda line: line.power_limit_watts or 0.0, default=None)
+
+
+def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
+    """Whether a power limit that hardly costs speed mends what fails."""
+    limit, rated = line.power_limit_watts, gpu.tdp_watts
+    return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated

@@ -1,4 +1,4 @@
-"""What a box is made of: cards, a power supply, a board, lanes, a wall outlet; and what a check of it says."""
+"""The types for a box (cards, power supply, board, lanes, wall outlet) and for the result of a check."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ COOLERS = ("blower", "open-air", "water", "passive")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckLine:
-    """One check. `value` against `limit`, both in `unit`; what to do about it where it does not pass.
+    """One check: `value` compared with `limit`, both in `unit`, and what to do if it does not pass.
 
-    `power_limit_watts` is the power limit that the remedy names, where it names one.
+    `power_limit_watts` is the power limit that the remedy names, if it names one.
     """
 
     check: str
@@ -47,7 +47,7 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A CPU socket by its PCIe lanes. `slot_lanes` of the CPU reach slots, `storage_lanes` more reach disks only."""
+    """A CPU socket with its PCIe lanes. `slot_lanes` of the CPU reach slots; another `storage_lanes` reach only disks."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuFamily:
-    """CPUs whose names match one of these patterns, with what they have in common."""
+    """CPUs whose names match one of these patterns, with their common properties."""
 
     models: tuple[str, ...]
     core_count: int
@@ -78,9 +78,9 @@ class CpuFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Where cards sit: positions, long slots among them, positions from one long slot to the next.
+    """Where cards are placed: positions, long slots among them, and positions from one long slot to the next.
 
-    With a `switch` (PLX) every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
+    With a `switch` (PLX), every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PsuSize:
-    """A size that is sold, and the plugs for cards that it commonly has."""
+    """A size on the market, and the plugs for cards that it usually has."""
 
     watts: float
     eight_pin: int
@@ -116,7 +116,7 @@ class PsuStandard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
-    """Least efficiency at 20, 50 and 100% of the rating, at 115 V and at 230 V."""
+    """Minimum efficiency at 20, 50 and 100% of the rating, at 115 V and at 230 V."""
 
     at_115_volts: tuple[float, float, float]
     at_230_volts: tuple[float, float, float]
@@ -125,7 +125,7 @@ class Efficiency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excursion:
-    """How many times its power limit a card draws for about 100 µs."""
+    """The multiple of its power limit that a card draws for about 100 µs."""
 
     factor: float
     source: Source
@@ -134,7 +134,7 @@ class Excursion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """A plug on a card: what it carries, and how many 8-pin plugs of a supply stand in for it."""
+    """A plug on a card: what it carries, and how many 8-pin plugs of a supply replace it."""
 
     watts: float
     eight_pin: int
@@ -166,10 +166,10 @@ class Cards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The machine around the cards. None stands for a part that is still to be chosen: the check says which one to take.
+    """The machine around the cards. None is a part that is still to be chosen: the check says which one to take.
 
-    `host` is the class of the CPU, where it was named. `cooler` of None is what each card is sold with. `riser` names the link
-    that extenders carry, such as `PCIe 3.0 x16`.
+    `host` is the class of the CPU, if it was named. `cooler` of None is what each card is sold with. `riser` names the link that
+    extenders carry, such as `PCIe 3.0 x16`.
     """
 
     platform: Platform

@@ -1,1 +1,1 @@
-"""What a step is made of, what it loses time on, and what each fix would give. Knows the event table, not the files."""
+"""Diagnoses a run from its event table: what a step consists of, where it loses time, and what each fix would gain."""

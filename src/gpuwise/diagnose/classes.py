@@ -1,6 +1,6 @@
-"""What a kernel does and on which unit, told from its name: the one table of name patterns.
+"""Derives what a kernel does, and on which unit, from its name: the only table of name patterns.
 
-A name decides by the first line that fits. Names not in the table are `other`; nothing is guessed from them.
+The first matching line decides. Names that match none are `other`; nothing is guessed about them.
 """
 
 from __future__ import annotations

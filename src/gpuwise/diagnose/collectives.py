@@ -1,8 +1,8 @@
-"""Collectives matched one by one over ranks: which rank came last to each, and what the others waited for it.
+"""Matches collectives across ranks: which rank arrived last at each, and how long the others waited for it.
 
-A collective ends at the same time on all of its ranks, so the rank whose kernel is shortest came last, and what another kernel
-takes longer was spent waiting. That needs no common clock. The n-th collective of one kind and process group on one rank is the
-n-th on every other: the ranks of a group issue them in the same order.
+A collective ends at the same time on all of its ranks, so the rank with the shortest kernel arrived last, and the extra time of
+any other kernel was spent waiting. This needs no common clock. The n-th collective of one kind and process group on one rank
+matches the n-th on every other, because the ranks of a group issue them in the same order.
 """
 
 from __future__ import annotations

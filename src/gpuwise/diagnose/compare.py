@@ -1,4 +1,4 @@
-"""Two traces explained as a difference: is like compared with like, which parts got faster, and what the spec sheets would
+"""Explains the difference between two traces: whether they are comparable, which parts got faster, and what the datasheets
 promise.
 """
 

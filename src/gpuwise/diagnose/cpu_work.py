@@ -1,8 +1,7 @@
-"""A trace without a GPU: the ops of the host that compute are taken as the work, everything around them as the host's own time.
+"""A trace without a GPU: host ops that compute count as the work, and everything around them as the host's own time.
 
-An op that spends at least half of its time outside of the ops it calls is the one that computes; one that spends less only
-passes on to those. Views and allocations compute nothing. Collectives of gloo run on threads of their own, as kernels do on
-streams.
+An op that spends at least half of its time outside the ops it calls does the computing itself; any other op only delegates. Views
+and allocations compute nothing. Gloo collectives run on threads of their own, as kernels do on streams.
 """
 
 from __future__ import annotations

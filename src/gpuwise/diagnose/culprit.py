@@ -1,4 +1,6 @@
-"""Why the rank that the others wait for is late: what it spends more time on than a typical rank, and which check sees it."""
+"""Explains why the rank that the others wait for is late: what it spends more time on than a typical rank, and which check
+detects it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPUs a trace tells of: several in one file are taken for one run, each with the calls of the process that drives it."""
+"""Finds the GPUs in a trace. Several in one file count as one run, each with the calls of the process that drives it."""
 
 from __future__ import annotations
 

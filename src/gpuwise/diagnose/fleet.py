@@ -1,4 +1,4 @@
-"""Many GPUs seen from outside: what a check is given of each, and what findings of single GPUs come to for all of them."""
+"""Many GPUs observed from outside: the input of a check for each, and the combined findings for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions as a profiler names them: `train.py(120): preprocess`, `nn.Module: Linear_3`, `<built-in method …>`."""
+"""Parses Python functions as profilers name them: `train.py(120): preprocess`, `nn.Module: Linear_3`, `<built-in method …>`."""
 
 from __future__ import annotations
 

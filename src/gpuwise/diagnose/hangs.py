@@ -1,8 +1,8 @@
-"""Which collective hangs, and because of whom: the calls of all ranks compared, group by group and number by number.
+"""Finds which collective hangs, and which rank causes it, by comparing the calls of all ranks by group and sequence number.
 
-Ranks of a group call the same collectives in the same order, so the calls with the same number must be alike. Where they are
-not, the first difference is the cause of everything behind it. Where they are, a rank whose last number is lower than that of
-a collective the others wait in never arrived there.
+Ranks of a group call the same collectives in the same order, so calls with the same number must match. If they do not, the first
+difference is the cause of everything after it. If they do, a rank whose last number is lower than that of a collective in which
+the others wait never arrived there.
 """
 
 from __future__ import annotations

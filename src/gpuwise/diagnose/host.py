@@ -1,7 +1,7 @@
 """What the host does while the device is idle: which pauses are stalls rather than launch overhead, and what ran during them.
 
 A host that keeps launching pauses for microseconds between two calls. A pause ten times as long as usual is a stall: the host
-computes, compiles, waits for somebody else, or does something that was not recorded.
+computes, compiles, waits for something else, or does something that was not recorded.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def stalls(scene: Scene) -> Spans:
 
 def _explained(scene: Scene, pauses: Spans) -> Spans:
     """The pauses that something on the host fills, other than a mark of the framework, and those that every step has."""
-    held = _host_events(scene)
-    held = held.where(~scene.trace.named("optimizer.")[held.name] & (held.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
+    events = scene.trace.events
+    held = events.where(_is_on_host(scene) & (events.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
+    held = held.where(~scene.trace.named("optimizer.")[held.name])
     named = np.array(
         [
             bool((np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin) >= _COVERS * (end - begin)).any())
@@ -165,8 +166,8 @@ def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
     chosen = np.argsort(-lengths, kind="stable")[:_MOST_STALLS]
     if not len(chosen):
         return ()
-    held = _host_events(scene)
-    long = held.where(held.duration_ns >= _COVERS * lengths[chosen].min())
+    events, held = scene.trace.events, _is_on_host(scene)
+    long = events.where(held & (events.duration_ns >= _COVERS * lengths[chosen].min()))
     total: dict[tuple[Kind | None, str, str], int] = {}
     for row in chosen.tolist():
         begin, end = int(idle.start[row]), int(idle.end[row])
@@ -188,8 +189,8 @@ def _pauses(scene: Scene) -> Spans:
     return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
 
 
-def _host_events(scene: Scene) -> Events:
-    """What was recorded on the threads that launch the work, without the marks of the steps themselves."""
+def _is_on_host(scene: Scene) -> Mask:
+    """Which events were recorded on the threads that launch the work, without the marks of the steps themselves."""
     events = scene.trace.events
     begin, end = scene.steps.steady_window
     threads = np.unique((scene.work if scene.on_cpu else scene.driving).thread)
@@ -198,7 +199,7 @@ def _host_events(scene: Scene) -> Events:
     if len(threads):
         kinds &= np.isin(events.thread, np.union1d(threads, np.unique(events.thread[marks & kinds])))
     whole_step = (events.kind == Kind.MARK) & (events.duration_ns >= _WHOLE * scene.steps.median_s * 1e9)
-    return events.where(kinds & ~marks & ~whole_step & (events.start_ns < end) & (events.end_ns > begin))
+    return np.asarray(kinds & ~marks & ~whole_step & (events.start_ns < end) & (events.end_ns > begin), dtype=bool)
 
 
 def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
@@ -231,10 +232,11 @@ def _below(leaf: Frame | None, function: str) -> str:
     return "" if leaf is None or str(leaf) == function else str(leaf)
 
 
-def _many_ops(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
+def _many_ops(scene: Scene, held: Mask, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
     """The most frequent of many short ops that together fill most of a stall."""
-    near = np.arange(*np.searchsorted(held.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
-    rows = held.where(near).of(Kind.OP, Kind.RUNTIME)
+    events = scene.trace.events
+    near = np.arange(*np.searchsorted(events.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
+    rows = events.where(near[held[near]]).of(Kind.OP, Kind.RUNTIME)
     rows = rows.where(rows.end_ns > begin)
     if union(rows.start_ns, rows.end_ns).within(begin, end).total_ns < _COVERS * (end - begin):
         return None

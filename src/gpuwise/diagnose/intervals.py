@@ -1,4 +1,4 @@
-"""Sets of time as sorted, disjoint intervals: unions, never sums. All on numpy arrays of nanoseconds."""
+"""Sets of time as sorted, disjoint intervals, as numpy arrays of nanoseconds. They are combined by union, never by sum."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A step taken apart: every moment belongs to exactly one part, so the parts sum to the step.
+"""Divides a step into parts: every moment belongs to exactly one part, so the parts sum to the step.
 
-First what the device does (compute before communication before copies), then, where it does nothing, what the host does
-meanwhile. Communication that runs beside compute is hidden: it is told, but it is not a part.
+What the device does comes first (compute before communication before copies); when it is idle, what the host does counts.
+Communication that overlaps with compute is hidden: it is reported, but it is not a part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several ranks of one run, or several GPUs in one file: put in order, checked to belong together, set side by side."""
+"""Several ranks of one run, or several GPUs in one file: sorted, checked to belong together, and compared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""All checks, and the order in which their findings are listed.
+"""Lists all checks and the order of their findings.
 
-A file of `checks/` with a function `check` that takes a view of a trace is run on every trace. Checks that need something else
-(several ranks, a prediction, a watched run) have functions of other names, and are called here by name.
+A file in `checks/` with a function `check` that takes a view of a trace runs on every trace. Checks that need something else
+(several ranks, a prediction, a watched run) have functions with other names, and are called here by name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a step would take if one cause were gone: the recorded run played again with other durations.
+"""Replays the recorded run with different durations, to find what a step would take without one cause.
 
-What binds the run together: the host issues launches, waits and loads in the order it did; a kernel starts when it is
-launched, its stream is free, and the work it waited for on another stream has ended; a synchronising call returns when the
-work it waited for has. Whatever delay none of these explains is kept as it was recorded, so the run without a change comes out
-as it was.
+The replay keeps these dependencies: the host issues launches, waits and loads in the recorded order; a kernel starts when it is
+launched, its stream is free, and the work it waited for on another stream has ended; a synchronising call returns when the work
+it waited for has ended. Any delay that none of these explains stays as recorded, so a replay without changes reproduces the run.
 """
 
 from __future__ import annotations

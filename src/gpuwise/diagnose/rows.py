@@ -1,4 +1,4 @@
-"""Every GPU and rank of a diagnosis as a row, every collective that kept some of them waiting, and every op of known size."""
+"""The rows of a diagnosis: every GPU and rank, every collective that kept some of them waiting, and every op of known size."""
 
 from __future__ import annotations
 

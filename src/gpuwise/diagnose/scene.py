@@ -1,4 +1,4 @@
-"""A trace made ready for questions: the device looked at, what ran on it, who launched it, and what the host waited for."""
+"""Prepares a trace for analysis: the selected device, what ran on it, which calls launched it, and what the host waited for."""
 
 from __future__ import annotations
 

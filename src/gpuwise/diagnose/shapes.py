@@ -1,4 +1,4 @@
-"""Sizes of matrix products and convolutions, read from the shapes that the profiler noted beside the ops of the host."""
+"""Reads the sizes of matrix products and convolutions from the shapes that the profiler recorded with the host's ops."""
 
 from __future__ import annotations
 

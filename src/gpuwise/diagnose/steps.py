@@ -1,5 +1,5 @@
-"""Where steps begin and end: marks of the profiler, else of the loader or the optimizer, else the whole span, and which was
-used.
+"""Finds where steps begin and end: from the profiler's marks, or else the loader's or the optimizer's, or else the whole span;
+and reports which was used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One step from left to right: what ran on the device and what the host did meanwhile, coarse enough to be drawn."""
+"""One step from left to right: what ran on the device and what the host did meanwhile, coarse enough to draw."""
 
 from __future__ import annotations
 

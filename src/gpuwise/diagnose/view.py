@@ -1,4 +1,4 @@
-"""What a check is given: the scene, the step taken apart, the recording for what-ifs, and the GPU of the catalogue if it is
+"""The input of a check: the scene, the parts of the step, the recording for what-ifs, and the GPU's catalogue entry if it is
 known.
 """
 

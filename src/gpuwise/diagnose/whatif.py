@@ -1,4 +1,4 @@
-"""How much faster kernels would be in another precision or with padded sizes, as the kernel models of `predict` say."""
+"""Predicts how much faster kernels would be in another precision or with padded sizes, using the kernel models of `predict`."""
 
 from __future__ import annotations
 

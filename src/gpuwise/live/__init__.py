@@ -1,1 +1,1 @@
-"""Looks at the machine gpuwise runs on: samples of a running job, measurements of its devices, settings tried on them."""
+"""The machine gpuwise runs on: samples a running job, measures its devices, and tries settings on them."""

@@ -1,1 +1,1 @@
-"""What computing costs: prices with dates, ownership, rent, electricity, carbon. Independent of kernels and models."""
+"""The cost of computing: dated prices, owning, renting, electricity, carbon. Independent of kernels and models."""

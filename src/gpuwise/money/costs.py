@@ -1,6 +1,6 @@
-"""What using a GPU costs: electricity, owning or renting it over years, and the carbon dioxide of its energy.
+"""The cost of using a GPU: electricity, owning or renting it over years, and the carbon dioxide from its energy.
 
-energy     = watts x utilisation x 8,760 h x years        (the machine is off when it does not work)
+energy     = watts x utilisation x 8,760 h x years        (the machine is off when idle)
 total      = price + machine + energy x tariff - resale
 break-even = upfront / (24 h x utilisation x (rent - electricity, per hour of work))
 """
@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What electricity costs: tiers of (kWh a month up to which a rate holds, USD per kWh); the last rate holds beyond.
+    """An electricity tariff: tiers of (kWh per month up to which a rate applies, USD per kWh); the last rate applies beyond.
 
     A household that already uses `household_kwh_per_month` pays for the GPU at the tiers above it.
     """
@@ -74,7 +74,7 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """The cost of owning over a horizon, part by part. `hours` are hours of work."""
+    """The cost of owning over a horizon, itemised. `hours` are hours of work."""
 
     gpu_usd: float
     machine_usd: float
@@ -157,7 +157,7 @@ def of_region(electricity: Electricity) -> Tariff:
 
 
 def of_bills(bills: tuple[tuple[float, float], ...], household_kwh_per_month: float = 0.0) -> Tariff:
-    """The tiers that two or more monthly bills (kWh, USD) give away: what a kWh between two of them costs.
+    """Return the tiers implied by two or more monthly bills (kWh, USD): the price of a kWh between two of them.
 
     >>> round(of_bills(((200, 19.92), (600, 194.7))).tiers[1][1], 3)
     0.437
@@ -203,7 +203,7 @@ def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
 
 
 def bill_usd(tariff: Tariff, kwh: float) -> float:
-    """What this many kWh in one month cost, from the first on."""
+    """Return the cost of this many kWh in one month, from the first one on."""
     total, lower = 0.0, 0.0
     for place, (upper, rate) in enumerate(tariff.tiers):
         last = place == len(tariff.tiers) - 1
@@ -213,7 +213,7 @@ def bill_usd(tariff: Tariff, kwh: float) -> float:
 
 
 def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
-    """What kWh spread evenly over years add to the bill of a household."""
+    """Return what kWh spread evenly over years add to a household's bill."""
     months = MONTHS_PER_YEAR * years
     base = tariff.household_kwh_per_month
     return months * (bill_usd(tariff, base + kwh / months) - bill_usd(tariff, base))
@@ -221,15 +221,15 @@ def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
 
 # ---------------------------------------------------------------- owning
 
-MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 less an RTX 3090
-# What a machine for this many cards costs above it, assumed: a larger power supply, from three on a workstation, then a server.
+MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 minus an RTX 3090
+# Extra cost of a machine for this many cards, assumed: a larger power supply, from three on a workstation, then a server.
 _MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 WEEK_HOURS = 168.0
-_MOST_YEARS = 20.0  # no GPU is of use for longer
+_MOST_YEARS = 20.0  # no GPU is useful for longer
 
 
 def more_machine_usd(cards: int) -> float:
-    """What a machine for several cards costs above a plain desktop; of more than eight, several machines."""
+    """Return the extra cost of a machine for several cards over a plain desktop; more than eight need several machines."""
     (most, for_most) = _MORE_MACHINE_USD[-1]
     full = (cards - 1) // most
     return full * (MACHINE_USD + for_most) + next(usd for count, usd in _MORE_MACHINE_USD if cards - full * most <= count)
@@ -245,7 +245,7 @@ def utilization_of(hours_per_week: float) -> float:
 
 
 def years_of(value: float) -> float:
-    """How many years are counted; more than any GPU is used for is a slip."""
+    """Return the number of years; more than any GPU is used for must be a mistake."""
     hint = "try `--years 3`"
     if amount(value, "the number of years", hint) > _MOST_YEARS:
         raise BadValue(f"--years {value:g} is too long; the maximum is {_MOST_YEARS:g}", hint=hint)
@@ -262,7 +262,7 @@ def own(
     machine_usd: float = 0.0,
     resale_usd: float = 0.0,
 ) -> Ownership:
-    """The total cost, part by part. `price_usd` is of all GPUs together, `watts` of everything that runs while they work."""
+    """Return the total cost, itemised. `price_usd` is for all GPUs together, `watts` for everything that runs while they work."""
     amount(price_usd, "a price", 'try `--price "RTX 3090=700"`', zero=True)
     amount(machine_usd, "the machine price", "try `--machine 700`", zero=True)
     amount(watts, "a power", "try `--machine-watts 100`", zero=True)
@@ -285,10 +285,11 @@ def own(
 
 
 # ---------------------------------------------------------------- servers with data-centre GPUs: what a laboratory buys
-# Accelerator modules are sold in boards of eight, cards one by one. Prices and watts of servers without GPUs are stated defaults.
+# Accelerator modules are sold on boards of eight, cards individually. Prices and watts of servers without GPUs are stated
+# defaults.
 
 LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
-COOLING = 0.5  # of the power of the machines: the average data centre, Uptime Institute's survey of 2024 (PUE 1.56)
+COOLING = 0.5  # relative to the machines' power: the average data centre, Uptime Institute's survey of 2024 (PUE 1.56)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +307,7 @@ _FOR_MODULES = Server(title="a server for eight modules", usd=60_000.0, watts=4_
 
 
 def in_server(gpu: Gpu) -> bool:
-    """Whether it is only used in a server."""
+    """Return whether it is only used in servers."""
     return gpu.segment == "datacenter"
 
 
@@ -316,7 +317,7 @@ def server_for(gpu: Gpu) -> Server:
 
 
 def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
-    """How many of these GPUs one can buy in a server: modules only all together."""
+    """Return how many of these GPUs one can buy in a server; modules come only as a full board."""
     server = server_for(gpu)
     return tuple(count for count in wished if count == server.most_gpus or (server is _FOR_CARDS and count < server.most_gpus))
 
@@ -333,7 +334,7 @@ def rent(
     discount: float = 0.0,
     years: float = 0.0,
 ) -> Rental:
-    """What these hours of work cost. A commitment (`way`) pays every hour of `years`, at a discount, used or not."""
+    """Return the cost of these hours of work. A commitment (`way`) pays for every hour of `years`, at a discount, used or not."""
     amount(usd_per_gpu_hour, "the rental price", "try `--cloud-price 2.14`")
     amount(hours, "the number of hours", "try `--hours-per-week 20`", zero=True)
     fraction(discount, "a discount", "--commit", "0.4")
@@ -350,7 +351,7 @@ def rent(
 def break_even_days(
     upfront_usd: float, rent_usd_per_hour: float, utilization: float, electricity_usd_per_hour: float = 0.0
 ) -> float | None:
-    """Days after which renting has cost as much as buying and running; None where it never does.
+    """Return the days after which renting has cost as much as buying and running, or None if it never does.
 
     >>> round(break_even_days(2200, 2.14, 0.15, 0.450 * 0.12))
     293
@@ -362,16 +363,16 @@ def break_even_days(
 def break_even_utilization(
     upfront_usd: float, rent_usd_per_hour: float, years: float, electricity_usd_per_hour: float = 0.0
 ) -> float | None:
-    """The utilisation at which both cost the same after these years; None where even non-stop work does not reach it."""
+    """Return the utilisation at which both cost the same after these years, or None if even non-stop work does not reach it."""
     saved_usd = HOURS_PER_YEAR * years * (rent_usd_per_hour - electricity_usd_per_hour)
     return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
 
 
-RENT_BELOW = 0.75  # of the cost of owning: a smaller saving does not pay for copying data and waiting for machines, assumed
+RENT_BELOW = 0.75  # of the cost of owning, assumed: a smaller saving does not pay for copying data and waiting for machines
 
 
 def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:
-    """The one rule of renting against owning: renting is recommended if the same work costs at least a quarter less."""
+    """The only rule for renting versus owning: renting is recommended if the same work costs at least a quarter less."""
     return rent_usd < RENT_BELOW * own_usd
 
 
@@ -381,7 +382,7 @@ DEFAULT_REGION = "United States"  # prices are in dollars, and most public guide
 
 
 def find_region(name: str) -> Region:
-    """A region by its name, its two letters or a common spelling."""
+    """Return a region by its name, its two-letter code or a common spelling."""
     key = name.strip().lower()
     known = {spelling.lower(): region for region in regions() for spelling in (region.name, *region.aliases)}
     if key in known:

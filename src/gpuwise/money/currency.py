@@ -1,5 +1,5 @@
-"""The money people type and read, and checks of numbers that people type. Inside, everything is in US dollars; rates are the
-user's, since they change by the day.
+"""Currencies that people type and read, and checks on typed numbers. Internally, everything is in US dollars; the user
+supplies exchange rates, because they change daily.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST = 1e15  # above any price, energy or time that people ask about
 
 
 def number(text: str, what: str, hint: str) -> float:
-    """The number a text stands for. A comma sets off thousands; `700,50` could be either, and is refused.
+    """Parse a number. A comma separates thousands; `700,50` is ambiguous, and is refused.
 
     >>> number("$1,499", "a price", "")
     1499.0
@@ -32,7 +32,7 @@ def number(text: str, what: str, hint: str) -> float:
 
 
 def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
-    """A finite value above zero (or zero, where that makes sense)."""
+    """Check that a value is finite and above zero (or zero, if that makes sense)."""
     if not math.isfinite(value):
         raise BadValue(f"{what} must be a finite number, not {value}", hint=hint)
     if value < 0 or (value == 0 and not zero):
@@ -43,7 +43,7 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
 
 
 def fraction(value: float, what: str, option: str, example: str) -> float:
-    """A share in 0..1; 15 is taken for 15% and refused with the way to write it."""
+    """Check that a share is in 0..1; 15 is taken for 15% and refused with the right way to write it."""
     if not math.isfinite(value) or value < 0:
         raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"try `{option} {example}`")
     if value > 1:
@@ -84,11 +84,11 @@ class Currency:
     usd_per_unit: float = 1.0
 
     def to_usd(self, value: float) -> float:
-        """Dollars that this many units are worth."""
+        """Return the value of this many units in dollars."""
         return value * self.usd_per_unit
 
     def read(self, text: str, what: str, hint: str) -> float:
-        """An amount as people write it, in units of this currency; one in another currency is refused.
+        """Parse an amount as people write it, in units of this currency; another currency is refused.
 
         >>> [Currency().read(text, "the budget", "") for text in ("$800", "800 USD", "1,500", "1e3")]
         [800.0, 800.0, 1500.0, 1000.0]
@@ -111,7 +111,7 @@ class Currency:
         return number(found[2], what, hint)
 
     def show(self, usd: float, digits: int | None = None) -> str:
-        """An amount of dollars as a person of this currency writes it.
+        """Format an amount of dollars as users of this currency write it.
 
         >>> Currency().show(1499.0), Currency().show(0.4), Currency(code="EUR", usd_per_unit=1.25).show(1000)
         ('$1,499', '$0.40', '800 EUR')

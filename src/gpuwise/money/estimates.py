@@ -1,10 +1,10 @@
-"""What a card probably costs where no recent price was published, and what it brings when it is sold again.
+"""Estimates what a card costs if no recent price was published, and its resale value.
 
-price / launch price = exp(kind + loss x age + memory + time + vendor + segment + what this card's own prices differ by)
+    price / launch price = exp(kind + loss x age + memory + time + vendor + segment + this card's own deviation)
 
-A gaming laptop has no launch price, so its price follows the number of multiprocessors of its GPU.
+A gaming laptop has no launch price, so its price depends on the number of multiprocessors in its GPU.
 
-`tools/fit_prices.py` fits the constants on the dated prices of `market.csv` and tests them on cards that were left out; the range
+`tools/fit_prices.py` fits the constants to the dated prices in `market.csv` and tests them on cards that were left out; the range
 holds eight of ten of those.
 """
 
@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 _OLDEST = date(2016, 5, 1)  # Pascal: older cards are hardly traded, and current software does not run on them
-_SELLING = 0.10  # of the price goes to the market place and the parcel, assumed
-LAPTOP_UNITS = 36  # multiprocessors of a middling laptop GPU: the point at which the laptop's price is stated
-_MOST = 1.0  # of its price: nobody should count on a profit
+_SELLING = 0.10  # share of the price that goes to the marketplace and shipping, assumed
+LAPTOP_UNITS = 36  # multiprocessors of a mid-range laptop GPU, at which the laptop's price is stated
+_MOST = 1.0  # of its price: do not count on a profit
 
 
 class LaptopModel(msgspec.Struct, frozen=True):
-    """The price of a laptop by the multiprocessors of its GPU: usd at 36 of them, and the power of their number."""
+    """The price of a laptop by the multiprocessors of its GPU: USD at 36 of them, and the exponent of their number."""
 
     rows: int
     usd: float
@@ -51,7 +51,7 @@ class LaptopModel(msgspec.Struct, frozen=True):
 
 
 class PriceModel(msgspec.Struct, frozen=True):
-    """The constants, all of the logarithm of price over launch price; `cards` are what single cards differ by."""
+    """The constants, all for the logarithm of price over launch price; `cards` are deviations of individual cards."""
 
     fitted_to: date
     rows: int
@@ -82,7 +82,7 @@ def years_since(launched: date, day: date) -> float:
 
 
 def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float]:
-    """What the logarithm of price over launch price depends on, by the name of its constant."""
+    """Return what the logarithm of price over launch price depends on, by the name of its constant."""
     age = 0.0 if gpu.launched_on is None else years_since(gpu.launched_on, day)
     return {
         kind: 1.0,
@@ -95,7 +95,7 @@ def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float
 
 
 def estimate(gpu: Gpu, kind: str) -> Price | None:
-    """The price of a new or used card on the day of the newest prices; None without a launch price."""
+    """Estimate the price of a new or used card on the day of the newest prices; None without a launch price."""
     model = load_model()
     if is_gaming_laptop(gpu) and kind == "new":
         return _laptop(gpu, model.laptops)
@@ -115,7 +115,7 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
 
 
 def _estimated(gpu: Gpu, kind: str, usd: float, ends: tuple[float, float], source: str, note: str = "") -> Price:
-    """The estimate as a price, with `ends` as shares of it, on the day of the newest prices."""
+    """Return the estimate as a price, with `ends` as shares of it, on the day of the newest prices."""
     low, high = ends
     return Price(
         gpu=gpu.name,
@@ -132,7 +132,7 @@ def _estimated(gpu: Gpu, kind: str, usd: float, ends: tuple[float, float], sourc
 
 
 def is_gaming_laptop(gpu: Gpu) -> bool:
-    """Whether laptops with this GPU have a usual price; that of workstation laptops depends on their maker."""
+    """Return whether laptops with this GPU have a typical price; that of workstation laptops depends on their maker."""
     return gpu.segment == "laptop" and " Laptop" in gpu.name
 
 
@@ -143,13 +143,13 @@ def _laptop(gpu: Gpu, laptops: LaptopModel) -> Price:
 
 
 def _rounded(usd: float) -> float:
-    """Two significant digits, so that an estimate looks like one; three from $1,000 on."""
+    """Round to two significant digits, so that an estimate looks like one; three from $1,000 on."""
     digits = 1 if usd < 1000 else 2
     return round(usd, digits - math.floor(math.log10(usd)))
 
 
 def remaining(years: float, *, new: bool) -> float:
-    """The share of its price that a card brings after these years, less the cost of selling it."""
+    """Return the share of its price that a card brings after these years, minus the cost of selling it."""
     model = load_model()
     first = model.used - model.new if new else 0.0
     return min(_MOST, math.exp(first + model.used_per_year * years)) * (1 - _SELLING)

@@ -1,10 +1,10 @@
-"""Prices that the user gives: typed (`--price "RTX 3090=700"`), or in a price file in TOML, which is read, never executed:
+"""Prices that the user gives: typed (`--price "RTX 3090=700"`), or in a TOML price file, which is parsed and never executed:
 
-currency = "EUR=1.08"          # amounts below; dollars if left out
-dated = 2026-11-01             # today if left out
+currency = "EUR=1.08"          # for the amounts below; dollars if omitted
+dated = 2026-11-01             # today if omitted
 [buy]
 "RTX 3090" = 700
-[rent]                         # for one GPU and hour
+[rent]                         # per GPU and hour
 "H100 SXM 80GB" = 2.4
 "RTX 4090" = { ondemand = 0.45, spot = 0.25, cloud = "my cloud" }
 """
@@ -57,7 +57,7 @@ def parse_price(text: str, currency: Currency, dated: date) -> Price:
 
 
 def read_price_file(path: Path, today: date) -> PriceFile:
-    """The prices of a file; every fault names the file, the section and the entry."""
+    """Return the prices in a file; every error names the file, the section and the entry."""
     raw = _toml(path)
     unknown = [key for key in raw if key not in _PARTS]
     if unknown:
@@ -114,7 +114,7 @@ def _amount(path: Path, section: str, name: str, value: object) -> float:
         raise BadFile(f"{where} = {value!r} is not a number", hint=hint)
     try:
         return amount(float(value), where, hint)
-    except OverflowError:  # an integer without end
+    except OverflowError:  # an integer with too many digits
         raise BadFile(f"{where} is too large", hint=hint) from None
 
 
@@ -143,5 +143,5 @@ def _see() -> str:
 
 
 def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple[Price, ...]:
-    """Several of them; a later one of the same GPU wins."""
+    """Parse several prices; a later one for the same GPU wins."""
     return tuple({price.gpu: price for price in (parse_price(text, currency, dated) for text in texts)}.values())

@@ -1,4 +1,4 @@
-"""Which products a cloud's name for a GPU stands for: clouds leave form factors open, and the answer keeps them open."""
+"""Maps a cloud's name for a GPU to products. Clouds often omit the form factor, so a name may match several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_RENTED = ("DGXS", "SXM3")
 
 
 def products(name: str) -> tuple[Gpu, ...]:
-    """The GPU of this name and its twins in other form factors; none where the catalogue has no such name.
+    """Return the GPU with this name and its variants in other form factors; none if the catalogue has no such name.
 
     >>> [gpu.name for gpu in products("H100 80GB")]
     ['H100 SXM 80GB', 'H100 PCIe 80GB']
@@ -25,5 +25,5 @@ def products(name: str) -> tuple[Gpu, ...]:
 
 
 def _is_twin(gpu: Gpu, other: Gpu) -> bool:
-    """The same memory in another form factor that clouds have."""
+    """The same memory in another form factor that clouds offer."""
     return other.curated and other.memory_bytes == gpu.memory_bytes and not any(word in other.name for word in _NOT_RENTED)

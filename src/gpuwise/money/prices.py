@@ -1,4 +1,4 @@
-"""What a GPU costs to buy and to rent now: the user's price first, then the newest price that has a date and a source."""
+"""Current prices to buy and rent a GPU: the user's own price first, then the newest one with a date and a source."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ __all__ = [
     "today",
 ]
 
-CONDITIONS = ("any", "new", "used")  # what a buyer takes
-NEW_MONTHS = 30  # after launch a card counts as sold new, assumed: makers publish no last day of sale
-_RECENT_DAYS = 180  # an older price is left for an estimate
-_ALIKE_DAYS = 75  # prices this close together make one median
+CONDITIONS = ("any", "new", "used")  # what a buyer accepts
+NEW_MONTHS = 30  # time after launch during which a card counts as sold new, assumed: makers publish no last day of sale
+_RECENT_DAYS = 180  # an older price is replaced by an estimate
+_ALIKE_DAYS = 75  # prices this close in time share one median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceBook:
-    """All prices that may be asked for: the user's own by GPU name, offers to rent, the currency of what is typed and shown."""
+    """All available prices: the user's own by GPU name, rental offers, and the currency for input and output."""
 
     given: Mapping[str, Price] = field(default_factory=dict)
     rents: Mapping[str, tuple[Offer, ...]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class PriceBook:
     def of(
         cls, prices: Sequence[str] = (), file: Path | str | None = None, currency: str = "", today: date | None = None
     ) -> PriceBook:
-        """The shipped (or refreshed) tables, a price file over them, and single prices over both."""
+        """Combine the shipped (or refreshed) tables, a price file that overrides them, and single prices that override both."""
         now = _day(today)
         money = parse_currency(currency)
         own = read_price_file(Path(file), now) if file else PriceFile()
@@ -67,7 +67,7 @@ class PriceBook:
 
 
 def _with(own: Sequence[Offer]) -> Mapping[str, tuple[Offer, ...]]:
-    """Offers by GPU; where the user gave some for a GPU, only those."""
+    """Return offers by GPU; if the user gave some for a GPU, only those."""
     mine: dict[str, list[Offer]] = defaultdict(list)
     for offer in own:
         mine[offer.gpu].append(offer)
@@ -76,7 +76,7 @@ def _with(own: Sequence[Offer]) -> Mapping[str, tuple[Offer, ...]]:
 
 @cache
 def _by_gpu(newer: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
-    """Shipped offers, those of clouds in the newer list replaced by it."""
+    """Return the shipped offers, with those of clouds in the newer list replaced."""
     clouds = {offer.cloud for offer in newer}
     found: dict[str, list[Offer]] = defaultdict(list)
     for offer in (*newer, *(one for one in tables.offers() if one.cloud not in clouds)):
@@ -85,7 +85,7 @@ def _by_gpu(newer: tuple[Offer, ...]) -> Mapping[str, tuple[Offer, ...]]:
 
 
 def launch_price(gpu: Gpu) -> Price | None:
-    """Its launch price, for one device of a board."""
+    """Return the launch price, for one device of a board."""
     if gpu.launch_usd is None or gpu.launched_on is None:
         return None
     fact = gpu.fact("launch_usd")
@@ -105,11 +105,11 @@ def launch_price(gpu: Gpu) -> Price | None:
 
 
 def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
-    """The price of a card now, in a condition of `CONDITIONS`: the user's, the usual one of recent prices that have a date and a
-    source, or else an estimate. With any condition it is the lower of the published prices, new or used; where there is none, it
-    is an estimate for a new card as long as shops sell it, then for a used one.
+    """Return the current price of a card in one of `CONDITIONS`: the user's, the median of recent prices with a date and a
+    source, or else an estimate. For any condition, it is the lower of the published prices, new or used; if there is none,
+    it is an estimate for a new card while shops sell it, then for a used one.
 
-    Its `kind` and date say which it is: of a shop (new), used, or the launch price. None where none is known.
+    Its `kind` and date say which it is: from a shop (new), used, or the launch price. None if no price is known.
     """
     if gpu.name in book.given:
         return book.given[gpu.name]
@@ -118,7 +118,7 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
     published = {kind: _usual(known[kind], book.today) for kind in kinds}
     if condition == "any" and any(published.values()):
         return min(filter(None, published.values()), key=lambda price: price.usd)
-    sold = sold_new(gpu, book.today)  # no estimate of what no shop has
+    sold = sold_new(gpu, book.today)  # no estimate for what no shop sells
     recent = (published[kind] or (estimate(gpu, kind) if sold or kind == "used" else None) for kind in kinds)
     former = (_usual(known[kind], None) for kind in kinds)
     found = next((price for price in (*recent, *former) if price is not None), None)
@@ -126,7 +126,9 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
 
 
 def _usual(known: Sequence[Price], today: date | None) -> Price | None:
-    """The median of the newest prices of one card and kind, with the range of most of them. None where they are too old."""
+    """Return the median of the newest prices of one card and kind, with the range of most of them, or None if they are too
+    old.
+    """
     newest = max((price.dated for price in known), default=None)
     if newest is None or (today is not None and (today - newest).days > _RECENT_DAYS):
         return None
@@ -147,12 +149,12 @@ def _usual(known: Sequence[Price], today: date | None) -> Price | None:
 
 
 def _nearly_least(amounts: Sequence[float]) -> float:
-    """The value that one in five is below: a single odd offer is no market."""
+    """Return the value that one in five is below: a single odd offer is not a market."""
     return sorted(amounts)[len(amounts) // 5]
 
 
 def sold_new(gpu: Gpu, today: date) -> bool:
-    """Whether it was launched recently enough that shops still sell it."""
+    """Return whether it was launched recently enough that shops still sell it."""
     return gpu.launched_on is not None and years_since(gpu.launched_on, today) <= NEW_MONTHS / MONTHS_PER_YEAR
 
 
@@ -162,7 +164,7 @@ def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
 
 
 def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
-    """The median of what clouds charge. Auctions, and GPUs without a host machine, count only where there is nothing else."""
+    """Return the median of what clouds charge. Auctions, and GPUs without a host machine, count only if there is nothing else."""
     every = rent_offers(gpu, book)
     plain = tuple(offer for offer in every if offer.kind != "auction" and offer.with_host)
     chosen = plain or every
@@ -183,21 +185,21 @@ def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
 
 
 def data_date(book: PriceBook) -> date:
-    """The newest day of the rental tables in the book."""
+    """Return the newest date in the rental tables of the book."""
     days = [offer.dated for offers in book.rents.values() for offer in offers if offer.kind != "given"]
     return max(days, default=book.today)
 
 
 # ---------------------------------------------------------------- how old a price is, and whether that matters
 
-_YEARS_FROM = 25  # months: the age of what is older is given in years
+_YEARS_FROM = 25  # months: older prices have their age in years
 STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
 _KINDS = {"launch": "launch", "new": "shop", "used": "used"}
 NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 
 
 def today() -> date:
-    """The day a question is asked; the one clock of this package."""
+    """Return the date on which a question is asked; the only clock in this package."""
     return date.today()
 
 
@@ -226,7 +228,7 @@ def _count(value: int) -> str:
 
 
 def is_stale(dated: date, kind: str, now: date) -> bool:
-    """Whether a price of this kind has probably moved since."""
+    """Return whether a price of this kind has probably changed since."""
     return (now - dated).days > STALE_DAYS[kind]
 
 
@@ -259,7 +261,7 @@ def _age_by_month(dated: date, now: date) -> str:
 
 
 def stale_sentence(price: Price, now: date) -> str:
-    """A warning where the price has probably moved, or nothing."""
+    """Return a warning if the price has probably changed, or nothing."""
     if not is_stale(price.dated, price.kind, now):
         return ""
     current = f'set the current one with `--price "{price.gpu}=…"`'

@@ -1,7 +1,7 @@
-"""Rental prices of today, fetched by the `gpuhunt` library when the user asks, and written in our own columns.
+"""Current rental prices, fetched with the `gpuhunt` library on request and written in our own columns.
 
-Only lists that need no account are taken (gpuhunt calls them offline providers). One row a cloud and GPU: the median over regions
-and sizes of the price for one GPU.
+Only price lists that need no account are used (gpuhunt calls them offline providers). There is one row per cloud and GPU: the
+median price of one GPU over regions and sizes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from gpuwise.money.tables import OFFER_COLUMNS, refreshed_path
 
 __all__ = ["Refreshed", "refresh", "table_of"]
 
-_TIMEOUT_S = 30.0  # a price list that takes longer is not available
-_LEAST_USD = 0.02  # below, a price is a placeholder
+_TIMEOUT_S = 30.0  # seconds: a price list that takes longer is not available
+_LEAST_USD = 0.02  # a lower price is a placeholder
 _CLOUDS = {"lambdalabs": "lambda", "vastai": "vast"}  # as our own table spells them
 _MARKETPLACES = frozenset({"runpod", "vast", "tensordock", "lium"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What was written where, and the names of the lists that the catalogue does not know, by how often."""
+    """What was written and where, and the names in the lists that the catalogue does not know, by frequency."""
 
     path: Path
     offers: int
@@ -44,7 +44,7 @@ class Refreshed:
 
 
 def refresh(today: date) -> Refreshed:
-    """Fetch, translate, write whole or not at all."""
+    """Fetch, translate, and write atomically."""
     rows, unknown = table_of(_fetch(), today)
     if not rows:
         raise GpuwiseError(
@@ -67,7 +67,7 @@ def refresh(today: date) -> Refreshed:
 
 
 def _fetch() -> list[Any]:
-    """Offers as gpuhunt has them; the one place that reaches the network."""
+    """Return gpuhunt's offers; the only function that uses the network."""
     try:
         import gpuhunt
     except ImportError:
@@ -94,7 +94,7 @@ def _fetch() -> list[Any]:
 
 
 def table_of(items: Iterable[Any], today: date) -> tuple[list[dict[str, str]], dict[str, int]]:
-    """Rows in our columns, and the names that mean no product of the catalogue."""
+    """Return rows in our columns, and the names that match no product in the catalogue."""
     usual: dict[tuple[str, str], list[float]] = defaultdict(list)
     spot: dict[tuple[str, str], list[float]] = defaultdict(list)
     forms: dict[tuple[str, str], int] = {}

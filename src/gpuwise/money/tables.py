@@ -1,8 +1,8 @@
-"""Reads the dated tables under `data/`, and refreshed rents in the user's folder; the only place that knows their columns.
+"""Reads the dated tables under `data/` and refreshed rents in the user's folder. Only this module depends on their columns.
 
-`rental.csv`: one cloud and GPU a row, made by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for the user.
-`rental_history.csv`: medians over clouds by quarter. `market.csv`: prices to buy at, used or new. `regions.csv`: electricity and
-grids.
+`rental.csv` has one row per cloud and GPU, written by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for
+the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` prices to buy at, used or new, and `regions.csv`
+electricity and grids.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def offers_of_text(text: str) -> tuple[Offer, ...]:
 
 @cache
 def history() -> Mapping[str, tuple[tuple[date, float, int], ...]]:
-    """By GPU: the date, the median rent over clouds, and how many clouds, oldest first."""
+    """By GPU: the date, the median rent over clouds, and the number of clouds, oldest first."""
     found: dict[str, list[tuple[date, float, int]]] = defaultdict(list)
     for row in _rows("rental_history.csv"):
         found[row["gpu"]].append((date.fromisoformat(row["dated"]), float(row["usd_per_gpu_hour"]), int(row["clouds"])))
@@ -84,7 +84,7 @@ def history() -> Mapping[str, tuple[tuple[date, float, int], ...]]:
 
 
 def trend(gpu: str, since: date) -> Trend | None:
-    """How the rent of a GPU moved since the first point on or after a date; None without two points."""
+    """Return how the rent of a GPU changed since the first point on or after a date; None without two points."""
     points = [point for point in history().get(gpu, ()) if point[0] >= since]
     if len(points) < 2:
         return None

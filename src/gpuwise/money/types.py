@@ -1,6 +1,6 @@
-"""What a price, an offer and a grid are. Values only; what owning and renting come to is in `costs.py`.
+"""The types for prices, offers and grids. `costs.py` computes the cost of owning and renting.
 
-Money is in US dollars inside; a currency is applied where people type and read. Every price has a date and a source.
+Amounts are stored in US dollars; currencies are converted on input and output. Every price has a date and a source.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ MONTHS_PER_YEAR = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one GPU costs to buy. `kind` is given (by the user), used, new or launch; `low_usd` and `high_usd` are its range.
-    One that is `estimated` was published by nobody."""
+    """The price to buy one GPU. `kind` is given (by the user), used, new or launch; `low_usd` and `high_usd` are its range. An
+    `estimated` price was not published by anyone.
+    """
 
     gpu: str
     kind: str
@@ -35,10 +36,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What one GPU costs to rent for an hour from one cloud: the median over its regions and sizes.
+    """The price to rent one GPU for an hour from one cloud: the median over its regions and sizes.
 
-    `kind` is cloud, marketplace, auction (a reserve price that nobody has to sell at) or given. Where `with_host` is off, the
-    machine around the GPU is billed on top.
+    `kind` is cloud, marketplace, auction (a reserve price at which nobody has to sell) or given. If `with_host` is off, the
+    machine around the GPU is billed separately.
     """
 
     cloud: str
@@ -69,7 +70,7 @@ class RentRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """How the median rent of a GPU moved between two dates, and how many clouds each median is over."""
+    """How the median rent of a GPU changed between two dates, and the number of clouds behind each median."""
 
     gpu: str
     first: date
@@ -82,7 +83,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """How much carbon dioxide a kWh of a region's grid stands for: the average over a year, life cycle."""
+    """The carbon dioxide per kWh of a region's grid: the average over a year, life cycle."""
 
     region: str
     kg_per_kwh: float

@@ -1,1 +1,3 @@
-"""The questions gpuwise answers, one folder each. Questions do not know each other; what several need is in `common`."""
+"""The questions gpuwise answers, one folder each. Questions do not import each other; `common` has the code that several
+share.
+"""

@@ -1,4 +1,4 @@
-"""Every question by name: its options, its answer. A question is one folder here and one line below."""
+"""Lists every question by name, with its options and its answer. A question is one folder here and one line below."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How anything is drawn: tables in a terminal, charts, files. Knows no question."""
+"""Draws tables in a terminal, charts and files. Independent of the questions."""

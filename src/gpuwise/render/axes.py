@@ -1,4 +1,4 @@
-"""Where values fall on an axis, which of them are worth a tick, and how those are written."""
+"""Positions values on an axis, chooses the ticks and formats their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chart is made of: values, labels and roles of colour. Knows no pixels and no file format."""
+"""Describes a chart as plain data: values, labels and colour roles. Independent of pixels and file formats."""
 
 from __future__ import annotations
 

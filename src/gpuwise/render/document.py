@@ -1,4 +1,4 @@
-"""An answer as one file to keep or to send: a page without scripts and without a network, or Markdown."""
+"""An answer as one file to keep or send: an offline page without scripts, or Markdown."""
 
 from __future__ import annotations
 

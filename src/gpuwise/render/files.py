@@ -1,4 +1,4 @@
-"""Figures as files: `.svg` and a page of its own (`.html`) need nothing else installed, `.png` needs an SVG renderer."""
+"""Writes charts to files: `.svg` and stand-alone pages (`.html`) need nothing else installed, `.png` needs an SVG renderer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawings are made for white paper. Inside a page they can take its ink instead and let its paper show, light or dark."""
+"""Adapts drawings made for white paper to a page's own text and background colours, light or dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one look of all charts: colours, type, distances. A colour-blind reader tells series apart by shape too."""
+"""The style shared by all charts: colours, type, distances. Series also differ in shape, for colour-blind readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures drawn by Plotly: the same description as for SVG, to hover, zoom and change in a notebook."""
+"""Draws charts with Plotly from the same description as for SVG, to hover, zoom and edit in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures as SVG. Every mark carries its tip as `<title>`, which browsers show under the pointer."""
+"""Draws charts as SVG. Every mark has its tooltip as `<title>`, which browsers show on hover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text that reads well without colour: aligned tables, cut to the width at hand, and the sheet of one thing."""
+"""Plain text that reads well without colour: aligned tables, cut to the available width, and fact sheets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Several GPUs on one step: clusters, collectives, data parallelism."""
+"""Many GPUs on one step: clusters, ways to split the work, and plans."""

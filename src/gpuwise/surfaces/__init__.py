@@ -1,1 +1,1 @@
-"""Where questions are asked: the command line, the page, notebooks."""
+"""The interfaces to the questions: the command line, the web page, notebooks."""

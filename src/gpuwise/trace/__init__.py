@@ -1,1 +1,1 @@
-"""Reading profiler files into one columnar event table. Knows file formats; has no opinion on what it reads."""
+"""Reads profiler files into one columnar event table. It handles file formats and does not interpret the events."""

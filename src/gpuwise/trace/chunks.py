@@ -1,9 +1,9 @@
-"""Cutting a Chrome trace into batches of whole events while it streams by, so that memory never holds more than a few
-megabytes of it.
+"""Cuts a Chrome trace into batches of complete events while streaming, so that memory never holds more than a few megabytes of
+it.
 
-An event ends where `}` is followed by `,` and `{`. Inside an event that pattern may occur too (in a name, in a list of
-objects), but then what stands before it is not valid JSON: a batch that decodes proves that its cut was right. So the common
-case is one search from the end and one decode; everything else is a fallback that keeps what is whole and counts what is not.
+An event ends where `}` is followed by `,` and `{`. That pattern may also occur inside an event (in a name, in a list of objects),
+but then the text before it is not valid JSON, so a batch that decodes proves that its cut was right. The common case is one
+search from the end and one decode; the fallback keeps what is complete and counts what is not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SQLite files of profilers, opened read-only: which tables there are, and rows whose cells are what they should be.
+"""Opens profilers' SQLite files read-only, lists their tables, and yields rows with cells of the expected types.
 
-SQLite keeps any type in any column, so a damaged or foreign file may have a text, bytes or nothing where a number belongs.
-Every cell that a reader uses passes through `whole` or `text` here.
+SQLite allows any type in any column, so a damaged or foreign file may have text, bytes or nothing where a number belongs. Every
+cell that a reader uses passes through `whole` or `text` here.
 """
 
 from __future__ import annotations

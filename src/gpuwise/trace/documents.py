@@ -1,6 +1,6 @@
-"""Files that hold one document of plain data, as a pickle or as JSON, and the values of such a document as what they should be.
+"""Reads files that hold one document of plain data (a pickle or JSON), and converts its values to the expected types.
 
-Every value of a file passes through one of these functions, so a reader behind them sees finite numbers and printable texts.
+Every value in a file passes through one of these functions, so readers see only finite numbers and printable text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which program wrote a file, judged by how its content begins. The name decides only for reports that nobody else can open."""
+"""Recognises which program wrote a file from the beginning of its content. The name decides only for reports that only their
+own tool can open.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Begins and ends of a Chrome trace put together: on each thread, an end closes what was begun last.
+"""Pairs the begin and end events of a Chrome trace: on each thread, an end closes the most recent begin.
 
-Writers do not always name what they end. Where they do and the name is another, the begins above it were never ended.
+Writers do not always name what they end. If they do and the name differs, the begins above it were never ended.
 """
 
 from __future__ import annotations

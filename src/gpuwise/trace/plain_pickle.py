@@ -1,7 +1,8 @@
-"""Pickles read as plain data: dicts, lists, tuples, texts, bytes, numbers, booleans and None. Nothing in the file is ever called.
+"""Reads pickles as plain data: dicts, lists, tuples, texts, bytes, numbers, booleans and None. Nothing in the file is ever
+called.
 
-Python's own unpickler imports and calls what a file names. This one knows only the opcodes that build plain data, so a pickle
-that asks for anything else is refused. Opcodes: the standard library's `pickletools`; protocols 2 to 5.
+Python's own unpickler imports and calls what a file names. This one supports only the opcodes that build plain data, and refuses
+a pickle that uses any other. Opcodes: the standard library's `pickletools`; protocols 2 to 5.
 """
 
 from __future__ import annotations

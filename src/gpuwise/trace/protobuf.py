@@ -1,6 +1,6 @@
-"""The wire format of protocol buffers, as far as reading needs it: fields of a message, one after the other.
+"""Reads the wire format of protocol buffers: the fields of a message, one after the other.
 
-Format: https://protobuf.dev/programming-guides/encoding/. A message that ends in the middle raises `Cut`.
+Format: https://protobuf.dev/programming-guides/encoding/. A truncated message raises `Cut`.
 """
 
 from __future__ import annotations

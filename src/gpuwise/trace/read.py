@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns) to traces. The content of a file tells its format, not the name."""
+"""Turns what a user names (files, folders, patterns) into traces. A file's content determines its format, not its name."""
 
 from __future__ import annotations
 

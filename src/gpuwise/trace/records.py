@@ -1,6 +1,4 @@
-"""One event of a Chrome trace as msgspec decodes it: only the fields that are used; the rest is skipped without becoming
-objects.
-"""
+"""One event of a Chrome trace as msgspec decodes it: only the fields in use. The rest is skipped without creating objects."""
 
 from __future__ import annotations
 

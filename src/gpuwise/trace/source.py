@@ -1,6 +1,4 @@
-"""The bytes of a file, decompressed as they are read: tells how far it is, survives a cut file, refuses one that swells
-without end.
-"""
+"""Decompresses a file as it is read: reports progress, tolerates a truncated file, and refuses one that expands without limit."""
 
 from __future__ import annotations
 

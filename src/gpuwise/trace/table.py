@@ -1,4 +1,4 @@
-"""Growing an event table in batches: names are interned, columns are kept as numpy pieces and joined once at the end."""
+"""Builds an event table in batches: names are interned, and columns are kept as numpy pieces that are joined once at the end."""
 
 from __future__ import annotations
 

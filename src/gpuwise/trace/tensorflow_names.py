@@ -1,7 +1,7 @@
-"""How TensorFlow and JAX name planes, lines and events: which of them run on a device, which are steps, copies or the host's
-waiting.
+"""How TensorFlow and JAX name planes, lines and events: which of them run on a device, and which are steps, copies or host
+waits.
 
-Shared by the `xplane.pb` and the `trace.json.gz` of the same profiler.
+Shared by the `xplane.pb` and `trace.json.gz` files of the same profiler.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a trace is, whatever profiler wrote it: one columnar table of events with interned names, and what is known about its
+"""The types for a trace from any profiler: one columnar table of events with interned names, and what is known about the
 machine.
 
-Times are nanoseconds on the clock of the file. Every row is one thing that lasted: a kernel, a copy, an op on the host, a call
-of the runtime, or a mark that a person or a framework set. `-1` in a column of integers means "not in the trace".
+Times are nanoseconds on the file's clock. Every row has a duration: a kernel, a copy, an op on the host, a runtime call, or an
+annotation by a person or a framework. `-1` in an integer column means "not in the trace".
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Chrome traces whose events have no category, such as those of PyTorch before 1.8: what an event is, is told by the name of the
-process and thread it is on ("CUDA functions", "stream 7") and by its own.
+"""Chrome traces whose events have no category, such as those of PyTorch before 1.8. The type of an event follows from the
+names of its process and thread ("CUDA functions", "stream 7") and its own name.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a model asks of a GPU: its ops with shapes, bytes, FLOPs and tensor lifetimes, and how to capture them."""
+"""What a model needs from a GPU: its ops with shapes, bytes, FLOPs and tensor lifetimes, and how to capture them."""

@@ -1,4 +1,4 @@
-"""From what a user names as MODEL to a workload: the zoo, a workload file, or a capture."""
+"""Finds the workload for the MODEL a user names: in the zoo, in a workload file, or by capture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwise.workload.store import files, zoo
 __all__ = ["check_name", "is_script", "only_read", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
-# What a script or a workload file was captured with, where nothing else is written down.
+# What a script or workload file was captured with, if it does not say otherwise.
 _PLAIN = {"implementation": "foreach", "accumulate": 1, "checkpoint": False, "channels_last": False, "clip": False}
 _TOLD_BY_SCRIPTS = ("mode", "precision", "optimizer", "accumulate")
 _capturing: ContextVar[bool] = ContextVar("capturing", default=True)
@@ -34,9 +34,9 @@ def workload(
     memory_bytes: float = 8 * 2**30,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Workload:
-    """The workload this request names. Only `file.py:Net`, `package.module:function` and `script.py` run code of the user.
+    """Return the workload for this request. Only `file.py:Net`, `package.module:function` and `script.py` run the user's code.
 
-    `asked` names the settings that the user gave; a script or workload file that has others is refused.
+    `asked` names the settings that the user gave; a script or workload file with different ones is refused.
     """
     for name, value in (("batch", request.batch), ("seq", request.seq), ("image", request.image)):
         if value is not None and not 1 <= value < 2**31:
@@ -46,7 +46,7 @@ def workload(
     if found is None and not _capturing.get():
         raise _not_captured(request.model)
     if found is None:
-        from gpuwise.workload.capture import process as capture  # not needed for what is stored, and slow to import
+        from gpuwise.workload.capture import process as capture  # not needed for stored models, and slow to import
         from gpuwise.workload.store import cache
         from gpuwise.workload.store.own_code import RestsOn
 
@@ -60,7 +60,7 @@ def workload(
 
 @contextlib.contextmanager
 def only_read() -> Iterator[None]:
-    """Nothing is captured meanwhile, so no framework is started for a file that a stranger wrote: models are only read."""
+    """Prevent captures in this context, so that no framework is started for an untrusted file: models are only read."""
     before = _capturing.set(False)
     try:
         yield
@@ -83,12 +83,14 @@ def _fused(found: Workload) -> Workload:
 
 
 def tells_itself(model: str) -> bool:
-    """Whether precision, optimizer and the like are not ours to choose: a training script or a workload file has its own."""
+    """Return whether precision, optimizer and the like are fixed by the source: a training script or a workload file has its
+    own.
+    """
     return is_script(model) or _is_workload_file(model)
 
 
 def is_script(model: str) -> bool:
-    """Whether this names a whole training script."""
+    """Return whether this names a whole training script."""
     return model.endswith(".py") and model.partition(":")[0] not in PREFIXES
 
 
@@ -97,7 +99,7 @@ def _is_workload_file(model: str) -> bool:
 
 
 def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
-    """An option that would change nothing is a question misunderstood."""
+    """Refuse options that would have no effect: the user must have meant something else."""
     model, prefix = request.model, request.model.partition(":")[0]
     if request.arguments and not is_script(model):
         given = " ".join(request.arguments)
@@ -122,7 +124,7 @@ def _refuse_what_nobody_uses(request: Request, asked: Collection[str]) -> None:
 
 
 def _agree(found: Workload, request: Request, asked: Collection[str]) -> None:
-    """What the user asked for is what the script or file has."""
+    """Check that the user's options match the script or file."""
     own: dict[str, object] = _PLAIN | {"image": None, "phase": "", "inputs": ()} | dict(found.options)
     own |= {"mode": found.mode, "precision": found.precision, "optimizer": found.optimizer or "none"}
     for name in sorted(asked):
@@ -139,7 +141,7 @@ def _flag(name: str) -> str:
 
 
 def _stored(request: Request) -> Workload | None:
-    """A workload that need not be captured."""
+    """Return a workload that does not need to be captured."""
     if request.model.endswith(files.ENDINGS):
         return _resized(files.read(Path(request.model)), request) if _is_workload_file(request.model) else None
     if zoo.has(request.model):
@@ -152,7 +154,7 @@ def _stored(request: Request) -> Workload | None:
 
 
 def _resized(found: Workload, request: Request) -> Workload:
-    """The same workload at the sizes asked for, where it is symbolic in them."""
+    """Return the same workload at the requested sizes, if it is symbolic in them."""
     for name, wanted, captured in (("batch", request.batch, found.batch), ("seq", request.seq, found.seq)):
         if wanted is None or wanted == captured:
             continue
@@ -176,13 +178,13 @@ def _resized(found: Workload, request: Request) -> Workload:
 
 
 def check_name(model: str) -> None:
-    """Refuse a plain name that the zoo does not have; names with a prefix and files are looked for when they are captured."""
+    """Refuse a plain name that is not in the zoo. Names with a prefix and files are looked up when they are captured."""
     if ":" not in model and not model.endswith((".py", *files.ENDINGS)) and not zoo.has(model):
         raise unknown(model)
 
 
 def _not_a_model(path: Path) -> GpuwiseError:
-    """What is said of a folder, or of a file that holds no model."""
+    """Return the error for a folder, or for a file that contains no model."""
     if path.is_dir():
         config = path / "config.json"
         hint = f"use `{config}`" if config.exists() else "pass a file in it, such as `my_model.py:Net` or a model's config.json"
@@ -192,7 +194,7 @@ def _not_a_model(path: Path) -> GpuwiseError:
 
 
 def unknown(model: str) -> GpuwiseError:
-    """What is said of a name that no source has."""
+    """Return the error for a name that no source has."""
     if Path(model).exists():
         return _not_a_model(Path(model))
     from gpuwise.workload.language.find import known_id  # reads tables that other models do not need
@@ -203,7 +205,7 @@ def unknown(model: str) -> GpuwiseError:
             looked_in=f"the {len(zoo.names())} models whose steps are included",
             hint=f"use `hf:{hub}`, which captures the model with PyTorch; for text, use `gpuwise predict {model} --mode infer`",
         )
-    typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter in place of the digit
+    typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter instead of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)
     meant = "did you mean " + either(f"`{name}`" for name in near) + "? " if near else ""
     other = "Otherwise," if near else "list the built-in models with `gpuwise models`, or"

@@ -1,1 +1,1 @@
-"""Ops of known size against what the kernel models and the limits of the GPU say of them."""
+"""Compares ops of known size with the kernel models and the limits of the GPU."""

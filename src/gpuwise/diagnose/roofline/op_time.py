@@ -1,4 +1,4 @@
-"""One op against what it should take: the rows of the roofline."""
+"""One op compared with its expected time: a row of the roofline."""
 
 from __future__ import annotations
 

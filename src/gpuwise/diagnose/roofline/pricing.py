@@ -1,8 +1,8 @@
-"""What each op took against what it should take: kernels put down to the ops that launched them, and these priced by the kernel
-models of `predict` on the same GPU, in the same type.
+"""Compares the time of each op with its expected time: kernels are assigned to the ops that launched them, and the kernel
+models of `predict` give the expected times on the same GPU, in the same type.
 
-The floor is what no kernel goes below: FLOPs at 95% of the rated peak, and the bytes that no cache holds at 95% of the rated
-bandwidth. The expectation is the fitted model, and never less than the floor.
+The floor is a time that no kernel can beat: FLOPs at 95% of the rated peak, and the bytes that no cache holds at 95% of the rated
+bandwidth. The expected time is that of the fitted model, and never below the floor.
 """
 
 from __future__ import annotations

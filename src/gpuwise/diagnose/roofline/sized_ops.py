@@ -1,5 +1,6 @@
-"""Ops of PyTorch with their recorded sizes, as the kernel models of `predict` want them: which kind they are, how large, and how
-many bytes they move."""
+"""PyTorch ops with their recorded sizes, in the form that the kernel models of `predict` need: their kind, sizes, and bytes
+moved.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Measures this machine's device: what its matrix products, kernels, copies, disk and decoder reach."""
+"""Measures this machine's device: the speeds of matrix products, kernels, copies, the disk and the image decoder."""

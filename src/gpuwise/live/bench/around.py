@@ -1,4 +1,4 @@
-"""What lies around the device: copies to it, the disk, a decoder of images, all-reduce between several devices."""
+"""Measures what surrounds the device: copies to it, the disk, image decoding, and all-reduce between several devices."""
 
 from __future__ import annotations
 

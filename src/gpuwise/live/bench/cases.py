@@ -1,4 +1,4 @@
-"""The pieces of work that a device is measured with, in torch. Each is a kind, its sizes, its work and what to call."""
+"""The cases measured on a device, in torch. Each has a kind, its sizes, its work and the function to call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a step costs on the device of a profile: every op priced from the measured rows nearest to it.
+"""Computes the time of a step on a measured device: every op's time comes from the nearest measured rows.
 
-Nothing here is fitted or assumed of a device: rates between measured sizes are interpolated on logarithmic scales, and what is
-smaller than anything measured costs what the smallest did. What the framework itself needs for a call comes from a chain of
-small layers. Ops run one after another, as they do on a CPU.
+Nothing is fitted or assumed about the device: rates between measured sizes are interpolated on logarithmic scales, and anything
+smaller than the smallest measured size takes the same time as that one. The framework's own time per call comes from a chain of
+small layers. Ops run one after another, as on a CPU.
 """
 
 from __future__ import annotations

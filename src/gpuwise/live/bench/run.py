@@ -1,4 +1,4 @@
-"""Runs all cases on a device within a time, and makes a profile of them."""
+"""Runs all cases on a device within a time limit, and builds a profile from them."""
 
 from __future__ import annotations
 

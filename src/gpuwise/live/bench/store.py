@@ -1,4 +1,4 @@
-"""Profiles on disk: one file a device and day, in the user's data folder, written whole."""
+"""Stores profiles in the user's data folder: one file per device and day, written atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How long something takes, repeated until it is stable or its time is up. What disturbs only adds: the lower quartile counts."""
+"""Times a function, repeating it until the result is stable or the time is up. Disturbances only add time, so the lower
+quartile counts.
+"""
 
 from __future__ import annotations
 

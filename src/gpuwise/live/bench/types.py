@@ -1,4 +1,4 @@
-"""A measured profile of one device of this machine: rows of work and seconds, with their own uncertainty."""
+"""A measured profile of one device in this machine: rows of work and seconds, with their uncertainty."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What runs inside the watched process. Needs the standard library only: the process may have a Python without gpuwise."""
+"""Code that runs inside the watched process. It needs only the standard library, because that Python may not have gpuwise."""

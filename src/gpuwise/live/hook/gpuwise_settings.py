@@ -1,7 +1,8 @@
-"""Settings of a script changed from outside, for one measured run: asked for by `gpuwise tune`, in GPUWISE_SETTINGS as JSON.
+"""Changes settings of a script from outside for one measured run of `gpuwise tune`, which passes them as JSON in
+GPUWISE_SETTINGS.
 
-What is touched is public: the arguments of `DataLoader` and of torch's optimizers, `set_float32_matmul_precision`, autocast
-around the outermost module. Each setting that took hold leaves a file `NAME.applied` beside the marks.
+Only public interfaces are touched: the arguments of `DataLoader` and of torch's optimizers, `set_float32_matmul_precision`, and
+autocast around the outermost module. Each setting that took effect leaves a file `NAME.applied` next to the marks.
 """
 
 from __future__ import annotations

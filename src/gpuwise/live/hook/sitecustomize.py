@@ -1,7 +1,8 @@
-"""Python imports this at start-up where its folder is on PYTHONPATH (see the `site` module): marks the steps of a watched run.
+"""Marks the steps of a watched run. Python imports this file at start-up if its folder is on PYTHONPATH (see the `site`
+module).
 
-Does nothing unless `GPUWISE_WATCH` names the folder for the marks; `GPUWISE_SETTINGS` changes settings for a run of
-`gpuwise tune`. A sitecustomize of the user's own is run as well.
+It does nothing unless `GPUWISE_WATCH` names the folder for the marks; `GPUWISE_SETTINGS` changes settings for a run of `gpuwise
+tune`. The user's own sitecustomize runs as well.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Samples GPUs, hosts and steps of a running job."""
+"""Samples the GPUs, the host and the steps of a running job."""

@@ -1,4 +1,4 @@
-"""AMD GPUs at one moment, through the `amdsmi` package that comes with ROCm."""
+"""Samples AMD GPUs through the `amdsmi` package that comes with ROCm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the watched command: its output, its signals, its end. No process of it outlives an interrupted watch."""
+"""Runs the watched command and handles its output, signals and exit. None of its processes outlives an interrupted watch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What NVIDIA's DCGM exporter has told a Prometheus server about many GPUs: names, units and labels of its metrics.
+"""The names, units and labels of the metrics that NVIDIA's DCGM exporter reports to a Prometheus server.
 
 Names and units, old and new: https://github.com/NVIDIA/dcgm-exporter `etc/default-counters.csv`,
 https://docs.nvidia.com/datacenter/dcgm/latest/reference/dcgm-exporter-metrics.html and `.../field-identifiers.html`. Exporter
-4.9.0 renamed its metrics to those of DCGM 4.7 and changed units (MHz to Hz, percent to ratio, MiB to bytes), so both stand here.
+4.9.0 renamed its metrics to those of DCGM 4.7 and changed units (MHz to Hz, percent to ratio, MiB to bytes), so both are listed.
 """
 
 from __future__ import annotations

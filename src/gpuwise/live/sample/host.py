@@ -1,4 +1,6 @@
-"""The host at one moment: cores, memory, and a process with all it started. Linux only; elsewhere nothing is seen, and said."""
+"""Samples the host: cores, memory, and a process with everything it started. Linux only; on other systems it reports that
+nothing is available.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What this machine has: Python, frameworks, drivers, GPUs. Imports no framework and needs none.
 
-Versions come from package metadata. NVIDIA GPUs are asked through NVML (`nvidia-ml-py`), AMD ones read from the kernel's
-topology files, Apple ones from `sysctl` and `system_profiler`. Each way is a `Probe` that says what it found or why not.
+Versions come from package metadata. NVIDIA GPUs are queried through NVML (`nvidia-ml-py`), AMD ones are read from the kernel's
+topology files, Apple ones from `sysctl` and `system_profiler`. Each method is a `Probe` that reports what it found or why it
+found nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs at one moment, through NVML (`nvidia-ml-py`)."""
+"""Samples NVIDIA GPUs through NVML (`nvidia-ml-py`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The power limit of an NVIDIA card: set through NVML, and restored whatever happens.
+"""Sets the power limit of an NVIDIA card through NVML, and restores it whatever happens.
 
-A process of its own (`run`) sets limits when told and puts the first one back when its input ends: after the work, after Ctrl-C,
-and after a crash or a kill of the process that asked. It takes no signals of the terminal.
+A separate process (`run`) sets limits on request and restores the original one when its input ends: after the work, after Ctrl-C,
+and after a crash or kill of the parent process. It ignores signals from the terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks a Prometheus server over its HTTP API. Only where the user names one; nothing of DCGM is known here.
+"""Queries a Prometheus server over its HTTP API, only if the user names one. Nothing here is specific to DCGM.
 
 API: https://prometheus.io/docs/prometheus/latest/querying/api/ (`query_range`, `label/NAME/values`).
 """

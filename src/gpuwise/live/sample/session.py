@@ -1,4 +1,4 @@
-"""Watching: a thread that looks at GPUs and host, and the marks that a run writes meanwhile."""
+"""A watch session: a thread that samples GPUs and host, and the marks that the run writes meanwhile."""
 
 from __future__ import annotations
 

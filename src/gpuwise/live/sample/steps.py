@@ -1,4 +1,4 @@
-"""From the marks of a process to its steps: how long each took, and how long it waited for input. Nothing of GPUs."""
+"""Turns the marks of a process into steps: how long each took, and how long it waited for input. Independent of GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sampler sees of a GPU and of the host at one moment, and what a watched run leaves behind."""
+"""The types for samples of a GPU and of the host, and for what a watched run leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the changes that helped alone are put together, and what is left out where they do not run together."""
+"""Combines the changes that helped individually, and leaves some out if they do not work together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, until it ends, has given enough, or its time is up. Nothing of it stays."""
+"""Runs a command in its own process group until it ends, has produced enough, or its time is up. Leaves no process behind."""
 
 from __future__ import annotations
 

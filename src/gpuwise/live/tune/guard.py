@@ -1,4 +1,6 @@
-"""Stands between us and a script of the user: ends it and all it started when we end, however we end."""
+"""A guard process around a user's script: when gpuwise ends, however that happens, it ends the script and everything it
+started.
+"""
 
 from __future__ import annotations
 

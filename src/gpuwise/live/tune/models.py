@@ -1,4 +1,4 @@
-"""Asks a process of its own for one run of a model, or for the facts of a device, and says what became of it."""
+"""Requests one run of a model, or the facts about a device, from a separate process, and reports the outcome."""
 
 from __future__ import annotations
 

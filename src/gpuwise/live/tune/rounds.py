@@ -1,4 +1,4 @@
-"""Rounds of runs: every variant once a round, in a new order each time, until what they gain is stable or the time is over."""
+"""Runs every variant once per round, in a new order each time, until the gains are stable or the time is up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Runs a training script for some steps, as it is or with settings changed: by its own flags, or by hooks where it has none.
+"""Runs a training script for some steps, unchanged or with changed settings: through its own flags, or through hooks if it has
+none.
 
-The script is stopped in the middle once its steps have been seen for long enough.
+The script is stopped once its steps have been observed for long enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The vocabulary of measured runs: settings that are changed, what one run gave, and what a change gained over rounds."""
+"""The types for measured runs: changed settings, the result of one run, and the gain from a change over several rounds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The process that runs a model: builds it on its device, times its step until stable, and leaves a file with what it saw.
+"""The process that runs a model: builds it on its device, times its step until stable, and writes the result to a file.
 
-Started by `models.py`, one process a run, so that nothing stays allocated and no run warms the next one.
+Started by `models.py`, one process per run, so that nothing stays allocated and no run warms up the next one.
 """
 
 from __future__ import annotations

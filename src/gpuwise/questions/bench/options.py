@@ -1,4 +1,4 @@
-"""What `bench` takes."""
+"""The options of `bench`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `build`: what speed a GPU keeps at each power limit, by kind of work."""
+"""The chart for `build`: the speed a GPU keeps at each power limit, by kind of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The platform and the CPU of a box as people type them, checked and completed with stated defaults."""
+"""Parses the platform and the CPU of a box as people type them, checks them and fills in stated defaults."""
 
 from __future__ import annotations
 

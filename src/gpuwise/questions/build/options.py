@@ -1,4 +1,4 @@
-"""What `build` takes."""
+"""The options of `build`."""
 
 from __future__ import annotations
 

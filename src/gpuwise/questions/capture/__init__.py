@@ -1,1 +1,1 @@
-"""What does a model ask of a GPU?"""
+"""What does a model need from a GPU?"""

@@ -1,4 +1,4 @@
-"""From the options of `capture` to its question."""
+"""Turns the options of `capture` into its question."""
 
 from __future__ import annotations
 

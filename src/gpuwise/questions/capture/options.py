@@ -1,4 +1,4 @@
-"""What `capture` takes."""
+"""The options of `capture`."""
 
 from __future__ import annotations
 

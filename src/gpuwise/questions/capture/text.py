@@ -1,4 +1,4 @@
-"""A captured workload as text: size, work by phase and kind, memory, what was not understood."""
+"""A captured workload as text: size, work by phase and kind, memory, and ops that were not recognised."""
 
 from __future__ import annotations
 

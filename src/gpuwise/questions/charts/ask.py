@@ -1,4 +1,4 @@
-"""From the options of `charts` to its question: which GPUs, on which work, against which card, at which prices."""
+"""Turns the options of `charts` into its question: which GPUs, on which work, against which card, at which prices."""
 
 from __future__ import annotations
 

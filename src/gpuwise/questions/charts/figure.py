@@ -1,4 +1,6 @@
-"""Bars of all GPUs: speed, or speed for the money, one panel a kind of work; a bar's pieces are what each precision adds."""
+"""A bar chart of all GPUs: speed, or speed per money, with one panel per kind of work; the segments of a bar are what each
+precision adds.
+"""
 
 from __future__ import annotations
 

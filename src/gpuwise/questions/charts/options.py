@@ -1,4 +1,4 @@
-"""What `charts` takes."""
+"""The options of `charts`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of all GPUs as text: one row a GPU, one column a kind of work and precision."""
+"""The charts of all GPUs as text: one row per GPU, one column per kind of work and precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer of `charts` assumes, in words."""
+"""The assumptions in an answer of `charts`, in words."""
 
 from __future__ import annotations
 

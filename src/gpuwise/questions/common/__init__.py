@@ -1,1 +1,3 @@
-"""What several questions share: a model on GPUs as a user gives it, predictions with what they rest on, diagnosis."""
+"""Code shared by several questions: a model on GPUs as a user gives it, predictions with what they are based on, and
+diagnosis.
+"""

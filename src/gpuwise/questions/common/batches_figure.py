@@ -1,4 +1,4 @@
-"""The figure of one model on one GPU by batch: how samples a second grow, and where they stop."""
+"""The chart for one model on one GPU by batch: how samples per second grow, and where they stop growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model to capture, as a user gives it: which one, how, and how long it may take; and the same model for other choices."""
+"""A model to capture, as a user gives it: which one, how, and the time limit; and the same model for other choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes on one device: software that supports it, what its libraries reach, slow memory, CPUs, makers and generations that were
+"""Notes on one device: supporting software, what its libraries reach, slow memory, CPUs, and makers and generations that were
 never measured.
 """
 

@@ -1,4 +1,4 @@
-"""Why is my training slow? Profiler files in, what the step is made of and what each fix would give out."""
+"""Why is my training slow? Turns profiler files into the parts of a step and the gain from each fix."""
 
 from __future__ import annotations
 

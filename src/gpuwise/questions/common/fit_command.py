@@ -1,4 +1,4 @@
-"""The `gpuwise fit` command to run next where something does not fit."""
+"""The `gpuwise fit` command to suggest if something does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From samples of one GPU to the figures that live checks read."""
+"""Turns samples of one GPU into the values that live checks read."""
 
 from __future__ import annotations
 

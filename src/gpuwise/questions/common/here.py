@@ -1,4 +1,4 @@
-"""What `gpuwise bench` measured on this machine, where a prediction is asked for it."""
+"""The `gpuwise bench` measurements of this machine, for predictions about it."""
 
 from __future__ import annotations
 

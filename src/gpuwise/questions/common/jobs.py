@@ -1,4 +1,4 @@
-"""Jobs of a question on many GPUs. What was captured and priced for one question serves the next one in the same process."""
+"""Runs the jobs of a question on many GPUs. Captures and predictions are reused by later questions in the same process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Cards in a machine, checked, with what each remedy costs in speed: for `build`, and for the options of `which`.
+"""Checks cards in a machine, with the cost of each remedy in speed, for `build` and for the options of `which`.
 
-What a power limit and narrow lanes cost is computed on three kinds of work that stand for the rest.
+The cost of a power limit and of narrow lanes is computed for three kinds of work that represent the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a question faces people: its options are declared once, as a dataclass whose fields say what they are for; its answer is
+"""How a question is exposed: its options are declared once, as a dataclass whose fields describe themselves; its answer is
 `Shown`.
 
-The command line, the page's JSON API, its reference and the Python functions are all made from that dataclass:
+The command line, the page's JSON API, its reference and the Python functions are all derived from that dataclass:
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class PredictOptions:
@@ -9,7 +9,7 @@ The command line, the page's JSON API, its reference and the Python functions ar
         model: Annotated[str, Option(help="...", argument=True)] = field(kw_only=False)
         gpu: Annotated[Names, Option(help="...")] = ()
 
-A field's name is its name everywhere: `--power-limit`, `power_limit=`, `"power_limit"`.
+A field has the same name everywhere: `--power-limit`, `power_limit=`, `"power_limit"`.
 """
 
 from __future__ import annotations

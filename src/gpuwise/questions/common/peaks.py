@@ -1,4 +1,4 @@
-"""The peak that a step is compared with: that of the types it computes in, whatever its precision is called."""
+"""The peak to compare a step with: that of the types it computes in, whatever its precision is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question about plans, prepared for the search: the model in parts with their costs, the sizes to try, what is fixed."""
+"""Prepares a question about plans for the search: the model in parts with their costs, the sizes to try, and what is fixed."""
 
 from __future__ import annotations
 

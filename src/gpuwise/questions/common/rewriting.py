@@ -1,4 +1,4 @@
-"""Steps that are made from the plain step of a model: with adapters, recomputation or micro-batches."""
+"""Derives steps from a model's plain step: with adapters, recomputation or micro-batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One GPU or several, of one kind or mixed, as people write them: `RTX 3090`, `4x RTX 2070`, `RTX 2080 Ti + GTX 1080 Ti`."""
+"""Parses one GPU or several, of one kind or mixed, as people write them: `RTX 3090`, `4x RTX 2070`, `RTX 2080 Ti + GTX 1080
+Ti`.
+"""
 
 from __future__ import annotations
 

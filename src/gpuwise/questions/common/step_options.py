@@ -1,4 +1,4 @@
-"""A model on GPUs, as a user asks for it: the options that `predict`, `fit` and others have in common."""
+"""The options for a model on GPUs that `predict`, `fit` and others have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readings of GPUs from a file, put before the checks that otherwise watch a run."""
+"""Applies the live checks to GPU readings from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From profiler files to views that checks can look at: the GPU found in the catalogue, what cannot be built on refused."""
+"""Turns profiler files into views for the checks: looks up the GPU in the catalogue, and refuses unusable files."""
 
 from __future__ import annotations
 

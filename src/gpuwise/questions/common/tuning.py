@@ -1,4 +1,4 @@
-"""What is trained: all weights, or adapters on frozen ones (LoRA, QLoRA, DoRA); checked as a user asks for it."""
+"""What is trained: all weights, or adapters on frozen ones (LoRA, QLoRA, DoRA); checks the user's choice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a model is used for: it is trained where an option says so.
+"""Decides what a model is used for: training only if an option implies it.
 
-One rule for language, image and speech models in every command (docs/decisions/0029): a model that generates text, images or
-transcripts does so unless an option that only training has is given.
+One rule covers language, image and speech models in every command (docs/decisions/0029): a model that generates text, images or
+transcripts does so unless an option that only applies to training is given.
 """
 
 from __future__ import annotations

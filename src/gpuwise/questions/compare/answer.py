@@ -1,4 +1,4 @@
-"""Which GPU is faster, one card or several? Common jobs stand in for the model where none is given."""
+"""Which GPU is faster, one card or several? If no model is given, common jobs are compared."""
 
 from __future__ import annotations
 

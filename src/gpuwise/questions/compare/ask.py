@@ -1,4 +1,4 @@
-"""From the options of `compare` to its question."""
+"""Turns the options of `compare` into its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each set of GPUs costs, and at which price it offers as much speed for the money as the first one."""
+"""The cost of each set of GPUs, and the price at which it offers as much speed for the money as the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `compare`: how many times as fast as the first GPU, job by job, with ranges."""
+"""The chart for `compare`: the speedup over the first GPU, job by job, with ranges."""
 
 from __future__ import annotations
 

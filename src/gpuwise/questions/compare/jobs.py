@@ -1,4 +1,4 @@
-"""The jobs that GPUs are compared on, at which batch, and what is assumed about them."""
+"""The jobs on which GPUs are compared, their batch sizes, and the assumptions about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` takes."""
+"""The options of `compare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One set of GPUs compared with another on a job: the ratio of their speeds, its range, and what is behind it."""
+"""Compares one set of GPUs with another on a job: the ratio of their speeds, its range, and the reasons."""
 
 from __future__ import annotations
 

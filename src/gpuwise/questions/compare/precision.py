@@ -1,4 +1,4 @@
-"""The precision that GPUs are compared in: the same on all of them where they allow it."""
+"""The precision in which GPUs are compared: the same on all of them if they support it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models that generate text, compared by their tokens a second."""
+"""Compares language models that generate text by their tokens per second."""
 
 from __future__ import annotations
 
@@ -119,11 +119,6 @@ def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     return " and ".join(found) if base.fits and other.fits else ""
 
 
-def _parts(told: Prediction) -> str:
-    """What can run on the CPU."""
-    return "experts" if isinstance(told, TextPrediction) and told.generation.offloads_experts else "layers"
-
-
 def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[str]:
     """Sets whose engine gives each GPU whole layers, so that only one works at a time, and an engine that uses all at once."""
     lines = []
@@ -140,6 +135,11 @@ def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[st
                 "an engine that splits matrices, as with `--engine vllm --weights int4`, uses all of them at once"
             )
     return lines
+
+
+def _parts(told: Prediction) -> str:
+    """What can run on the CPU."""
+    return "experts" if isinstance(told, TextPrediction) and told.generation.offloads_experts else "layers"
 
 
 def describe_unmeasured(found: Iterable[Throughput]) -> str:

@@ -1,4 +1,4 @@
-"""The first sentences of a comparison: which set is the fastest, by how much, how likely that is, and what fits only on some."""
+"""The first sentences of a comparison: which set is fastest, by how much, how likely that is, and what fits only on some."""
 
 from __future__ import annotations
 

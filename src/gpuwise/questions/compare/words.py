@@ -1,4 +1,4 @@
-"""The sentences of a comparison below its table: what would change the order, what to know about memory, sets and laptops."""
+"""The sentences below a comparison's table: what would change the order, and what to know about memory, sets and laptops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the options of `cost` to its question, checked and completed with stated defaults."""
+"""Turns the options of `cost` into its question, checked and completed with stated defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `cost`: what has been paid by when, and how the break-even moves with use."""
+"""The chart for `cost`: the amount paid over time, and how the break-even point moves with use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cost` takes."""
+"""The options of `cost`."""
 
 from __future__ import annotations
 

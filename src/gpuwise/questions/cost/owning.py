@@ -1,4 +1,4 @@
-"""What owning a GPU takes, from the options of `cost`: its price, the rest of the machine, their power and the resale value."""
+"""The cost of owning a GPU from the options of `cost`: its price, the rest of the machine, their power and the resale value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The answer of `cost` as text: a verdict, both ways to pay, where they cross, and the arithmetic with the user's numbers."""
+"""The answer of `cost` as text: a verdict, both ways to pay, where they break even, and the arithmetic with the user's
+numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tokens cost, as lines of `cost`."""
+"""The cost of tokens, as lines in the text of `cost`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a million tokens of a language model cost on the GPU of the question, owned and rented."""
+"""The cost of a million tokens from a language model on the question's GPU, owned and rented."""
 
 from __future__ import annotations
 

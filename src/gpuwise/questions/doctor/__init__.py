@@ -1,1 +1,1 @@
-"""What is on this machine, and does gpuwise know its GPUs?"""
+"""What is installed on this machine, and does gpuwise know its GPUs?"""

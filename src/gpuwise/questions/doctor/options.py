@@ -1,4 +1,4 @@
-"""What `doctor` takes."""
+"""The options of `doctor`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Will it fit, what is the largest batch, and what to do if not?"""
+"""Does a model fit, what is the largest batch, and what makes it fit if it does not?"""

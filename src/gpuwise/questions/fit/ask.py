@@ -1,4 +1,4 @@
-"""From the options of `fit` to its question."""
+"""Turns the options of `fit` into its question."""
 
 from __future__ import annotations
 

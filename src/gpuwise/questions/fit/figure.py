@@ -1,4 +1,4 @@
-"""The figure of `fit`: what fills the memory of a GPU, and what every remedy leaves of it."""
+"""The chart for `fit`: what fills the memory of a GPU, and how much each remedy leaves free."""
 
 from __future__ import annotations
 

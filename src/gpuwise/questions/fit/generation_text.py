@@ -1,5 +1,6 @@
-"""Whether a model that generates text fits, as text: what fills the memory, tokens per second, how long contexts can be and how
-many, and a table of what people do to make it fit."""
+"""Whether a model that generates text fits, as text: what fills the memory, tokens per second, how long contexts can be and
+how many fit, and a table of remedies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a program that makes images or transcripts fits, as text: memory, speed, how many at once, and what helps."""
+"""Whether a program that generates images or transcripts fits, as text: memory, speed, how many at once, and remedies."""
 
 from __future__ import annotations
 

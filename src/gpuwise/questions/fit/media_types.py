@@ -1,4 +1,4 @@
-"""The types of an answer about the memory of a program that makes images or transcripts."""
+"""The types of an answer about the memory of a program that generates images or transcripts."""
 
 from __future__ import annotations
 

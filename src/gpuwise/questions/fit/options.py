@@ -1,4 +1,4 @@
-"""What `fit` takes."""
+"""The options of `fit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whether a model fits, as text: a bar of what fills the memory, remedies with their cost in time, and what fits combined."""
+"""Whether a model fits, as text: a bar of what fills the memory, remedies with their cost in time, and a combination that
+fits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a language model that generates text fit, how fast is it then, and what makes it fit if it does not?"""
+"""Does a language model that generates text fit, how fast is it, and what makes it fit if it does not?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The figure of `fit` for text: what fills the memory of a GPU, and what every remedy leaves of it, with tokens per second."""
+"""The chart for `fit` on text generation: what fills the memory of a GPU, and how much each remedy leaves free, with tokens
+per second.
+"""
 
 from __future__ import annotations
 

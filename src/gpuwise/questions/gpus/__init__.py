@@ -1,1 +1,1 @@
-"""Which GPUs are there, and what is known of them?"""
+"""Which GPUs exist, and what is known about them?"""

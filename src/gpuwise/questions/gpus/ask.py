@@ -1,4 +1,4 @@
-"""From the options of `gpus` to its question."""
+"""Turns the options of `gpus` into its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gpus` takes."""
+"""The options of `gpus`."""
 
 from __future__ import annotations
 

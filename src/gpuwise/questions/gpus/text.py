@@ -1,4 +1,4 @@
-"""GPUs as text: a list, the fact sheet of one with the source of each figure, several side by side."""
+"""GPUs as text: a list, the fact sheet of one with the source of each value, or several side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the options of `matters` to its question."""
+"""Turns the options of `matters` into its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's case: a model on a GPU in a machine, and what its step becomes when one thing changes."""
+"""The user's case: a model on a GPU in a machine, and how its step changes when one thing changes."""
 
 from __future__ import annotations
 

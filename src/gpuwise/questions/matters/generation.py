@@ -1,4 +1,4 @@
-"""Topics where a language model generates text: memory and links that several GPUs share, and what one GPU's link carries."""
+"""Topics for language models that generate text: memory and links shared by several GPUs, and the traffic on one GPU's link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics about number formats: tensor cores and 16 bit."""
+"""Topics about number formats: tensor cores and 16-bit types."""
 
 from __future__ import annotations
 

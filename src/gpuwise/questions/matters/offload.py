@@ -1,4 +1,4 @@
-"""The topic of activations that wait for the backward pass in the memory of the host."""
+"""The topic of keeping activations in the host's memory until the backward pass."""
 
 from __future__ import annotations
 

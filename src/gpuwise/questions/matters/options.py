@@ -1,4 +1,4 @@
-"""What `matters` takes."""
+"""The options of `matters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which figure of a spec sheet matters for this model: each is improved in turn, and the step is predicted again."""
+"""Which datasheet value matters for this model: each is improved in turn, and the step is predicted again."""
 
 from __future__ import annotations
 

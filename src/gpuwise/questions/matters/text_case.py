@@ -1,4 +1,4 @@
-"""The user's case where a language model generates text, and what a token takes when one thing changes."""
+"""The user's case for a language model that generates text, and how the time per token changes when one thing changes."""
 
 from __future__ import annotations
 

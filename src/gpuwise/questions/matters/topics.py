@@ -1,4 +1,4 @@
-"""Every topic of `matters` by name, and the other names people give them."""
+"""Every topic of `matters` by name, with other names for it."""
 
 from __future__ import annotations
 

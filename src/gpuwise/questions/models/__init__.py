@@ -1,1 +1,1 @@
-"""Which models can be asked about by name alone?"""
+"""Which models are included and can be used by name?"""

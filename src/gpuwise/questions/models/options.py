@@ -1,4 +1,4 @@
-"""What `models` takes."""
+"""The options of `models`."""
 
 from __future__ import annotations
 

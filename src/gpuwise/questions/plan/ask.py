@@ -1,4 +1,4 @@
-"""From the options of `plan` to its question."""
+"""Turns the options of `plan` into its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few plans worth knowing of all that were tried, each with its range, what limits it and its recipes."""
+"""Selects the few plans worth knowing from all that were tried, each with its range, what limits it and its recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans on fewer GPUs than there are: each number of like GPUs, and of different cards each kind alone."""
+"""Plans on fewer GPUs than available: each smaller number of equal GPUs or, for mixed cards, each kind alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `plan`: what a step is made of under each plan, and what more GPUs bring."""
+"""The chart for `plan`: what a step consists of under each plan, and what more GPUs bring."""
 
 from __future__ import annotations
 

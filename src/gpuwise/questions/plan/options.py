@@ -1,4 +1,4 @@
-"""What `plan` takes."""
+"""The options of `plan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the options of `predict` to its question."""
+"""Turns the options of `predict` into its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of one model on one GPU at the batches that were asked for."""
+"""The chart for one model on one GPU at the requested batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long training takes: one pass over so many samples, and as many as are wanted."""
+"""How long training takes: one pass over a number of samples, and the requested number of epochs."""
 
 from __future__ import annotations
 

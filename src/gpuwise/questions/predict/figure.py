@@ -1,4 +1,4 @@
-"""The figure of `predict`: several GPUs by time and by what limits them, or one GPU by op and on its roofline."""
+"""The chart for `predict`: several GPUs by time and by what limits them, or one GPU by op and on its roofline."""
 
 from __future__ import annotations
 

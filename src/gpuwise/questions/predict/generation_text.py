@@ -1,4 +1,4 @@
-"""Generated text as an answer: tokens per second first, then the wait for the first one, and what memory holds."""
+"""Text generation as text: tokens per second first, then the time to the first token, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `predict` at several batches: step time against batch, one panel a precision, one line a GPU."""
+"""The chart for `predict` at several batches: step time by batch, with one panel per precision and one line per GPU."""
 
 from __future__ import annotations
 

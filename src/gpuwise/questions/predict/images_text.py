@@ -1,4 +1,4 @@
-"""Images as an answer: seconds for one first, then iterations per second, where the time goes, and what memory holds."""
+"""Image generation as text: seconds per image first, then iterations per second, where the time goes, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `predict` takes."""
+"""The options of `predict`."""
 
 from __future__ import annotations
 

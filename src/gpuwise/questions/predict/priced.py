@@ -1,4 +1,4 @@
-"""Generated text with what it costs on a rented GPU."""
+"""Text generation with its cost on a rented GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a service: the numbers of users of a curve, and the waits that a user accepts."""
+"""The requirements on a service: the numbers of users for a curve, and the waiting times that a user accepts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A language model that serves more and more users: how throughput and waits grow, how many users a service level allows, and
-what would allow more."""
+"""A language model serving more and more users: how throughput and waiting times grow, how many users a service level allows,
+and what would allow more.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of a serving curve: what all users get together against how long each waits for a token."""
+"""The chart for a serving curve: total throughput against each user's waiting time per token."""
 
 from __future__ import annotations
 

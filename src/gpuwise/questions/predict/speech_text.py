@@ -1,4 +1,4 @@
-"""Transcripts as an answer: how many times as fast as the speech first, then where the time goes, and what memory holds."""
+"""Transcription as text: the multiple of real time first, then where the time goes, and memory."""
 
 from __future__ import annotations
 

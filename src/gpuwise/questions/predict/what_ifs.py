@@ -1,4 +1,4 @@
-"""What would let a server do more: prompts that are partly cached, tokens that are drafted, a smaller cache."""
+"""What would let a server do more: partly cached prompts, speculative (drafted) tokens, a smaller cache."""
 
 from __future__ import annotations
 

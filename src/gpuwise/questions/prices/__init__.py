@@ -1,1 +1,1 @@
-"""What do GPUs cost, and how old is that price?"""
+"""What do GPUs cost, and how old are the prices?"""

@@ -1,4 +1,4 @@
-"""From the options of `prices` to its question."""
+"""Turns the options of `prices` into its question."""
 
 from __future__ import annotations
 

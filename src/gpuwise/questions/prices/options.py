@@ -1,4 +1,4 @@
-"""What `prices` takes."""
+"""The options of `prices`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Price lists as text, each figure with its date."""
+"""Price lists as text, each price with its date."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How fast is every model of a list on many GPUs at many batches?"""
+"""How fast is each of many models on many GPUs at many batches?"""

@@ -1,4 +1,4 @@
-"""From the options of `sweep` to its question: models × GPUs × batches × precisions, checked before any work begins."""
+"""Turns the options of `sweep` into its question: models × GPUs × batches × precisions, checked before any work begins."""
 
 from __future__ import annotations
 

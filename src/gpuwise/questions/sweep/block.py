@@ -1,6 +1,6 @@
 """One model in one precision on many GPUs at many batches, as one block of arrays: the unit of a sweep, a pure function.
 
-Every figure is the one `predict` gives for that point (a test holds them together); here they are worked out all at once.
+Every value equals what `predict` gives for that point (a test checks this); here they are computed all at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A list of models, one a line: names, `file.py:Net`, workload files; `#` begins a comment. One error names all bad lines."""
+"""Reads a list of models, one per line: names, `file.py:Net`, workload files; `#` starts a comment. One error lists all bad
+lines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sweep` takes."""
+"""The options of `sweep`."""
 
 from __future__ import annotations
 

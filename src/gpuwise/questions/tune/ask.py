@@ -1,4 +1,4 @@
-"""From the options of `tune` to its question: the step by batch, by power limit, or settings to try on this machine."""
+"""Turns the options of `tune` into its question: the step by batch, by power limit, or settings to try on this machine."""
 
 from __future__ import annotations
 

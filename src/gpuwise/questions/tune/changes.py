@@ -1,5 +1,6 @@
-"""Which settings are tried on this device, which are not and why: what it cannot do, what the model has no use for, and what a
-prediction says will not pay."""
+"""Which settings to try on this device, and why others are skipped: unsupported by the device, of no use to the model, or
+predicted not to pay off.
+"""
 
 from __future__ import annotations
 

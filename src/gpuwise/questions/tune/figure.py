@@ -1,4 +1,4 @@
-"""The figure of `tune batch`: how samples a second grow with the batch, and where they stop."""
+"""The chart for `tune batch`: how samples per second grow with the batch, and where they stop growing."""
 
 from __future__ import annotations
 

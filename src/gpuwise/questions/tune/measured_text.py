@@ -1,4 +1,4 @@
-"""Settings tried on this machine, as text: the verdict, every change beside its prediction, what was not tried, and the diff."""
+"""Settings tried on this machine, as text: the verdict, every change with its prediction, what was not tried, and the diff."""
 
 from __future__ import annotations
 

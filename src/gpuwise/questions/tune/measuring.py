@@ -1,4 +1,4 @@
-"""Which settings make this model or script faster here? Measured in short runs, each beside what was predicted for it."""
+"""Which settings make this model or script faster here? Measured in short runs and compared with predictions."""
 
 from __future__ import annotations
 

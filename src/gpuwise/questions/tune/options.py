@@ -1,4 +1,4 @@
-"""What `tune` takes."""
+"""The options of `tune`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which power limit? Time and energy of a step by watts: predicted for any GPU, or set, measured and restored on this card."""
+"""Which power limit? Time and energy per step by power limit: predicted for any GPU, or set, measured and restored on this
+card.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed settings are predicted to gain on a device of this machine: by the profile of `gpuwise bench` or the catalogue."""
+"""Predicts the gain from changed settings on a device in this machine, from the `gpuwise bench` profile or the catalogue."""
 
 from __future__ import annotations
 

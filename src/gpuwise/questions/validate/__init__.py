@@ -1,1 +1,1 @@
-"""How wrong are the predictions, on machines and models they had never seen?"""
+"""How accurate are the predictions on unseen machines and models?"""

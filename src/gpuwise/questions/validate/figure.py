@@ -1,4 +1,4 @@
-"""The figure of `validate`: predicted against measured, and the error by GPU beside simple rules."""
+"""The chart for `validate`: predicted against measured, and the error by GPU compared with simple rules."""
 
 from __future__ import annotations
 

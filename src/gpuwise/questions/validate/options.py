@@ -1,4 +1,4 @@
-"""What `validate` takes."""
+"""The options of `validate`."""
 
 from __future__ import annotations
 

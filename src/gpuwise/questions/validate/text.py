@@ -1,4 +1,4 @@
-"""Accuracy as text: how far off, how often inside the range, beside what simple rules would have said."""
+"""Accuracy as text: the size of errors, how often the range holds, and a comparison with simple rules."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Why is the training that runs here slow?"""
+"""Why is the training run on this machine slow?"""

@@ -1,4 +1,4 @@
-"""From the options of `watch` to its question: a command to run, a process that runs already, or a cluster."""
+"""Turns the options of `watch` into its question: a command to run, a running process, or a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which GPUs in a cluster are idle, throttled, spilling or straggling? What Prometheus holds in, the form of `why` out."""
+"""Which GPUs in a cluster are idle, throttled, spilling or straggling? Turns Prometheus data into an answer in the form of
+`why`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPUs of a cluster as text: the verdict, what they are and did, and the ones in a bad way by name."""
+"""The GPUs of a cluster as text: the verdict, what they are and did, and those with problems by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From tables of what was exported to one set of figures a GPU, and what the tables do not hold."""
+"""Turns exported tables into one set of values per GPU, and lists what the tables lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `watch` takes on the command line."""
+"""The options of `watch` on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panel that is shown while a run is watched: steps, GPUs and host, one line each."""
+"""The panel shown while a run is watched: steps, GPUs and host, one line each."""
 
 from __future__ import annotations
 

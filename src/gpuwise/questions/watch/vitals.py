@@ -1,4 +1,4 @@
-"""From samples and steps of a watched run to the figures that live checks read."""
+"""Turns samples and steps of a watched run into the values that live checks read."""
 
 from __future__ import annotations
 

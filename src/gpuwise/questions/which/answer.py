@@ -1,5 +1,5 @@
-"""The answer of `which`: at most seven options and a verdict; why the others are left out, with numbers what would change it, and
-what it assumes beyond the question.
+"""The answer of `which`: at most seven options and a verdict, why the others are left out, what would change the verdict (with
+numbers), and the assumptions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.building import check_parts
 from gpuwise.questions.which.instead import faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
@@ -42,6 +41,7 @@ from gpuwise.questions.which.survey import (
     alike,
     best_by_budget,
     buys,
+    check_parts,
     failures,
     make_survey,
     one_more,

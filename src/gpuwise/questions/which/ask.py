@@ -1,4 +1,4 @@
-"""From the options of `which` to its question, checked and completed with stated defaults."""
+"""Turns the options of `which` into its question, checked and completed with stated defaults."""
 
 from __future__ import annotations
 

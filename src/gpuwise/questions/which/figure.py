@@ -1,4 +1,4 @@
-"""The figures of `which`: time against cost with the options no other beats, runs for the money, and plain speed."""
+"""The charts for `which`: time against cost with the options that no other beats, runs for the money, and plain speed."""
 
 from __future__ import annotations
 

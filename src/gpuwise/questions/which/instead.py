@@ -1,4 +1,4 @@
-"""What `which` says where it recommends to keep the GPU at hand, to rent one or to buy a used one, instead of a new one."""
+"""What `which` says if it recommends keeping the present GPU, renting one or buying a used one instead of a new one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from math import inf
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
+from gpuwise.box.types import CheckLine
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.survey import SAME, Survey, buys, make_survey, roomy_buys
 
-__all__ = ["cheaper_rented", "faster", "nothing_better", "sold_new"]
+__all__ = ["cheaper_rented", "describe_limit", "faster", "nothing_better", "sold_new"]
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -143,3 +144,10 @@ def sold_new(survey: Survey, used: Candidate) -> str:
     each = " each" if found.gpu_count > 1 else ""
     what = f"{a(found.name)} ({survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{each})"
     return f" The best option sold new (`--buy`) is {what}, which {pace}."
+
+
+def describe_limit(line: CheckLine, gpu_count: int) -> str:
+    """The power limit that an option needs, and why."""
+    each = "each card" if gpu_count > 1 else "the card"
+    stronger = "a circuit with a higher rating" if line.check == "outlet" else "a larger power supply"
+    return f" Limit {each} to {line.power_limit_watts:.0f} W, which costs hardly any speed, or use {stronger}: {line.text}."

@@ -1,4 +1,4 @@
-"""What `which` tells labs beside its recommendation: what a run is, and how many servers the budget buys."""
+"""What `which` tells labs besides its recommendation: what a run is, and how many servers the budget buys."""
 
 from __future__ import annotations
 

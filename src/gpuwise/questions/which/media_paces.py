@@ -1,4 +1,4 @@
-"""How fast GPUs make images or transcripts, in the form in which `which` weighs them: a pace whose samples are these."""
+"""How fast GPUs generate images or transcripts, as a pace that `which` can compare: its samples are images or transcripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `which` says where nothing is within the limits."""
+"""What `which` says if no option is within the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `which` takes."""
+"""The options of `which`."""
 
 from __future__ import annotations
 

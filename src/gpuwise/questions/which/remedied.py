@@ -1,4 +1,4 @@
-"""Cards that hold a model as asked with the remedies of `fit`, where `which` finds none that holds it without."""
+"""Cards that hold a model with the remedies of `fit`, if `which` finds none that holds it without them."""
 
 from __future__ import annotations
 

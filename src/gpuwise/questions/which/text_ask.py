@@ -1,4 +1,4 @@
-"""Whether `which` is asked about a language model that generates text, and how."""
+"""Whether `which` is asked about a language model that generates text, and how it is used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How fast GPUs write with a language model, in the form in which `which` weighs them: a pace whose samples are tokens.
+"""How fast GPUs generate text with a language model, as a pace that `which` can compare: its samples are tokens.
 
-Several GPUs hold one model together, so that their memory adds up: what one is too small for, two may hold.
+Several GPUs hold one model together, so their memory adds up: two may hold a model that is too large for one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `which` says of GPUs that generate text and of nothing else: how several share a model, and what more of them bring."""
+"""What `which` says only about GPUs that generate text: how several share a model, and what more of them bring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `which`: its verdict, remarks on each option, and why others are left out."""
+"""The sentences of `which`: its verdict, remarks on each option, and why others are left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.building import describe_limit
-from gpuwise.questions.which.instead import cheaper_rented, nothing_better, sold_new
+from gpuwise.questions.which.instead import cheaper_rented, describe_limit, nothing_better, sold_new
 from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared

@@ -1,4 +1,4 @@
-"""From the options of `why` to its question: one run, or many."""
+"""Turns the options of `why` into its question: one run, or many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of `why`: what a step is made of, and what fixing each cause would give."""
+"""The chart for `why`: what a step consists of, and what fixing each cause would gain."""
 
 from __future__ import annotations
 

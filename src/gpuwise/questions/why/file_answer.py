@@ -1,6 +1,6 @@
 """The answer of `why` for a file without a timeline: a memory snapshot, dumps of collectives, a table of readings or of sums.
 
-Such files have no steps, so `step_s` is null and gains are 1. What they do hold stands under a key of its own.
+Such files have no steps, so `step_s` is null and gains are 1. Their actual content has its own key.
 """
 
 from __future__ import annotations

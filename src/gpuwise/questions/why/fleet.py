@@ -1,6 +1,6 @@
 """Many runs diagnosed at once: one row for each, the worst first. If interrupted, it continues where it stopped.
 
-A run is one file, or all files of one folder as its ranks (`--each`). Files of one run alone are for `why`.
+A run is one file, or all files in one folder as its ranks (`--each`). Use `why` for the files of a single run.
 """
 
 from __future__ import annotations

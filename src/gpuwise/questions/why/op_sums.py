@@ -1,5 +1,6 @@
-"""What a table of op sums tells: which ops take the time, and whether the host or the GPU has more to do. It has no timeline, so
-it cannot tell idle time, overlap or what waits for what."""
+"""What a table of op sums shows: which ops take the time, and whether the host or the GPU has more to do. Without a timeline,
+it cannot show idle time, overlap or dependencies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `why` takes."""
+"""The options of `why`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readings of GPUs tell without a trace: utilisation, clocks, power, heat and memory."""
+"""What GPU readings show without a trace: utilisation, clocks, power, heat and memory."""
 
 from __future__ import annotations
 

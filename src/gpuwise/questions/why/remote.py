@@ -1,4 +1,4 @@
-"""Remote traces: lists URLs and patterns of them (s3:// and whatever fsspec knows), and fetches files while they are needed."""
+"""Remote traces: lists URLs and URL patterns (s3:// and whatever fsspec supports), and fetches files while they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the files that `why` is given have a timeline, and who answers about those that have none."""
+"""Decides which of the files given to `why` have a timeline, and which code answers about those that have none."""
 
 from __future__ import annotations
 

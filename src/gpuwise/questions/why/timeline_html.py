@@ -1,6 +1,6 @@
-"""The timeline of one step for the HTML report: lanes with a time axis, drawn as SVG, with a few lines of script to zoom.
+"""The timeline of one step for the HTML report: lanes with a time axis, drawn as SVG, with a short script for zooming.
 
-Everything is in the page, so it works offline. Without its script the page shows the whole step. Places are percentages of the
+The page contains everything, so it works offline. Without its script, it shows the whole step. Positions are percentages of the
 step, so zooming changes one width and the ticks of the axis.
 """
 

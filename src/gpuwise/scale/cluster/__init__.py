@@ -1,1 +1,1 @@
-"""Clusters: which GPUs, the links between them, and how long messages take."""
+"""Clusters: their GPUs, the links between them, and how long messages take."""

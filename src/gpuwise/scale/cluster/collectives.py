@@ -1,11 +1,13 @@
-"""How long do collectives take? Ring, tree and in-switch algorithms over GPUs of a node and over nodes; the fastest is used.
+"""Predicts how long collectives take, with ring, tree and in-switch algorithms within and across nodes; the fastest one is
+used.
 
 One algorithm on one kind of path takes
 
     start + hops x time of a hop + ramp + bytes over the link / achieved rate + own share / copy rate
 
-The ramp is what filling the pipeline of chunks costs; it grows with the message until chunks have their full size. Over several
-nodes the parts inside and between run at the same time, so the longer counts. Constants are fitted (`data/collectives.json`).
+The ramp is the cost of filling the pipeline of chunks; it grows with the message until chunks have their full size. Across
+several nodes, the parts inside and between nodes run at the same time, so the longer one counts. Constants are fitted
+(`data/collectives.json`).
 """
 
 from __future__ import annotations
@@ -42,16 +44,14 @@ __all__ = [
 Array = NDArray[np.float64]
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
-_THROUGH_HOST = (
-    0.67  # of the rate with GPUDirect, where adapters reach the host's memory only: 0.64 against 0.96 (links.toml, HDR)
-)
-_TREE_FRACTION = 0.92  # of a ring's rate: NCCL src/graph/tuning.cc
+_THROUGH_HOST = 0.67  # share of the GPUDirect rate if adapters only reach the host's memory: 0.64 against 0.96 (links.toml, HDR)
+_TREE_FRACTION = 0.92  # share of a ring's rate: NCCL src/graph/tuning.cc
 _KINDS = {"nvswitch": "nvswitch", "pcie": "pcie", "egpu": "pcie", "ethernet": "network", "infiniband": "network"}
 _IN_SWITCH_FROM = 5  # NCCL keeps rings on four GPUs and fewer: their measured rates show no in-switch reduction
 
 
 def moved_fraction(op: str, ranks: Any) -> Array:
-    """Bytes each GPU sends in a ring, over the size of the buffer. Bus bandwidth is this times size over time.
+    """Return the bytes each GPU sends in a ring, relative to the buffer size. Bus bandwidth is this times size over time.
 
     >>> float(moved_fraction("all_reduce", 4))
     1.5
@@ -74,13 +74,13 @@ def collective_s(
     in_switch: bool = True,
     constants: Constants | None = None,
 ) -> Array:
-    """Seconds of one collective in a group of `inner` GPUs on each of `outer` nodes; the three broadcast against each other.
+    """Return the seconds of one collective in a group of `inner` GPUs on each of `outer` nodes; the three arguments broadcast.
 
-    `size_bytes` is the whole buffer of a GPU, as nccl-tests count it: what is reduced, broadcast or sent; for all_gather the
-    gathered result; for reduce_scatter and all_to_all the input. Other groups of the node's GPUs are taken to do the same at the
-    same time: a group has the share of the node's network that its GPUs are of the node's. `send_recv` goes to a neighbour in the
-    node, or with `outer` above 1 in another one. Groups of one take no time. `in_switch` False rules out reduction in switches,
-    as for types they cannot add (int8).
+    `size_bytes` is a GPU's whole buffer, as nccl-tests counts it: what is reduced, broadcast or sent; for all_gather the gathered
+    result; for reduce_scatter and all_to_all the input. Other groups of the node's GPUs are assumed to do the same at the same
+    time, so a group gets its proportional share of the node's network. `send_recv` goes to a neighbour in the node or, with
+    `outer` above 1, in another one. Groups of one take no time. `in_switch` False rules out reduction in switches, as for types
+    they cannot add (int8).
     """
     if op not in OPS:
         raise BadValue(f"unknown collective '{op}'", hint=", ".join(OPS))
@@ -107,8 +107,9 @@ def collective_s(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """A way bytes take: what its link reaches and at most carries for one GPU (arrays over groups), a hop's latency, and its
-    fitted constants."""
+    """A path for bytes: the rate its link reaches and its maximum for one GPU (arrays over groups), the latency of a hop, and
+    its fitted constants.
+    """
 
     bytes_per_s: Array
     most_bytes_per_s: Array
@@ -121,7 +122,7 @@ class _Path:
         return np.asarray(hops * self.hop_s + np.where(hops > 0, self.k["ramp_s"] + self.k["ramp_hop_s"] * hops, 0.0) * chunks)
 
     def stream_s(self, op: str, moved: Array, kept: Array, ranks: Array) -> Array:
-        """Bytes over the link, and the GPU's own share from one buffer to the other."""
+        """Bytes over the link, and copying the GPU's own share from one buffer to the other."""
         counts = {int(count): share for count, share in self.k["by_count"].items()}
         share = np.interp(ranks, sorted(counts), [counts[count] for count in sorted(counts)]) if counts else 1.0
         copied = kept / (self.bytes_per_s * self.k["own"][op]) if op in self.k["own"] else 0.0
@@ -132,7 +133,7 @@ class _Path:
 
 
 def _ring(op: str, size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Every chunk goes around all GPUs; in all_to_all and send_recv straight to its receiver."""
+    """Every chunk goes around all GPUs; in all_to_all and send_recv, it goes straight to its receiver."""
     ranks = inner * nodes
     if op == "send_recv":
         near, far = np.where(nodes > 1, 0.0, 1.0), np.where(nodes > 1, 1.0, 0.0)
@@ -147,20 +148,22 @@ def _ring(op: str, size: Array, cluster: Cluster, inner: Array, nodes: Array, k:
         ranks, moved, kept = np.full_like(ranks, 2.0), size * near, np.zeros_like(size)
     sent = size * far if op == "send_recv" else moved
     if op == "all_to_all":
-        # the network is counted for all GPUs of the group in a node, and each of them sends its own
+        # the network rate is for all GPUs of the group in a node, and each of them sends its own data
         moved, sent = size * (inner - 1.0) / ranks, inner * size * (ranks - inner) / ranks
     return _joined(op, size, cluster, inner, nodes, k, hops=(near, far), bytes_=(moved, sent, kept))
 
 
 def _tree(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Up and down a chain of the node's GPUs and a double binary tree of nodes: few hops between nodes, a little less rate."""
+    """Up and down a chain of the node's GPUs and a double binary tree of nodes: few hops between nodes, at a slightly lower
+    rate.
+    """
     hops = 2.0 * (inner - 1.0), 2.0 * np.ceil(np.log2(nodes))
     moved = moved_fraction("all_reduce", inner * nodes) * size / _TREE_FRACTION
     return _joined("all_reduce", size, cluster, inner, nodes, k, hops=hops, bytes_=(moved, moved, size / (inner * nodes)))
 
 
 def _switched(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Switches add what GPUs send and spread the sum: each GPU sends its buffer once."""
+    """Switches add what GPUs send and distribute the sum: each GPU sends its buffer once."""
     constants = _constants(cluster.wires.gpu_link, cluster, k)
     if not constants.get("in_switch"):
         return np.full(size.shape, np.inf)
@@ -182,12 +185,12 @@ def _joined(
     hops: tuple[Array, Array],
     bytes_: tuple[Array, Array, Array],
 ) -> Array:
-    """Inside and between nodes together: latencies add up, the longer stream counts."""
+    """Combine inside and between nodes: latencies add up, and the longer stream counts."""
     near, far = hops
     moved, sent, kept = bytes_
     ranks = inner * nodes
     ways = _over(cluster.wires.gpu_link, cluster, op, k), _over(cluster.wires.host_link, cluster, op, k, "pairs")
-    crossing = inner > cluster.wires.joined  # a bridge joins two; a larger group takes the host's lanes
+    crossing = inner > cluster.wires.joined  # a bridge connects two; a larger group uses the host's lanes
     beside = np.full_like(inner, 2.0) if op == "send_recv" else np.maximum(inner, 2.0)
     inside = [(path.start_s(op) + path.latency_s(op, size, near, ranks), path.stream_s(op, moved, kept, beside)) for path in ways]
     latency, stream = (np.where(crossing, of_around, of_direct) for of_direct, of_around in zip(*inside, strict=True))
@@ -202,7 +205,7 @@ def _joined(
 
 
 def _constants(link: Link, cluster: Cluster, k: Constants, kind: str = "") -> Mapping[str, Any]:
-    """Of this very link where it was measured, else of its kind."""
+    """Return the constants for this link if it was measured, or else for its kind."""
     if link.kind in ("pcie", "egpu") and not cluster.wires.peer_to_peer:
         return cast("Mapping[str, Any]", k["paths"]["host"])
     usual = kind or _KINDS.get(link.kind, "nvlink")
@@ -211,8 +214,9 @@ def _constants(link: Link, cluster: Cluster, k: Constants, kind: str = "") -> Ma
 
 
 def _over(link: Link, cluster: Cluster, op: str, k: Constants, kind: str = "") -> _Path:
-    """This link as a GPU has it. GPUs that share lanes divide them where messages climb to the host or go to all others; a ring
-    between neighbours passes shared lanes once."""
+    """Return this link as a GPU sees it. GPUs that share lanes divide them if messages go to the host or to all others; a ring
+    between neighbours uses shared lanes once.
+    """
     constants, wires = _constants(link, cluster, k, kind), cluster.wires
     divided = link.kind in ("pcie", "egpu") and (not wires.peer_to_peer or op == "all_to_all")
     most = np.asarray(link.bytes_per_s_one_way / (wires.shared_by if divided else 1))
@@ -221,7 +225,7 @@ def _over(link: Link, cluster: Cluster, op: str, k: Constants, kind: str = "") -
 
 
 def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
-    """The network as a group of so many GPUs of a node has it; no faster than their lanes to the host."""
+    """Return the network as a group of this many GPUs in a node sees it: no faster than their lanes to the host."""
     link = cluster.network
     if link is None:
         raise BadValue(f"the nodes of {cluster.name} have no network", hint="set one with `--network 10Gbit`")
@@ -245,13 +249,15 @@ Constants = Mapping[str, Any]
 
 @cache
 def load_constants() -> Constants:
-    """Of collectives, as the package ships them."""
+    """Return the shipped constants for collectives."""
     return _read("collectives.json")
 
 
 @cache
 def load_scaling() -> Constants:
-    """Of steps on several GPUs: what a doubling costs without messages, and how much messages slow compute down."""
+    """Return the constants for steps on several GPUs: the cost of a doubling without messages, and how much messages slow
+    compute down.
+    """
     return _read("scaling.json")
 
 
@@ -264,18 +270,20 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def waits_fraction(gpu_count: int) -> float:
-    """By how much a step is longer on so many GPUs even if they exchange nothing: some are slower, and they share a host."""
+    """Return how much longer a step is on this many GPUs even if they exchange nothing: some are slower, and they share a
+    host.
+    """
     return float(load_scaling()["waits_per_doubling"] * np.log2(max(1, gpu_count)))
 
 
 def slowed_fraction(setting: Setting) -> float:
-    """How much slower compute is while messages are under way: they take units, memory and their turn in the queue."""
+    """Return how much slower compute is during messages: they take units, memory and a place in the queue."""
     known = load_scaling()["slowed_fraction"]
     return float(known.get(setting.stack.framework, known["torch"]))
 
 
 def gradient_bytes(workload: Workload) -> float:
-    """What several GPUs exchange each step: a gradient for every trained parameter."""
+    """Return what several GPUs exchange in each step: a gradient for every trained parameter."""
     if "lora_rank" not in workload.options:
         return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
     values = product_values(workload)[0]

@@ -1,4 +1,4 @@
-"""How people write a cluster, its network and its links: from a text to a `Cluster`, and what was assumed of it."""
+"""Parses clusters, networks and links as people write them into a `Cluster`, and lists what was assumed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_BYTES_PER_S = 1600e9 / 8
 
 
 def parse_cluster(text: str, network: str = "", link: str = "") -> tuple[Cluster, tuple[Assumption, ...]]:
-    """The cluster meant by a text, and what was assumed of it.
+    """Parse a cluster from text, and return what was assumed about it.
 
-    `network` is what joins nodes: `100Gbit`, `8x400Gbit`, `InfiniBand NDR`. `link` is what joins GPUs: `PCIe 3.0 x8`, `NVLink`,
+    `network` connects nodes: `100Gbit`, `8x400Gbit`, `InfiniBand NDR`. `link` connects GPUs: `PCIe 3.0 x8`, `NVLink`,
     `Thunderbolt 3`, with `p2p`, `no p2p` or `shared by 2` after a comma.
     """
     node_count, node, terms, notes = _read(text)
@@ -61,8 +61,9 @@ def _of_nodes(node_count: int, node: Node | None, terms: Kinds, link: str, notes
 
 
 def _of_machines(terms: Kinds, link: str, notes: list[Assumption]) -> Cluster:
-    """A network joins these GPUs, so each term of the sum is a machine. Where machines differ in size, every GPU counts as one
-    node: a ring over unequal machines is as slow as its network, as if the network joined all GPUs."""
+    """A network connects these GPUs, so each term of the sum is a machine. If machines differ in size, every GPU counts as one
+    node: a ring over unequal machines is as slow as its network, as if the network connected all GPUs.
+    """
     machines = [_machine(term, link) for term in terms]
     sizes = {machine.gpus_per_node for machine in machines}
     per_node = sizes.pop() if len(sizes) == 1 else 1
@@ -82,7 +83,7 @@ def _of_machines(terms: Kinds, link: str, notes: list[Assumption]) -> Cluster:
 
 
 def _machine(term: tuple[Gpu, int], link: str) -> Cluster:
-    """A machine with one kind of GPU, which is part of a larger cluster."""
+    """A machine with one kind of GPU, as part of a larger cluster."""
     gpu, count = term
     if count > most_in_a_node(gpu):
         raise BadValue(f"{count:,} GPUs do not fit in one machine", hint=f"use at most {most_in_a_node(gpu)} in each machine")
@@ -97,7 +98,7 @@ def _machine(term: tuple[Gpu, int], link: str) -> Cluster:
 
 
 def _merged(terms: Kinds) -> Kinds:
-    """Each kind of GPU once, with its number."""
+    """Return each kind of GPU once, with its number."""
     found: dict[str, tuple[Gpu, int]] = {}
     for gpu, count in terms:
         found[gpu.name] = (gpu, found.get(gpu.name, (gpu, 0))[1] + count)
@@ -105,7 +106,7 @@ def _merged(terms: Kinds) -> Kinds:
 
 
 def _unused(network: str, cluster: Cluster) -> Assumption:
-    """A network that joins nothing."""
+    """A network that connects nothing."""
     ((gpu, count),) = cluster.kinds
     return assumed(
         "network",
@@ -116,7 +117,7 @@ def _unused(network: str, cluster: Cluster) -> Assumption:
 
 
 def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
-    """Nodes, the kind of node if it has a name, and the GPUs in one, term by term."""
+    """Return the number of nodes, the kind of node if it has a name, and the GPUs in one, term by term."""
     notes: list[Assumption] = []
     named = _named_node(text)
     if named:
@@ -124,7 +125,7 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
         return count, node, ((_gpu(node.gpu, notes), node.gpu_count),), notes
     terms: list[tuple[Gpu, int]] = []
     node_count = 1
-    parts = text.split("+") if "=" in text else _SUM.split(text)  # specs of a GPU are a list with commas themselves
+    parts = text.split("+") if "=" in text else _SUM.split(text)  # a GPU's specs also contain commas
     for part in parts:
         found = _PART.fullmatch(part)
         if found is None:
@@ -141,7 +142,7 @@ def _read(text: str) -> tuple[int, Node | None, Kinds, list[Assumption]]:
 
 
 def _named_node(text: str) -> tuple[int, Node] | None:
-    """One or several nodes of a kind that has a name. Names such as `4x RTX 3090` are a number of GPUs instead."""
+    """Return one or several nodes of a named kind. Names such as `4x RTX 3090` mean a number of GPUs instead."""
     found = re.fullmatch(r"\s*(\d{1,9})\s*[x×*]\s*(.*?)\s*", text, re.IGNORECASE)
     for count, name in [(1, text)] + ([(int(found[1]), found[2])] if found else []):
         try:
@@ -193,7 +194,7 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
 
 
 def network_of(text: str) -> tuple[Link, int]:
-    """The network meant by `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and how many a node has."""
+    """Return the network for `100Gbit`, `8x400Gbit` or `InfiniBand HDR`: an adapter, and the number per node."""
     found = re.fullmatch(r"\s*(?:(\d{1,9})\s*[x×*]\s*)?(\S.*?)\s*", text)
     if found is None:
         raise BadValue("no network was given", hint="try `100Gbit` or `8x400Gbit`")
@@ -213,7 +214,7 @@ def network_of(text: str) -> tuple[Link, int]:
 
 
 def _by_rate(text: str) -> Link:
-    """A network known only by its rate: the nearest Ethernet at that rate."""
+    """Return a network known only by its rate: the nearest Ethernet at that rate."""
     rate = parse(text if re.search(r"(?i)(/s|ps)$", text) else f"{text}/s", "bandwidth")
     if not 0 < rate <= _MOST_BYTES_PER_S:
         raise BadValue(

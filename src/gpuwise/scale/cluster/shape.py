@@ -1,8 +1,9 @@
-"""What a cluster is: which GPUs, how they are joined inside a node, and nodes among each other.
+"""Describes a cluster: its GPUs, how they are connected inside a node, and how nodes are connected.
 
-Facts about links are in `hardware/`; here is which links a machine is taken to have where nothing is said, each choice stated.
-Modules (SXM) sit behind NVLink switches or a mesh. Cards speak over PCIe, directly or, as GeForce cards since Turing with the
-stock driver, through the host's memory: an NVLink bridge is bought apart, and counted where the user says so.
+`hardware/` has the facts about links. This module decides which links a machine has if the user does not say, and states each
+choice. Modules (SXM) are connected by NVLink switches or a mesh. Cards communicate over PCIe, either directly or through the
+host's memory, as GeForce cards since Turing do with the stock driver. An NVLink bridge is sold separately, so it counts only if
+the user says so.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _MODULES = {
 _DGX_2, _DGX_2_LINK = "V100 SXM3", "NVLink 2 NVSwitch (V100, DGX-2)"
 _BRIDGES = {2: "NVLink 2 bridge (RTX 2080 Ti)", 3: "NVLink 3 bridge (RTX 3090)", 4: "NVLink 4 bridge (H100 PCIe)"}
 _BRIDGE_OF_SERVERS = {3: "NVLink 3 bridge (A100 PCIe)"}
-_BRIDGED = 2  # cards that one bridge joins
+_BRIDGED = 2  # cards that one bridge connects
 _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR", 4: "InfiniBand NDR", 5: "InfiniBand NDR"}
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
-_NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce of these has no peer access over PCIe: source geforce-no-p2p
+_NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce without peer access over PCIe: source geforce-no-p2p
 _DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
 _ANOTHER = "set another link in `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
 _BOUGHT_APART = "bridges are sold separately; add one in `predict` and `plan` with `--link NVLink`"
@@ -56,11 +57,11 @@ _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wires:
-    """How the GPUs of a node are joined.
+    """How the GPUs of a node are connected.
 
-    `gpu_link` joins groups of `joined` GPUs: all of a node behind a switch or on a PCIe tree, two by a bridge. Between such
-    groups messages take `host_link`, the way to the host. Without `peer_to_peer` PCIe messages go through the host's memory.
-    `shared_by` GPUs use the lanes of one host link together.
+    `gpu_link` connects groups of `joined` GPUs: all of a node behind a switch or on a PCIe tree, two by a bridge. Between such
+    groups, messages take `host_link`, the path to the host. Without `peer_to_peer`, PCIe messages go through the host's memory.
+    `shared_by` GPUs share the lanes of one host link.
     """
 
     gpu_link: Link
@@ -71,21 +72,23 @@ class Wires:
 
 
 def most_in_a_node(gpu: Gpu) -> int:
-    """How many of these a machine takes."""
+    """Return how many of these GPUs a machine takes."""
     if gpu.cooler != "module" or gpu.name.startswith(_DGX_2):
         return 16
     return 72 if gpu.name.startswith("GB") else 8
 
 
 def wires_of(node: Node) -> Wires:
-    """The wires of a kind of node we have facts of."""
+    """Return the wires of a known kind of node."""
     link = find_link(node.gpu_link)
     joined = 2 if "bridge" in link.name and node.gpu_count > 2 else node.gpu_count
     return Wires(gpu_link=link, joined=joined, host_link=find_link(node.host_link), peer_to_peer=node.peer_to_peer)
 
 
 def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridge: bool = False) -> Wires:
-    """What joins these GPUs in a usual machine. `bridge` puts NVLink bridges between pairs, however many there are."""
+    """Return what connects these GPUs in a typical machine. `bridge` adds NVLink bridges between pairs, however many there
+    are.
+    """
     gpu, total = kinds[0][0], sum(count for _, count in kinds)
     alike = len(kinds) == 1
     if bridge and not (alike and (takes_bridge(gpu) or _on_board(gpu))):
@@ -107,12 +110,12 @@ def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridg
 
 
 def takes_bridge(gpu: Gpu) -> bool:
-    """Whether two of these cards can be joined by an NVLink bridge."""
+    """Return whether two of these cards can be connected by an NVLink bridge."""
     return gpu.cooler != "module" and gpu.nvlink_generation in _BRIDGES
 
 
 def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
-    """What is taken to join these GPUs, in the words of every answer."""
+    """Return what is assumed to connect these GPUs, in the words used by every answer."""
     name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
@@ -125,27 +128,27 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
 
 
 def _on_board(gpu: Gpu) -> Link | None:
-    """The NVLink of modules, which their board has."""
+    """Return the NVLink of modules, which is on their board."""
     if gpu.cooler != "module" or not gpu.nvlink_generation:
         return None
     return _at_rate_of(gpu, _DGX_2_LINK if gpu.name.startswith(_DGX_2) else _MODULES[gpu.nvlink_generation])
 
 
 def _bridge(gpu: Gpu) -> Link:
-    """Of two cards of this kind."""
+    """Return the bridge for two cards of this kind."""
     servers = _BRIDGE_OF_SERVERS if gpu.segment == "datacenter" and gpu.nvlink_bytes_per_s != 112.5e9 else {}
     generation = gpu.nvlink_generation or 0
     return _at_rate_of(gpu, servers.get(generation) or _BRIDGES[generation])
 
 
 def _at_rate_of(gpu: Gpu, name: str) -> Link:
-    """This link with as many lanes as the GPU has of it."""
+    """Return this link with as many lanes as the GPU has."""
     link = find_link(name)
     return replace(link, bytes_per_s_one_way=gpu.nvlink_bytes_per_s / 2) if gpu.nvlink_bytes_per_s else link
 
 
 def _fabric(gpu: Gpu) -> Link | None:
-    """The links of other makers, as the nodes we have facts of use them."""
+    """Return other makers' links, as used in the nodes we have facts about."""
     for node in nodes().values():
         if node.gpu == gpu.name and node.gpu_count > 1 and find_link(node.gpu_link).kind == "infinity-fabric":
             return find_link(node.gpu_link)
@@ -153,14 +156,14 @@ def _fabric(gpu: Gpu) -> Link | None:
 
 
 def _has_peers(gpu: Gpu) -> bool:
-    """Whether cards reach each other's memory over PCIe with the usual driver."""
+    """Return whether cards can access each other's memory over PCIe with the standard driver."""
     if gpu.vendor == "NVIDIA":
         return gpu.segment in ("datacenter", "workstation") or gpu.architecture.generation not in _NO_PEERS
     return gpu.segment == "datacenter"
 
 
 def _host_link(gpus: Sequence[Gpu], total: int) -> Link:
-    """PCIe as the slowest card has it; two or three cards in a desktop share its lanes."""
+    """Return PCIe at the rate of the slowest card; two or three cards in a desktop share its lanes."""
     generation = min((gpu.pcie_generation or 3) for gpu in gpus)
     lanes = min((gpu.pcie_lanes or 16) for gpu in gpus)
     if all(gpu.segment == "desktop" for gpu in gpus) and 2 <= total <= 3:
@@ -170,12 +173,12 @@ def _host_link(gpus: Sequence[Gpu], total: int) -> Link:
 
 
 def has_rdma(link: Link) -> bool:
-    """Whether adapters of this network read and write memory by themselves. Plain Ethernet below 200 Gbit is taken as TCP."""
+    """Return whether this network's adapters access memory directly. Plain Ethernet below 200 Gbit is assumed to use TCP."""
     return not link.name.startswith("Ethernet") or link.bytes_per_s_one_way >= _RDMA_FROM_BYTES_PER_S
 
 
 def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int]:
-    """What joins nodes where nothing is said."""
+    """Return what connects nodes by default."""
     if node and node.network_link:
         link, count = find_link(node.network_link), node.network_count
     elif gpu.cooler == "module" and gpu.nvlink_generation:
@@ -197,10 +200,10 @@ Kinds = tuple[tuple[Gpu, int], ...]
 class Cluster:
     """`node_count` equal nodes of `gpus_per_node` GPUs.
 
-    `wires` join the GPUs of a node; `network` is one adapter of a node (None: nodes are not joined, there is only one) and
-    `network_count` how many it has. `kinds` are the GPUs of a node, each with its number, where they differ; `gpu` is the first.
-    Where the machines of a cluster have different GPUs, `kinds` are those of all machines, and a node is one of equal machines or
-    else one GPU. `alike` are the parts of a mixed cluster that have one kind of GPU each and can work alone.
+    `wires` connect the GPUs of a node; `network` is one adapter of a node (None: there is only one node) and `network_count` the
+    number of adapters. `kinds` are the GPUs of a node, each with its number, if they differ; `gpu` is the first. If the machines
+    of a cluster have different GPUs, `kinds` are those of all machines, and a node is one of equal machines or else one GPU.
+    `alike` are the parts of a mixed cluster that have one kind of GPU each and can work alone.
     """
 
     name: str
@@ -219,7 +222,7 @@ class Cluster:
 
     @property
     def gpu_link(self) -> Link:
-        """What joins the GPUs of a node."""
+        """What connects the GPUs of a node."""
         return self.wires.gpu_link
 
     @property
@@ -228,17 +231,19 @@ class Cluster:
 
     @property
     def network_bytes_per_s(self) -> float:
-        """What all adapters of a node carry in one direction, as their makers print it."""
+        """The rated speed of all adapters of a node in one direction."""
         return self.network.bytes_per_s_one_way * self.network_count if self.network else 0.0
 
     @property
     def gpu_direct(self) -> bool:
-        """Whether adapters reach the GPUs' memory without the host's: RDMA, offered to server and workstation cards."""
+        """Whether adapters access GPU memory without going through the host's: RDMA, available for server and workstation
+        cards.
+        """
         capable = all(gpu.segment in ("datacenter", "workstation") for gpu, _ in self.kinds)
         return self.network is not None and has_rdma(self.network) and capable
 
     def of_count(self, gpu_count: int) -> Cluster:
-        """As many GPUs of this cluster, nodes filled one after the other. They must fill equal nodes."""
+        """Return this many GPUs of this cluster, filling one node after another. They must fill equal nodes."""
         if gpu_count <= self.gpus_per_node:
             return replace(self, gpus_per_node=gpu_count, node_count=1, kinds=_first(self.kinds, gpu_count))
         if gpu_count % self.gpus_per_node:
@@ -250,8 +255,9 @@ class Cluster:
 
 
 def usual_cluster(gpu: Gpu, count: int, *, link: str = "", notes: list[Assumption] | None = None) -> Cluster:
-    """So many GPUs of a kind in machines as they usually are; what does not fill whole machines is spread evenly. `link` is what
-    joins GPUs, as in `parse_cluster`; what is assumed is added to `notes`."""
+    """Return this many GPUs of a kind in typical machines, spread evenly if they do not fill whole machines. `link` connects
+    GPUs, as in `parse_cluster`; assumptions are added to `notes`.
+    """
     nodes = -(-count // most_in_a_node(gpu))
     per_node = -(-count // nodes)
     kinds = ((gpu, per_node),)
@@ -271,7 +277,7 @@ def usual_cluster(gpu: Gpu, count: int, *, link: str = "", notes: list[Assumptio
 
 
 def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
-    """The wires as the user has them."""
+    """Return the wires as the user specified them."""
     first, *flags = [part.strip() for part in text.split(",")]
     total = sum(count for _, count in kinds)
     if first.lower() in ("nvlink", "nvlink bridge"):
@@ -298,7 +304,7 @@ def linked(text: str, wires: Wires, kinds: Kinds) -> Wires:
 
 
 def _first(kinds: Kinds, count: int) -> Kinds:
-    """The first GPUs of a node."""
+    """Return the first GPUs of a node."""
     taken = []
     for gpu, number in kinds:
         if count > 0:

@@ -1,1 +1,1 @@
-"""Plans: how a model is divided over a cluster, what each costs, and the search for the best."""
+"""Plans: how to divide a model over a cluster, the cost of each way, and the search for the best."""

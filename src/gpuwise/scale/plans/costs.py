@@ -1,4 +1,4 @@
-"""What plans are put together from, computed when first asked for: units of one model, priced and weighed."""
+"""The building blocks of plans, computed on first use: the time and memory of each unit of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuwise.workload.transform.parts import Parts
 
 __all__ = ["Costs", "longest"]
 
-_SMOOTH = 6.0  # as in a step on one GPU: lanes that are nearly as long as the longest add a little
+_SMOOTH = 6.0  # as in a step on one GPU: lanes nearly as long as the longest add a little
 
 
 @dataclass(kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class Costs:
         return found[0], found[1]
 
     def timeline(self, point: int) -> Timeline:
-        """Of a whole step on one GPU that divides nothing."""
+        """The timeline of an undivided step on one GPU."""
         if point not in self._lines:
             workload, sizes = self.parts.workload, self.sizes
             self._lines[point] = timeline_of(
@@ -91,7 +91,7 @@ class Costs:
         return self._lines[point]
 
     def batch(self, point: int) -> float | None:
-        """Samples of this micro-batch, where the workload leaves them open."""
+        """The samples of this micro-batch, if the workload leaves them open."""
         return float(self.sizes.batches[point]) if "batch" in self.parts.workload.symbols else None
 
     def memory(self, degrees: Degrees) -> UnitMemory:
@@ -113,13 +113,13 @@ class Costs:
 
     @property
     def replay(self) -> Replay:
-        """Bytes of a whole step on one GPU that divides nothing, at each micro-batch."""
+        """Bytes of an undivided step on one GPU, at each micro-batch."""
         if not self._replay:
             self._replay.append(replay_of(self.parts, self.gpu, self.sizes))
         return self._replay[0]
 
     def around(self, ranks: int) -> Around:
-        """What each device holds beside tensors."""
+        """What each device holds besides tensors."""
         return around_bytes(self.parts, self.gpu, ranks)
 
     @property
@@ -132,7 +132,7 @@ class Costs:
 
 
 def longest(gpu_s: Array, host_s: Array) -> Array:
-    """The longer lane, a little longer where the other is nearly as long."""
+    """The longer lane, slightly extended if the other is nearly as long."""
     top = np.maximum(np.maximum(gpu_s, host_s), 1e-12)
     found: Array = top * ((gpu_s / top) ** _SMOOTH + (host_s / top) ** _SMOOTH) ** (1.0 / _SMOOTH)
     return found

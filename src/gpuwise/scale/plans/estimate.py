@@ -1,7 +1,8 @@
-"""How long a step takes under many plans of one mesh at once: arithmetic on unit times, messages and the pipeline.
+"""Estimates the step time under many plans of one mesh at once, from unit times, messages and the pipeline.
 
-For the slowest stage: micro-batches one after the other, the longer of GPU and host; messages that a layer waits for; gradients
-and weights that hide behind computing as far as they can; then the time in which the pipeline fills and empties.
+The slowest stage determines the step: its micro-batches in sequence, each taking the longer of GPU and host; messages that a
+layer waits for; gradients and weights, which overlap with compute as far as possible; then the time to fill and drain the
+pipeline.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _LOW = ("amp", "amp-bf16")  # fp32 weights, 16-bit products: gathered in 16 bits
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Variants:
-    """Plans of one mesh, one row each: the place of the micro-batch among the sizes, how many, ZeRO stage, the place in
-    `RECOMPUTE`, and whether the optimizer runs on the host."""
+    """Plans of one mesh, one row each: the index of the micro-batch size, the number of micro-batches, the ZeRO stage, the
+    index in `RECOMPUTE`, and whether the optimizer runs on the host.
+    """
 
     point: Array
     micro_count: Array
@@ -45,8 +47,9 @@ class Variants:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Passage:
-    """Seconds of a step by what passes in them, one row for each plan, at its slowest stage; `messages` by purpose: the
-    collective, how many, their bytes and seconds, hidden or not; `stages` the units of each stage."""
+    """Seconds of a step by category, one row per plan, at its slowest stage; `messages` by purpose: the collective, how many,
+    their bytes and seconds, hidden or not; `stages` are the units of each stage.
+    """
 
     step_s: Array
     compute_s: Array
@@ -61,7 +64,7 @@ class Passage:
 
 
 def stages_of(costs: Costs, mesh: Mesh, *, even: bool = False) -> tuple[int, ...]:
-    """How many blocks each chunk of each stage gets."""
+    """Return how many blocks each chunk of each stage gets."""
     count, chunks = len(costs.parts.kinds), mesh.pipeline * mesh.chunks
     if even and count % chunks == 0:
         return (count // chunks,) * chunks
@@ -71,7 +74,7 @@ def stages_of(costs: Costs, mesh: Mesh, *, even: bool = False) -> tuple[int, ...
 
 
 def passage(costs: Costs, cluster: Cluster, mesh: Mesh, plans: Variants, habits: Habits) -> Passage:
-    """All these plans at once."""
+    """Compute all these plans at once."""
     return _Step(costs, cluster, mesh, plans, habits).passage()
 
 
@@ -86,7 +89,7 @@ class _Step:
         self.per_node = cluster.gpus_per_node
         self.messages: dict[str, tuple[str, Array, Array, Array]] = {}
         self.blocks = np.ones((costs.parts.units, 1))
-        self.blocks[[0, -1]] = 0.0  # what stands before and after the blocks is not recomputed
+        self.blocks[[0, -1]] = 0.0  # what runs before and after the blocks is not recomputed
         self.forward = self._at(self.times.forward_s)
         self.backward = self._at(self.times.backward_s)
 
@@ -148,7 +151,7 @@ class _Step:
         return found[0], found[1]
 
     def _expert_s(self) -> Array:
-        """Tokens to their experts and back, in one pass."""
+        """Sending tokens to their experts and back, in one pass."""
         if self.mesh.expert == 1:
             return np.zeros_like(self.forward)
         inner, outer = group(self.mesh.tensor, self.mesh.expert, self.per_node)
@@ -159,7 +162,7 @@ class _Step:
         return seconds
 
     def _context_s(self) -> tuple[Array, Array]:
-        """Keys and values around a ring; attention computes meanwhile."""
+        """Passing keys and values around a ring, while attention computes."""
         count = self.mesh.sequence
         if count == 1:
             return np.zeros_like(self.forward), np.zeros_like(self.forward)
@@ -173,20 +176,22 @@ class _Step:
         return self._felt(ring, room * self.forward), self._felt(2.0 * ring, room * self.backward)
 
     def _felt(self, message_s: Array, room_s: Array) -> Array:
-        """What a message adds to a step that computes meanwhile for so long: what does not hide, and a part of what does."""
+        """Return what a message adds to a step that computes for this long meanwhile: the part that does not overlap, and a
+        share of the part that does.
+        """
         shown = np.maximum(0.0, message_s - room_s)
         found: Array = shown + self.habits.contention_fraction * (message_s - shown)
         return found
 
     def _again(self, waits: Array) -> Array:
-        """Seconds of recomputation by unit: what is cheap, or all of a block with its messages."""
+        """Seconds of recomputation by unit: the cheap ops, or a whole block with its messages."""
         full = (self.forward + waits) * self.blocks
         found = np.zeros_like(self.forward)
         found = np.where(self.plans.recompute == _SELECTIVE, self._at(self.times.again_s) * self.blocks, found)
         return np.where(self.plans.recompute == _FULL, full, found)
 
     def _host_s(self) -> Array:
-        """Seconds in which the host issues a micro-batch of a stage."""
+        """Seconds that the host needs to launch a micro-batch of a stage."""
         again = np.where(self.plans.recompute == _SELECTIVE, self._at(self.times.host_again_s), 0.0)
         again = np.where(self.plans.recompute == _FULL, self._at(self.times.host_forward_s), again) * self.blocks
         issued = self._at(self.times.host_forward_s + self.times.host_backward_s) + again
@@ -199,7 +204,7 @@ class _Step:
     # ------------------------------------------------------------ weights and gradients
 
     def _width(self, what: str) -> float:
-        """What a byte of weights or gradients is on the way."""
+        """Return the size in transit of one byte of weights or gradients."""
         low = self.costs.parts.workload.precision in _LOW
         return 0.5 if low and what == "weight" else 1.0
 
@@ -207,7 +212,7 @@ class _Step:
         return group(self.mesh.tensor, self.mesh.sequence * self.mesh.data, self.per_node)
 
     def _sharded_s(self, forward: Array, backward: Array) -> tuple[Array, Array]:
-        """Seconds a micro-batch waits for weights and gradients that are held in parts, by unit, and seconds that hide."""
+        """Seconds that a micro-batch waits for sharded weights and gradients, by unit, and seconds that overlap."""
         zero = self.plans.zero
         inner, outer = self._data_group()
         if inner * outer == 1:
@@ -233,7 +238,7 @@ class _Step:
         return shown + self.habits.contention_fraction * hidden, hidden
 
     def _end_s(self, backward: Array, again: Array) -> tuple[Array, Array]:
-        """Gradients averaged once a step, and new weights spread: seconds that show, seconds that hide, by stage."""
+        """Averaging gradients once per step, and distributing new weights: exposed and overlapped seconds, by stage."""
         inner, outer = self._data_group()
         none = np.zeros((len(self.stages), len(self.plans)))
         if inner * outer == 1:
@@ -247,7 +252,7 @@ class _Step:
         during = np.where(zero == 0, reduce, np.where((zero == 1) | ((zero == 2) & (many == 1)), scatter, 0.0))
         after = np.where((zero == 1) | (zero == 2), gather, 0.0)
         room = self.habits.data_overlap_fraction * (self.stages @ backward)
-        last = during / np.maximum(1.0, self.stages.sum(axis=1))[:, None]  # the gradients that come last hide behind nothing
+        last = during / np.maximum(1.0, self.stages.sum(axis=1))[:, None]  # the last gradients cannot overlap with anything
         shown = np.where(during > 0, np.maximum(last, during - room), 0.0)
         hidden = during - shown
         felt = self.habits.contention_fraction * hidden
@@ -263,12 +268,12 @@ class _Step:
         return shown + after + felt, hidden
 
     def _in_buckets(self, gradients: Array) -> bool:
-        """Whether each gradient's time counts: only samples are divided, and a GPU can hold all gradients."""
+        """Return whether gradients are timed individually: only samples are divided, and a GPU can hold all gradients."""
         alone = self.mesh.ranks == self.mesh.data and self.mesh.expert == 1
         return self.habits.slowed_fraction is not None and alone and gradients.sum() < self.costs.gpu.memory_bytes
 
     def _buckets(self, rows: Array, again: Array) -> list[tuple[float, float]]:
-        """Seconds of messages, and by how much they make the step longer, as DistributedDataParallel averages gradients."""
+        """Seconds of messages, and by how much they extend the step, as DistributedDataParallel averages gradients."""
         known: dict[tuple[int, int, int], tuple[float, float]] = {}
         found = []
         for row in rows.tolist():
@@ -287,7 +292,7 @@ class _Step:
         return found
 
     def _neighbour_s(self) -> Array:
-        """What a stage hands to the next and gets back, for each micro-batch."""
+        """What a stage sends to the next and gets back, for each micro-batch."""
         if self.mesh.pipeline == 1:
             return np.zeros((1, len(self.plans)))
         stride = self.mesh.tensor * self.mesh.sequence * self.mesh.data
@@ -311,7 +316,7 @@ class _Step:
         return parameters * gpu, parameters * host
 
     def _offload_s(self) -> Array:
-        """Gradients to the host, the update there, weights back."""
+        """Sending gradients to the host, updating there, and sending weights back."""
         ranks = np.where(self.plans.zero >= 1, self.mesh.data * self.mesh.sequence, 1)
         share = np.where(self.plans.offload, 1.0 / ranks, 0.0)
         link = self.cluster.wires.host_link
@@ -325,7 +330,7 @@ class _Step:
         return found
 
     def _note(self, purpose: str, op: str, unit: int | None, count: object, size: object, seconds: object) -> None:
-        """Add messages of a step to the account: those of a unit come with every micro-batch of the fullest stage."""
+        """Record the messages of a step: those of a unit occur with every micro-batch of the fullest stage."""
         times = 1.0 if unit is None else self.stages[:, unit].max() * self.plans.micro_count
         number = np.broadcast_to(np.asarray(count, dtype=float) * times, (len(self.plans),))
         before = self.messages.get(purpose, (op, 0.0, 0.0, 0.0))

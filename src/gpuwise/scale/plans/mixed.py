@@ -1,4 +1,4 @@
-"""Different cards in one job: each gets samples in proportion to its speed, or all go at the pace of the slowest."""
+"""Different cards in one job: each gets samples in proportion to its speed, or all run at the pace of the slowest."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _ROUNDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Samples for a GPU of each kind, so that all finish at about the same time, how many micro-batches that takes, and the step
-    this gives."""
+    """Samples for a GPU of each kind, so that all finish at about the same time, the number of micro-batches, and the
+    resulting step.
+    """
 
     shares: tuple[int, ...]
     micro_counts: tuple[int, ...]
@@ -33,7 +34,7 @@ class Shared:
 
 
 def slowest(kinds: Sequence[Costs]) -> int:
-    """Which of these GPUs takes longest."""
+    """Return which of these GPUs takes longest."""
     times = [costs.times(Degrees()) for costs in kinds]
     return int(
         np.argmax([(costs.counts @ (one.forward_s + one.backward_s))[-1] for costs, one in zip(kinds, times, strict=True)])
@@ -43,8 +44,10 @@ def slowest(kinds: Sequence[Costs]) -> int:
 def proportional(
     kinds: Sequence[tuple[Costs, int]], cluster: Cluster, wishes: Wishes, usable: Mapping[str, float], even: Estimate
 ) -> Shared | None:
-    """The samples of each kind of GPU and the step they give, beside the `even` plan that only divides samples. None where the
-    batch is too small to share, or a GPU cannot hold a single sample. `usable` is the memory that a GPU of each name offers."""
+    """Return the samples of each kind of GPU and the resulting step, compared with the `even` plan that only divides samples.
+    None if the batch is too small to share, or a GPU cannot hold a single sample. `usable` is the memory available on a GPU
+    of each name.
+    """
     speeds = [_Speed(costs, cluster, wishes, usable[costs.gpu.name]) for costs, _ in kinds]
     if not all(speed.most for speed in speeds):
         return None
@@ -73,7 +76,7 @@ def proportional(
 
 
 def _shares(speeds: Sequence[_Speed], counts: Sequence[int], batch: int) -> list[int] | None:
-    """As many samples for each kind as it finishes in the shortest time that is enough for the batch."""
+    """Return the samples that each kind finishes in the shortest time that is enough for the batch."""
     low, high = 0.0, max(speed.seconds(batch) for speed in speeds)
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
@@ -111,24 +114,24 @@ class _Speed:
         self.most = int(max(sizes[self.held.total <= usable_bytes], default=0.0))
 
     def parts(self, samples: float) -> int:
-        """Into how many micro-batches so many samples are cut."""
+        """Return the number of micro-batches for this many samples."""
         return max(1, int(np.ceil(samples / self.most)))
 
     def at(self, samples: float, column: Array) -> float:
-        """A column at the micro-batch that so many samples are cut into: between the sizes that were priced."""
+        """Interpolate a column at the micro-batch size for this many samples."""
         return float(np.interp(samples / self.parts(samples), self.sizes, column))
 
     def memory(self, samples: float) -> RankMemory:
-        """What the GPU holds: of the next larger size that was priced."""
+        """Return the GPU's memory at the next larger size that was predicted."""
         row = int(np.searchsorted(self.sizes, samples / self.parts(samples)))
         return self.held.of(min(row, len(self.sizes) - 1))
 
     def seconds(self, samples: float) -> float:
-        """Seconds until the gradients of so many samples are there and the weights are updated, without messages."""
+        """Return the seconds until the gradients of this many samples exist and the weights are updated, without messages."""
         return self.parts(samples) * self.at(samples, self.busy)
 
     def within(self, seconds: float, most: int) -> int:
-        """The most samples that a GPU finishes in this time."""
+        """Return the most samples that a GPU finishes in this time."""
         low, high = 0, most
         while low < high:
             middle = (low + high + 1) // 2

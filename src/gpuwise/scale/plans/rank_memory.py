@@ -1,11 +1,11 @@
-"""What the fullest rank of a plan holds, for many plans of one mesh at once.
+"""Memory on the fullest rank of a plan, for many plans of one mesh at once.
 
-Three moments can be the fullest: when the last micro-batch that fits in flight has gone forward; at the end of a backward pass,
-when all gradients are there; during the update.
+The peak can occur at three moments: when the forward passes of all micro-batches in flight are done, at the end of a backward
+pass, when all gradients exist, or during the update.
 
-Sums over units are brought to the lifetimes and the allocator that `predict` and `fit` replay: what those say of the whole step
-on one GPU, over what units say of it, holds for every plan with that micro-batch. So a plan that divides samples alone needs what
-`predict` says, and the others come near it as they divide less.
+Sums over units are scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the
+replayed step on one GPU and the sum of its units applies to every plan with that micro-batch. A plan that divides only samples
+therefore needs exactly what `predict` says, and the others approach it the less they divide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AHEAD = 2.0  # gathered at a time: the unit that runs and the next
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Holdings:
-    """Bytes by category on the fullest rank, one row for each plan, and its stage."""
+    """Bytes by category on the fullest rank, one row per plan, and its stage."""
 
     parts: Mapping[str, Array]
     stage: Array
@@ -41,14 +41,15 @@ class Holdings:
         return found
 
     def of(self, row: int) -> RankMemory:
-        """The memory of one plan."""
+        """Return the memory of one plan."""
         return RankMemory(**{name: float(values[row]) for name, values in self.parts.items()}, stage=int(self.stage[row]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tensors:
-    """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` where that is the first of
-    them. `beside` is what passes at the other moments."""
+    """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` marks where that is the
+    first of them. `beside` is the temporary memory at the other moments.
+    """
 
     weight: Array
     gradient: Array
@@ -64,7 +65,7 @@ class _Tensors:
 
 
 def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str = "1f1b") -> Holdings:
-    """All these plans at once; `stages` are the units of each stage."""
+    """Compute all these plans at once; `stages` are the units of each stage."""
     found = _tensors(costs, mesh, stages, plans, schedule)
     whole = _replayed(costs)
     found = replace(found, active=found.active * whole.active[plans.point])
@@ -91,9 +92,11 @@ def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Replayed:
-    """The whole step on one GPU, replayed, against its units, shape (points,): what `active` of units is to be multiplied by, and
-    what the allocator holds beyond tensors. Where the passes are the fullest moment, that is a share of tensors (`slack`): blocks
-    of many sizes. Where the update is, it is blocks of the passes that the update has no use for: a share of those (`stuck`)."""
+    """The replayed step on one GPU relative to its units, shape (points,): the factor for the units' `active` bytes, and what
+    the allocator holds beyond tensors. If the passes are the fullest moment, that is a share of tensors (`slack`): blocks
+    of many sizes. If the update is, it is blocks left from the passes that the update cannot use: a share of those
+    (`stuck`).
+    """
 
     active: Array
     slack: Array
@@ -155,7 +158,7 @@ def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
 
 
 def _saved(whole: Array, selective: Array, handed: Array, blocks: Array, plans: Variants) -> tuple[Array, Array]:
-    """Bytes kept of each unit for a micro-batch, and bytes that recomputation brings back while a unit runs backward."""
+    """Bytes kept of each unit for a micro-batch, and bytes that recomputation recreates while a unit runs backward."""
     inside = blocks[:, None] > 0
     at = [np.asarray(value[:, plans.point]) for value in (whole, selective, handed)]
     kept = [at[0], np.minimum(at[0], np.where(inside, at[1] + at[2], at[0])), np.where(inside, np.minimum(at[0], at[2]), at[0])]

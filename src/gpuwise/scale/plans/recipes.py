@@ -1,7 +1,7 @@
-"""What to write for a plan: the settings of the frameworks that can run it.
+"""What to write for a plan: the settings for the frameworks that can run it.
 
-Names of settings as in the frameworks' own documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's
-`config.json`, Megatron-LM's arguments, torchtitan's TOML.
+Settings are named as in the frameworks' documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's `config.json`,
+Megatron-LM's arguments, torchtitan's TOML.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Recipe:
 
 
 def recipes(plan: Plan, cluster: Cluster, parts: Parts) -> tuple[Recipe, ...]:
-    """For each framework that can run this plan, simplest first."""
+    """Return a recipe for each framework that can run this plan, simplest first."""
     makers: list[Callable[[Plan, Cluster, Parts], Recipe | None]] = [
         _plain,
         _ddp,
@@ -83,7 +83,9 @@ def _ddp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 
 def shared_recipe(cluster: Cluster, shares: Sequence[tuple[str, int]], micro_counts: Sequence[int], batch: int) -> Recipe:
-    """For different cards with different numbers of samples, which DistributedDataParallel averages as if they were equal."""
+    """The recipe for different cards with different numbers of samples, which DistributedDataParallel averages as if they were
+    equal.
+    """
     pairs = zip(shares, micro_counts, strict=True)
     each = [f"{count} on each {name}" + (f" in {parts} micro-batches" if parts > 1 else "") for (name, count), parts in pairs]
     lines = (
@@ -128,7 +130,7 @@ def _deepspeed(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 
 def _native(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
-    """PyTorch's own parts put together, for any model: pipelining, tensor and context parallelism on a device mesh."""
+    """PyTorch's own building blocks, for any model: pipelining, tensor and context parallelism on a device mesh."""
     mesh = plan.mesh
     if mesh.pipeline * mesh.tensor * mesh.sequence == 1 or mesh.expert > 1 or plan.offload:
         return None

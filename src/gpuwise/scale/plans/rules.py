@@ -1,4 +1,6 @@
-"""Which meshes a model and a cluster allow, and why not others: heads that do not divide, too few layers, no experts."""
+"""Decides which meshes are possible for a model on a cluster, and why others are not: heads that do not divide evenly, too few
+layers, no experts.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from gpuwise.workload.transform.parts import Parts
 __all__ = ["AXES", "Limits", "divisors", "expert_count", "meshes", "micro_count", "whynot"]
 
 AXES = ("data", "tensor", "pipeline", "sequence", "expert", "chunks")
-_MOSTLY = 0.5  # of the weights must be in matrices that tensor parallelism divides
-_SHORTEST = 512  # tokens a rank of a divided sequence still has
+_MOSTLY = 0.5  # share of the weights that must be in matrices divided by tensor parallelism
+_SHORTEST = 512  # tokens that a rank of a divided sequence must keep
 _MOST_TENSOR = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the user fixed, by name of an axis or setting; what is not named is free."""
+    """What the user fixed, by axis or setting; anything not named is free."""
 
     fixed: dict[str, Any] = field(default_factory=dict)
 
@@ -33,7 +35,7 @@ class Limits:
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """All of them, smallest first.
+    """Return all divisors, smallest first.
 
     >>> divisors(12)
     (1, 2, 3, 4, 6, 12)
@@ -43,7 +45,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def whynot(parts: Parts, cluster: Cluster, axis: str, degree: int) -> str:
-    """Why a model on a cluster cannot be divided so many times along an axis; empty if it can."""
+    """Return why a model on a cluster cannot be divided this many times along an axis, or an empty string if it can."""
     if degree == 1:
         return ""
     return _RULES[axis](parts, cluster, degree)
@@ -91,7 +93,7 @@ def _no_expert(parts: Parts, cluster: Cluster, degree: int) -> str:
 
 
 def expert_count(parts: Parts) -> int:
-    """How many experts a layer has."""
+    """Return how many experts a layer has."""
     grouped = [op for op in parts.workload.ops if op.attrs.get("groups") == "experts"]
     values = product_values(parts.workload)[0]
     return max((round(float(values[op.sizes[0]])) for op in grouped), default=1)
@@ -113,7 +115,7 @@ _RULES = {
 
 
 def meshes(parts: Parts, cluster: Cluster, batch: int, limits: Limits, rejected: Counter[str]) -> list[Mesh]:
-    """All that use every GPU of the cluster; why not others is counted."""
+    """Return all meshes that use every GPU of the cluster; reasons against others are counted."""
     count = cluster.gpu_count
     allowed = partial(_allowed, parts, cluster, limits, rejected)
     found = []
@@ -146,8 +148,8 @@ def meshes(parts: Parts, cluster: Cluster, batch: int, limits: Limits, rejected:
 
 
 def micro_count(mesh: Mesh, batch: int, size: int) -> int:
-    """How many micro-batches of this size a rank takes for its part of the batch; 0 where they do not divide it. Where nothing
-    but samples is divided, some may be one sample smaller.
+    """Return how many micro-batches of this size a rank needs for its part of the batch, or 0 if they do not divide it. If
+    only samples are divided, some may be one sample smaller.
 
     >>> micro_count(Mesh(data=3), 512, 57)
     3
@@ -169,7 +171,7 @@ def _allowed(parts: Parts, cluster: Cluster, limits: Limits, rejected: Counter[s
 
 
 def _chunks(parts: Parts, pipeline: int, limits: Limits) -> list[int]:
-    """One, and what divides the blocks of a stage evenly: two, four, and as many as there are."""
+    """One, and numbers that divide the blocks of a stage evenly: two, four, and all of them."""
     if pipeline == 1:
         return [1] if limits.allows("chunks", 1) else []
     each = len(parts.kinds) // pipeline if len(parts.kinds) % pipeline == 0 else 1

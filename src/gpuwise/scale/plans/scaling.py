@@ -1,6 +1,7 @@
-"""Do more GPUs help? Throughput by their number, as one job of a fixed batch (strong) and of a batch that grows (weak).
+"""Do more GPUs help? Computes throughput by number of GPUs, for a fixed batch (strong scaling) and a growing one (weak
+scaling).
 
-Also: where adding stops helping, which faster link would help, and what as many separate jobs would do.
+It also finds where adding GPUs stops helping, which faster link would help, and what the same number of separate jobs would do.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ __all__ = [
 ]
 
 _FEW = 8
-_WORTH = 0.5  # twice the GPUs should bring half of what they could
-_RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of networks that are sold
+_WORTH = 0.5  # doubling the GPUs should bring at least half of the possible gain
+_RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of networks on the market
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePoint:
-    """The best plan on so many GPUs; None where nothing fits. `strong` has the batch that was asked for, however many GPUs share
-    it; `weak` has it in proportion. `gpu` is their name where they are a part of different GPUs."""
+    """The best plan on this many GPUs, or None if nothing fits. `strong` keeps the requested batch, however many GPUs share
+    it; `weak` scales it in proportion. `gpu` is set if they are a subset of different GPUs.
+    """
 
     gpu_count: int
     strong: Estimate | None
@@ -46,7 +48,7 @@ class ScalePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FasterLink:
-    """What a step would take with another link, under its best plan."""
+    """The step time with another link, under its best plan."""
 
     name: str
     step_s: float
@@ -54,7 +56,7 @@ class FasterLink:
 
 
 def counts_of(cluster: Cluster) -> tuple[int, ...]:
-    """The numbers of GPUs worth asking about: all of a small machine, then nodes, doubling."""
+    """Return the numbers of GPUs worth evaluating: all for a small machine, then nodes, doubling."""
     per_node, total = cluster.gpus_per_node, cluster.gpu_count
     inside = range(1, per_node + 1) if total <= _FEW else [1 << power for power in range(per_node.bit_length())]
     nodes = {1 << power for power in range(cluster.node_count.bit_length())} | {cluster.node_count}
@@ -64,8 +66,9 @@ def counts_of(cluster: Cluster) -> tuple[int, ...]:
 def scale_points(
     costs: Costs, cluster: Cluster, wishes: Wishes, counts: Sequence[int], *, each: int, executor: Executor | None = None
 ) -> tuple[ScalePoint, ...]:
-    """The best plan on each number of GPUs, with `each` samples per GPU where the batch grows; counts are spread over an executor
-    where one is given."""
+    """Return the best plan on each number of GPUs, with `each` samples per GPU if the batch grows; the counts are spread over
+    an executor if one is given.
+    """
     work = partial(_point, costs, cluster, wishes, each)
     return tuple(executor.map(work, counts) if executor is not None else map(work, counts))
 
@@ -78,12 +81,12 @@ def _point(costs: Costs, cluster: Cluster, wishes: Wishes, each: int, count: int
 
 
 def batch_of(batch: int, count: int) -> int:
-    """This batch, or the nearest that so many GPUs divide evenly."""
+    """Return this batch, or the nearest that this many GPUs divide evenly."""
     return max(1, round(batch / count)) * count if batch % count else batch
 
 
 def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
-    """The fastest plan that fits."""
+    """Return the fastest plan that fits."""
     found = search(costs, cluster, wishes)
     order = found.order()
     if not len(order):
@@ -92,7 +95,8 @@ def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
 
 
 def stops_at(points: Sequence[ScalePoint]) -> int | None:
-    """The number of GPUs after which any more bring less than half of what they could, at a fixed batch; None if some still help.
+    """Return the number of GPUs beyond which more bring less than half of the possible gain at a fixed batch, or None if more
+    still help.
 
     A number that divides badly, such as 5 between 4 and 8, does not count as the end.
     """
@@ -104,7 +108,7 @@ def stops_at(points: Sequence[ScalePoint]) -> int | None:
 
 
 def faster_links(cluster: Cluster, now_s: float, step_on: Callable[[Cluster], float]) -> tuple[FasterLink, ...]:
-    """The next faster networks, and GPUs joined four times as fast, each with the seconds of a step on such a cluster."""
+    """Return the next faster networks, and GPUs connected four times as fast, each with the step time on such a cluster."""
     found = []
     if cluster.network is not None and cluster.node_count > 1:
         bits = cluster.network.bytes_per_s_one_way * 8
@@ -127,6 +131,6 @@ def _four_times(link: Link) -> Link:
 
 
 def step_with(costs: Costs, cluster: Cluster, plans: Sequence[Plan], wishes: Wishes) -> float:
-    """Seconds of the best of these plans on a cluster with other links."""
-    fresh = replace(costs, _sums={})  # sums over matrices were kept for the links as they are
+    """Return the step time of the best of these plans on a cluster with other links."""
+    fresh = replace(costs, _sums={})  # sums over matrices are cached for the current links
     return min(estimate(fresh, cluster, plan, wishes.habits).step_s for plan in plans)

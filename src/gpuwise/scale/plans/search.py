@@ -1,6 +1,7 @@
-"""Every valid plan of a model on a cluster, with reasons against the others: the best, and the simplest that is nearly as good.
+"""Searches all valid plans for a model on a cluster, with reasons against the others: the best, and the simplest that is
+nearly as good.
 
-Meshes are few; the plans of a mesh (micro-batch, ZeRO stage, recomputation, offload) are rows of arrays.
+There are few meshes; the plans of a mesh (micro-batch, ZeRO stage, recomputation, offload) are rows of arrays.
 """
 
 from __future__ import annotations
@@ -28,13 +29,12 @@ from gpuwise.step.types import Array
 
 __all__ = ["WITHIN", "Found", "Wishes", "estimate", "search", "simplest"]
 
-WITHIN = 1.05  # of the best: a simpler plan is worth this much
+WITHIN = 1.05  # tolerance relative to the best that a simpler plan is allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What is asked for: samples of a step in all, the memory of a GPU, the order of a pipeline's passes, and what
-    is fixed (`limits`)."""
+    """The requirements: total samples per step, the memory of a GPU, the pipeline schedule, and what is fixed (`limits`)."""
 
     global_batch: int
     memory_bytes: float
@@ -45,7 +45,7 @@ class Wishes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """All plans tried, as columns: rows of one mesh stand together. `fits` says which a GPU holds."""
+    """All plans tried, as columns; rows of one mesh are adjacent. `fits` says which ones fit on a GPU."""
 
     meshes: tuple[Mesh, ...]
     mesh: Array
@@ -65,7 +65,7 @@ class Found:
         return len(self.step_s)
 
     def plan(self, row: int, batches: Array) -> Plan:
-        """One of them."""
+        """Return one of the plans."""
         mesh, size, count = self.meshes[int(self.mesh[row])], int(batches[int(self.point[row])]), int(self.micro_count[row])
         return Plan(
             mesh=mesh,
@@ -86,7 +86,7 @@ class Found:
 
 
 def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor | None = None) -> Found:
-    """Try all meshes; over an executor where one is given, a group of meshes at a time."""
+    """Try all meshes, in groups over an executor if one is given."""
     rejected: Counter[str] = Counter()
     possible = meshes(costs.parts, cluster, wishes.global_batch, wishes.limits, rejected)
     tasks = _by_degrees(possible)
@@ -130,7 +130,7 @@ def _nothing(possible: tuple[Mesh, ...], rejected: Counter[str], batch: int) -> 
 
 
 def _by_degrees(possible: Iterable[Mesh]) -> list[tuple[Mesh, ...]]:
-    """Meshes that price the same units together, so that each process prices its own."""
+    """Group meshes that need the same units, so that each process computes its own."""
     groups: dict[Degrees, list[Mesh]] = {}
     for mesh in possible:
         groups.setdefault(mesh.degrees, []).append(mesh)
@@ -148,7 +148,7 @@ def _tried(costs: Costs, cluster: Cluster, wishes: Wishes, group: Sequence[Mesh]
 
 
 def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
-    """All plans of a mesh, as columns."""
+    """Return all plans of a mesh, as columns."""
     limits = wishes.limits
     counts = np.array([micro_count(mesh, wishes.global_batch, size) for size in costs.sizes.batches.astype(int).tolist()])
     points = [
@@ -173,7 +173,7 @@ def _variants(costs: Costs, mesh: Mesh, wishes: Wishes) -> Variants:
 
 
 def _why_none(mesh: Mesh, limits: Limits) -> str:
-    """Why a mesh has no plan at all."""
+    """Return why a mesh has no plan at all."""
     stage = limits.fixed.get("zero_stage")
     if stage is not None and stage not in _stages(mesh):
         alone = mesh.data * mesh.sequence == 1
@@ -185,24 +185,26 @@ def _why_none(mesh: Mesh, limits: Limits) -> str:
 
 
 def _schedules(mesh: Mesh, micro_count: int) -> bool:
-    """Interleaved stages take micro-batches in rounds of as many as there are stages."""
+    """Interleaved stages process micro-batches in rounds of as many as there are stages."""
     return mesh.chunks == 1 or micro_count % mesh.pipeline == 0
 
 
 def _offloads(mesh: Mesh, zero: int) -> bool:
-    """Whether software keeps the optimizer on the host here: only samples are divided, and each rank has its own part of it."""
+    """Return whether software can keep the optimizer on the host here: only samples are divided, and each rank has its own
+    part of it.
+    """
     return mesh.ranks == mesh.data and mesh.expert == 1 and (mesh.data == 1 or zero >= 1)
 
 
 def _stages(mesh: Mesh) -> tuple[int, ...]:
-    """ZeRO stages that go with a mesh: gradients in parts (2) are for ranks that divide nothing but samples and experts."""
+    """Return the ZeRO stages possible for a mesh: sharded gradients (2) require ranks that divide only samples and experts."""
     if mesh.data * mesh.sequence == 1:
         return (0,)
     return (0, 1, 3) if mesh.pipeline * mesh.tensor * mesh.sequence > 1 else (0, 1, 2, 3)
 
 
 def simplest(found: Found, batches: Array) -> int | None:
-    """The least complex row among those within 5% of the best; of equals the fastest."""
+    """Return the least complex row within 5% of the best; the fastest if there are several."""
     order = found.order()
     if not len(order):
         return None
@@ -214,7 +216,7 @@ def simplest(found: Found, batches: Array) -> int | None:
 
 
 def estimate(costs: Costs, cluster: Cluster, plan: Plan, habits: Habits | None = None) -> Estimate:
-    """All that is known of one plan."""
+    """Return everything that is known about one plan."""
     place = int(np.flatnonzero(costs.sizes.batches == plan.micro_batch)[0])
     plans = Variants(
         point=np.array([place]),

@@ -1,4 +1,4 @@
-"""What a plan is, what a rank then holds, and how a step under it passes. Plain values; others compute them."""
+"""The types for a plan, the memory of a rank, and the time of a step under a plan."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ __all__ = ["RECOMPUTE", "SCHEDULES", "Collective", "Estimate", "Mesh", "Plan", "
 RECOMPUTE = ("none", "selective", "full")
 SCHEDULES = ("1f1b", "gpipe")
 
-# The order of complexity, from simple to complex: what a person must set up and can get wrong. Ranks that share layers or
-# matrices need code of their own, and a pipeline also needs a schedule. What is divided decides first, so that data parallelism
-# with any setting is simpler than a divided model. Settings decide between plans that divide the same.
+# Complexity, from simple to complex, is what a person must set up and can get wrong. Ranks that share layers or matrices need
+# code of their own, and a pipeline also needs a schedule. What is divided decides first, so data parallelism with any setting is
+# simpler than a divided model. Settings decide between plans that divide the same things.
 _DIVIDED = {"data": 1, "tensor": 3, "sequence": 3, "expert": 3, "pipeline": 4, "chunks": 1}
 _ZERO = (0, 2, 2, 1)  # FSDP (3) is part of PyTorch; the others come from another library or wrap the optimizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mesh:
-    """How the ranks of a cluster divide the work. Neighbours in number share matrices first, then the sequence, then samples;
-    stages are farthest apart. `expert` ranks are taken from those of data and sequence. `chunks` is how many parts of the model
-    each stage has (interleaved stages)."""
+    """How the ranks of a cluster divide the work. Adjacent ranks share matrices first, then the sequence, then samples; stages
+    are farthest apart. `expert` ranks are taken from those for data and sequence. `chunks` is the number of model parts per
+    stage (interleaved stages).
+    """
 
     data: int = 1
     tensor: int = 1
@@ -44,8 +45,9 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One way to run a step: a mesh, and what each rank does in time. Where a batch does not divide, some micro-batches are one
-    sample smaller than `micro_batch`: `short` of them."""
+    """One way to run a step: a mesh, and what each rank does over time. If a batch does not divide evenly, `short` of the
+    micro-batches are one sample smaller than `micro_batch`.
+    """
 
     mesh: Mesh
     micro_batch: int = 1
@@ -63,17 +65,17 @@ class Plan:
 
     @property
     def divides_samples_only(self) -> bool:
-        """Whether every GPU holds the whole model and its states, and runs other samples: what DistributedDataParallel does."""
+        """Whether every GPU holds the whole model and its states, and runs different samples, as in DistributedDataParallel."""
         return self.mesh.data == self.mesh.ranks and self.mesh.expert == 1 and self.zero_stage == 0 and not self.offload
 
     @property
     def is_plain(self) -> bool:
-        """Such a step with all samples of a GPU at once and nothing computed twice: what `predict --gpus N` has."""
+        """Whether, in addition, a GPU runs all its samples at once and recomputes nothing, as in `predict --gpus N`."""
         return self.divides_samples_only and self.micro_count == 1 and self.recompute == "none"
 
     @property
     def complexity(self) -> tuple[int, int]:
-        """How complex it is to set up: what it divides, then its settings. One GPU alone divides nothing."""
+        """How complex the plan is to set up: first what it divides, then its settings. A single GPU divides nothing."""
         divided = sum(cost for axis, cost in _DIVIDED.items() if getattr(self.mesh, axis) > 1)
         settings = (
             _ZERO[self.zero_stage]
@@ -87,7 +89,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemory:
-    """Bytes on the fullest rank, in the categories of `fit`, and the stage it is of."""
+    """Bytes on the fullest rank, in the categories of `fit`, and its stage."""
 
     weight_bytes: float
     gradient_bytes: float
@@ -111,7 +113,7 @@ class RankMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """Messages of one purpose in a step of one rank: how many, their bytes in all, and the seconds they take."""
+    """Messages of one purpose in a step of one rank: their number, total bytes, and seconds."""
 
     purpose: str
     op: str
@@ -122,8 +124,9 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A step under a plan. Its seconds are made of `compute_s`, `recompute_s`, `update_s`, `exposed_comm_s`, `bubble_s` and
-    `wait_s`, in which the GPU waits for the host and for slower GPUs; `hidden_comm_s` passes while the GPU computes."""
+    """A step under a plan. Its time consists of `compute_s`, `recompute_s`, `update_s`, `exposed_comm_s`, `bubble_s` and
+    `wait_s`, in which the GPU waits for the host and for slower GPUs; `hidden_comm_s` overlaps with compute.
+    """
 
     plan: Plan
     step_s: float
@@ -146,7 +149,7 @@ class Estimate:
 
 
 def group(stride: int, size: int, per_node: int) -> tuple[int, int]:
-    """How many ranks of a group share a node, and how many nodes it spans, where its ranks are `stride` apart.
+    """Return how many ranks of a group share a node, and how many nodes it spans, if its ranks are `stride` apart.
 
     >>> group(2, 8, 8)
     (4, 2)

@@ -1,7 +1,7 @@
-"""What each unit of a model holds in memory, from the lifetimes that `fit` uses, and what a rank then holds.
+"""Memory of each unit of a model, from the buffer lifetimes that `fit` uses, and the resulting memory of a rank.
 
 A buffer that the forward pass writes and the backward pass still needs is saved: a rank holds it for every micro-batch in flight.
-What a pass writes and frees again is there once. Weights, gradients and states belong to the unit that uses them.
+Buffers that a pass writes and frees exist once. Weights, gradients and states belong to the unit that uses them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _PASSING = (_ROW["activation"], _ROW["temporary"])
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitMemory:
     """Bytes of each unit on one rank. Shape (units,): `weight`, `gradient`, `state` (the optimizer's), and `parameters`, which
-    are elements. Shape (units, points): `saved` for the backward pass, without recomputation and with the selective one; `handed`
-    on to the next unit; `passing`, the most that a pass writes and frees again. `updating`: what the optimizer writes and frees
-    again, for each parameter."""
+    counts elements. Shape (units, points): `saved` for the backward pass, without recomputation and with selective
+    recomputation; `handed` to the next unit; `passing`, the peak of what a pass writes and frees. `updating`: what the
+    optimizer writes and frees, per parameter.
+    """
 
     weight: Array
     gradient: Array
@@ -50,7 +51,7 @@ class UnitMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a device holds beside tensors."""
+    """What a device holds besides tensors."""
 
     library_bytes: float
     framework_bytes: float
@@ -58,15 +59,16 @@ class Around:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
-    """The whole step at each micro-batch as `predict` and `fit` have it, shape (points,): bytes of tensors at the peak, and what
-    the allocator holds for them, with what convolutions borrow."""
+    """The whole step at each micro-batch as in `predict` and `fit`, shape (points,): bytes of tensors at the peak, and what
+    the allocator holds for them, including workspaces of convolutions.
+    """
 
     tensors: Array
     held: Array
 
 
 def around_bytes(parts: Parts, gpu: Gpu, ranks: int) -> Around:
-    """Libraries, the CUDA context, and buffers of collectives where there is more than one rank."""
+    """Libraries, the CUDA context, and buffers for collectives if there is more than one rank."""
     data = memory_data()
     products = any(op.kind == "matmul" for op in parts.workload.ops)
     messages = data.value("collective_bytes") if ranks > 1 else 0.0
@@ -77,7 +79,7 @@ def around_bytes(parts: Parts, gpu: Gpu, ranks: int) -> Around:
 
 
 def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
-    """Of a step that nothing is divided of."""
+    """Return the replay of an undivided step."""
     workload = parts.workload
     at = [float(size) if "batch" in workload.symbols else None for size in sizes.batches]
     kept = around_bytes(parts, gpu, 1).library_bytes
@@ -88,7 +90,7 @@ def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
 
 
 def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
-    """What one rank of these degrees holds of every unit."""
+    """Return what one rank with these degrees holds of every unit."""
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
     values = product_values(parts.workload, sizes.batches if "batch" in parts.workload.symbols else None, seq)
     values = np.broadcast_to(values, (sizes.points, values.shape[1]))
@@ -111,7 +113,7 @@ def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
 
 
 class _Look:
-    """The buffers of a workload as columns: bytes on one rank, who writes them first, who reads them."""
+    """The buffers of a workload as columns: bytes on one rank, the first writer, the readers."""
 
     def __init__(self, parts: Parts, degrees: Degrees, values: Array) -> None:
         workload = self.workload = parts.workload
@@ -132,7 +134,7 @@ class _Look:
         self.phase = calls.phase
 
     def _shares(self, degrees: Degrees) -> Array:
-        """What a rank has of each buffer."""
+        """Return a rank's share of each buffer."""
         states = np.array(tensor_split(self.workload).states)
         part = np.where(states == State.PART, 1.0 / degrees.tensor, 1.0)
         if degrees.tensor > 1 and degrees.tokens:
@@ -167,14 +169,16 @@ class _Look:
         return self._sum(rows, self._unit_of(self.writer))[:, 0]
 
     def everywhere(self, category: str) -> float:
-        """Bytes of the whole model on one GPU; of parts, what they would be whole."""
+        """Bytes of the whole model on one GPU; parts count at their full size."""
         rows = self.buffers.category == _ROW[category]
         values = product_values(self.workload)[0]
         specs = [self.workload.tensors[row] for row in self.buffers.tensor[rows].tolist()]
         return float(sum(values[spec.elements] * DTYPE_BYTES[spec.dtype] for spec in specs))
 
     def weights(self) -> tuple[Array, Array, float]:
-        """Bytes and elements by unit, and the elements of the whole model. Tables that no product reads are of the first unit."""
+        """Bytes and elements by unit, and the elements of the whole model. Tables that no product reads belong to the first
+        unit.
+        """
         mine = self.buffers.category == _ROW["weight"]
         reads = ~self.is_write & (self.phase[self.position] != _UPDATE) & mine[self.refs]
         reader = np.full(len(self.buffers), -1)
@@ -189,7 +193,7 @@ class _Look:
         return self._sum(mine, unit)[:, 0], elements, total
 
     def _divide_tables(self, unread: Array) -> None:
-        """Tables of words are divided where their gradients are."""
+        """Embedding tables are divided where their gradients are."""
         states = np.array(tensor_split(self.workload).states)
         divided = (self.buffers.category == _ROW["gradient"]) & (states == State.PART)
         tables = unread & np.isin(self.buffers.tensor, np.unique(self.buffers.tensor[divided]))
@@ -212,7 +216,7 @@ class _Look:
         return self._sum(rows, self._unit_of(self.writer))
 
     def handed(self) -> Array:
-        """What a later unit's forward pass reads of this one's."""
+        """What the forward pass of a later unit reads from this one."""
         place = self.parts.place
         reads = ~self.is_write & (self.phase[self.position] == _FORWARD)
         by = self.writer[self.refs]
@@ -222,7 +226,7 @@ class _Look:
         return self._sum(rows & np.isin(self.buffers.category, _PASSING), self._unit_of(self.writer))
 
     def passing(self) -> Array:
-        """The peak of what the calls of a unit write and nobody keeps for the backward pass, in the worse of the two passes."""
+        """The peak of what the calls of a unit write and the backward pass does not need, in the larger of the two passes."""
         found = np.zeros((self.parts.units, self.bytes.shape[0]))
         unit = self._unit_of(self.writer)
         starts = self.phase[np.maximum(self.writer, 0)]
@@ -238,7 +242,7 @@ class _Look:
         return found
 
     def updating(self) -> float:
-        """The peak of what the optimizer writes and frees again, for the whole model."""
+        """The peak of what the optimizer writes and frees, for the whole model."""
         starts = self.phase[np.maximum(self.writer, 0)]
         rows = np.flatnonzero(np.isin(self.buffers.category, _PASSING) & (self.writer >= 0) & (starts == _UPDATE))
         return float(self._peak(rows)[0]) if len(rows) else 0.0

@@ -1,7 +1,8 @@
-"""Seconds of every unit of a model on one rank, at several micro-batches at once: what plans are then put together from.
+"""Computes the time of every unit of a model on one rank, at several micro-batches at once; plan times are computed from
+these.
 
-A unit's calls are priced by the same kernel models as a whole step; the messages between the ranks that share a layer are listed
-by their bytes, and cost what the links say.
+A unit's calls use the same kernel models as a whole step. Messages between the ranks that share a layer are listed by size, and
+the links determine their cost.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sizes:
-    """The micro-batches asked for, and the sequence length, where the workload leaves them open."""
+    """The requested micro-batches, and the sequence length, if the workload leaves them open."""
 
     batches: Array
     seq: float | None
@@ -43,8 +44,9 @@ class Sizes:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitTimes:
     """Arrays of shape (units, points): seconds the GPU and the host need for a micro-batch in each pass. `again` is what
-    selective recomputation runs once more. `messages` are the bytes that tensor parallelism sums in a unit and pass, one array
-    for each; `exchanged` the bytes that experts send and get back; `passed` the keys and values of context parallelism."""
+    selective recomputation repeats. `messages` are the bytes that tensor parallelism sums in a unit and pass, one array for
+    each; `exchanged` the bytes that experts send and get back; `passed` the keys and values of context parallelism.
+    """
 
     forward_s: Array
     backward_s: Array
@@ -68,7 +70,7 @@ def price(
     constants: Constants | None = None,
     power_limit_watts: float | None = None,
 ) -> UnitTimes:
-    """All units of a model as one rank of these degrees runs them."""
+    """Predict all units of a model as one rank with these degrees runs them."""
     share = share_of(parts, degrees)
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
     at: dict[str, Any] = {"batch": sizes.batches if "batch" in parts.workload.symbols else None, "seq": seq}
@@ -98,7 +100,7 @@ def price(
 
 
 def _piece(share: Share, rows: Array) -> Workload:
-    """These calls alone, with the ops that they need."""
+    """Return only these calls, with the ops that they need."""
     calls = share.workload.calls
     used, row = np.unique(calls.op[rows], return_inverse=True)
     chosen = Calls(
@@ -131,7 +133,7 @@ def _messages(parts: Parts, values: Array) -> dict[tuple[int, int], tuple[Array,
 
 
 def _exchanged(parts: Parts, values: Array) -> Array:
-    """Bytes of tokens that leave for their experts in a forward pass, and as many come back."""
+    """Bytes of tokens sent to their experts in a forward pass; the same amount comes back."""
     total = np.zeros((parts.units, values.shape[0]))
     for number in np.flatnonzero((parts.unit >= 0) & (parts.workload.calls.phase == _FORWARD)).tolist():
         op = parts.workload.ops[parts.workload.calls.op[number]]
@@ -158,7 +160,9 @@ def update_times(
     power_limit_watts: float | None = None,
     constants: Constants | None = None,
 ) -> tuple[float, float]:
-    """Seconds the GPU and the host need to update all weights of the model; a rank with a part of them needs that part of it."""
+    """Return the seconds the GPU and the host need to update all weights of the model; a rank with a part of them needs that
+    share.
+    """
     calls = parts.workload.calls
     rows = calls.phase == _UPDATE
     if not rows.any():

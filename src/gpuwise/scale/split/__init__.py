@@ -1,1 +1,1 @@
-"""Ways to divide a step: samples, matrices, layers; what each rank runs and sends."""
+"""Ways to divide a step (by samples, matrices or layers), and what each rank runs and sends."""

@@ -1,7 +1,7 @@
 """Data parallelism: every GPU runs the step on its own samples, and gradients are averaged over the links.
 
-What is felt of the averaging comes from the captured graph: when each gradient is ready on the compute lane, and how long its
-bucket takes on the communication lane.
+The captured graph determines how much of the averaging overlaps: when each gradient is ready on the compute lane, and how long
+its bucket takes on the communication lane.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OPTIMIZER = PHASES.index("optimizer")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Timeline:
-    """One step on one GPU: when each call ends, and when its passes do."""
+    """One step on one GPU: when each call ends, and when its passes end."""
 
     call_end_s: Array
     forward_end_s: float
@@ -66,7 +66,7 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gradients:
-    """The gradients of a step in the order they become whole: after which call, and their bytes."""
+    """The gradients of a step in the order they are completed: after which call, and their bytes."""
 
     call: NDArray[np.int64]
     size_bytes: Array
@@ -82,7 +82,7 @@ def timeline_of(
     power_limit_watts: float | None = None,
     constants: Constants | None = None,
 ) -> Timeline:
-    """The step of this size on this GPU, call by call."""
+    """Return the step of this size on this GPU, call by call."""
     sizes: dict[str, Any] = {
         name: np.array([float(value)]) if value is not None and name in workload.symbols else None
         for name, value in (("batch", batch), ("seq", seq if seq is not None else workload.seq))
@@ -93,7 +93,7 @@ def timeline_of(
 
 
 def timeline_at(workload: Workload, steps: StepTimes, point: int = 0, place: int = 0) -> Timeline:
-    """One of these steps, call by call. Where the host or a loader sets the pace, every call is stretched alike."""
+    """Return one of these steps, call by call. If the host or a loader determines the time, every call is stretched equally."""
     whole = float(steps.seconds[point, place])
     ends = np.cumsum(steps.op_s[point, workload.calls.op, place], dtype=np.float64)
     ends = ends * (whole / max(float(ends[-1]), 1e-12))
@@ -103,7 +103,7 @@ def timeline_at(workload: Workload, steps: StepTimes, point: int = 0, place: int
 
 
 def recomputing(line: Timeline, again_s: float) -> Timeline:
-    """With a backward pass that is longer by what it computes once more, spread over all of it."""
+    """Return the timeline with a backward pass extended by recomputation, spread over all of it."""
     backward_s = max(line.backward_end_s - line.forward_end_s, 1e-12)
     after = np.clip(line.call_end_s - line.forward_end_s, 0.0, backward_s)
     return Timeline(
@@ -120,7 +120,7 @@ def _last_end(workload: Workload, ends: Array, phase: int, otherwise: float) -> 
 
 
 def gradients_of(workload: Workload, batch: float | None = None, seq: float | None = None) -> Gradients:
-    """Gradients by the last backward call that writes each: shared weights are whole only then."""
+    """Return gradients by the last backward call that writes each: gradients of shared weights are complete only then."""
     buffers, calls = workload.buffers, workload.calls
     sizes = {"batch": batch, "seq": seq}
     values = product_values(workload, **{name: size for name, size in sizes.items() if name in workload.symbols})[0]
@@ -136,11 +136,11 @@ def gradients_of(workload: Workload, batch: float | None = None, seq: float | No
 
 
 # ---------------------------------------------------------------- buckets
-# Gradients in buckets, averaged while the backward pass still runs: two lanes, compute and communication.
+# Gradients in buckets, averaged while the backward pass is still running: two lanes, compute and communication.
 #
-# As PyTorch's DistributedDataParallel does it: gradients fill buckets in the order they become whole, a small one first so that
-# communication starts early; a full bucket is averaged as soon as the lane is free; the optimizer waits for the last one. Knows
-# neither GPUs nor links: only times, sizes and what a message costs.
+# As in PyTorch's DistributedDataParallel: gradients fill buckets in the order they are completed, a small one first so that
+# communication starts early; a full bucket is averaged as soon as the lane is free; the optimizer waits for the last one. This
+# part is independent of GPUs and links: it only uses times, sizes and the cost of a message.
 
 BUCKET_BYTES = 25 * MIB  # torch DistributedDataParallel: bucket_cap_mb
 FIRST_BUCKET_BYTES = 1 * MIB  # torch.distributed: _DEFAULT_FIRST_BUCKET_BYTES
@@ -148,9 +148,9 @@ FIRST_BUCKET_BYTES = 1 * MIB  # torch.distributed: _DEFAULT_FIRST_BUCKET_BYTES
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Overlap:
-    """A backward pass and its communication. `exposed_s` is by how much the pass is longer than it would be alone.
+    """A backward pass and its communication. `exposed_s` is how much longer the pass is than it would be alone.
 
-    `bucket_bytes`, `start_s` and `end_s` have a row for each bucket. `comm_s` is how long messages take in all; what of it is not
+    `bucket_bytes`, `start_s` and `end_s` have a row for each bucket. `comm_s` is the total time of messages; the part that is not
     exposed is hidden.
     """
 
@@ -168,7 +168,7 @@ class Overlap:
 def bucket_ends(
     size_bytes: Array, *, cap_bytes: float = BUCKET_BYTES, first_bytes: float = FIRST_BUCKET_BYTES
 ) -> NDArray[np.int64]:
-    """The last gradient of each bucket. A bucket is full once it holds at least its size; no gradient is split.
+    """Return the last gradient of each bucket. A bucket is full once it holds at least its size; no gradient is split.
 
     >>> bucket_ends(np.array([1.0, 2.0, 3.0, 4.0]), cap_bytes=5, first_bytes=1).tolist()
     [0, 2, 3]
@@ -194,10 +194,10 @@ def overlapped(
     cap_bytes: float = BUCKET_BYTES,
     first_bytes: float = FIRST_BUCKET_BYTES,
 ) -> Overlap:
-    """The backward pass with its gradients averaged meanwhile.
+    """Return the backward pass with its gradients averaged meanwhile.
 
-    `ready_s` says when each gradient would be whole without communication, in rising order; `cost` gives seconds of a message by
-    its bytes. While messages are under way, compute is slower by `slowed_fraction`: they use the same units and memory.
+    `ready_s` says when each gradient would be complete without communication, in ascending order; `cost` returns the seconds of a
+    message by its bytes. During messages, compute is slower by `slowed_fraction`, because they use the same units and memory.
     """
     if len(size_bytes) == 0:
         none = np.zeros(0)
@@ -225,7 +225,7 @@ def overlapped(
 
 
 def _reached(now: float, done: float, target: float, busy_until: float, slowed: float) -> float:
-    """When compute has done its work up to `target`, which takes longer while messages are under way."""
+    """Return when compute has done its work up to `target`, which takes longer during messages."""
     missing = max(0.0, target - done)
     meanwhile = max(0.0, busy_until - now) * (1.0 - slowed)
     if slowed < 1.0 and missing <= meanwhile:
@@ -235,15 +235,15 @@ def _reached(now: float, done: float, target: float, busy_until: float, slowed: 
 
 # ---------------------------------------------------------------- a step on several GPUs
 
-# Both set by eye on the DataParallel rows of one source (ryujaehun), which are therefore no check of them.
+# Both estimated by eye from the DataParallel rows of one source (ryujaehun), which therefore cannot validate them.
 _FORWARD_OF_HOST = 0.33  # of the host's time for a training step
-_REPLICATING = 1.0  # making a copy of a model costs the host about as much as issuing its forward pass
-_HIDDEN_FRACTION = 0.45  # of the GPU's time, where no graph is at hand: most of the backward pass
+_REPLICATING = 1.0  # copying a model costs the host about as much as launching its forward pass
+_HIDDEN_FRACTION = 0.45  # share of the GPU's time, if no graph is available: most of the backward pass
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataParallel:
-    """One step on all GPUs of a cluster, `batch` samples on each. `alone_s` is the step of one GPU by itself."""
+    """One step on all GPUs of a cluster, with `batch` samples on each. `alone_s` is the step on a single GPU."""
 
     gpu_count: int
     batch: float
@@ -252,7 +252,7 @@ class DataParallel:
 
     @property
     def waits_s(self) -> float:
-        """For the slowest of them, and for a host that serves them all."""
+        """Waiting for the slowest GPU, and for a host that serves them all."""
         return waits_fraction(self.gpu_count) * (self.alone_s + self.overlap.exposed_s)
 
     @property
@@ -265,7 +265,7 @@ class DataParallel:
 
     @property
     def efficiency_fraction(self) -> float:
-        """Of one GPU working by itself."""
+        """Efficiency relative to one GPU working alone."""
         return self.alone_s / self.step_s
 
     @property
@@ -284,8 +284,9 @@ def data_parallel(
     power_limit_watts: float | None = None,
     constants: Constants | None = None,
 ) -> DataParallel:
-    """A training step of so many samples on each GPU of the cluster, as DistributedDataParallel runs it. Of mixed cards the
-    first is taken."""
+    """Predict a training step with this many samples on each GPU of the cluster, as DistributedDataParallel runs it. For mixed
+    cards, the first is used.
+    """
     line = timeline_of(
         workload, cluster.gpu, setting, batch=batch, seq=seq, power_limit_watts=power_limit_watts, constants=constants
     )
@@ -298,7 +299,7 @@ def data_parallel(
 def averaged(
     line: Timeline, gradients: Gradients, cluster: Cluster, op: str = "all_reduce", /, *, slowed_fraction: float = 0.0
 ) -> Overlap:
-    """The gradients of a step with this timeline, averaged over the whole cluster."""
+    """Average the gradients of a step with this timeline over the whole cluster."""
     if cluster.gpu_count == 1:
         gradients = Gradients(call=gradients.call[:0], size_bytes=gradients.size_bytes[:0])
     return overlapped(
@@ -311,10 +312,10 @@ def averaged(
 
 
 def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
-    """What `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
+    """Return what `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
 
-    One process copies the weights to all GPUs, makes the model anew for each of them, issues their forward passes in turn and
-    sums the gradients on the first; backward passes have a thread each. Nothing of that hides.
+    One process copies the weights to all GPUs, recreates the model for each of them, launches their forward passes in turn and
+    sums the gradients on the first; backward passes have a thread each. None of this overlaps.
     """
     count = cluster.gpu_count
     if count == 1:
@@ -331,7 +332,9 @@ def _usual(gpu: Gpu, count: int, link: str) -> Cluster:
 
 
 def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int, link: str = "") -> float:
-    """Seconds to average this many bytes over `count` GPUs of a kind, in machines as they usually are, or joined by this link."""
+    """Return the seconds to average this many bytes over `count` GPUs of a kind, in typical machines or connected by this
+    link.
+    """
     if count <= 1:
         return 0.0
     cluster = _usual(gpu, count, link)
@@ -339,8 +342,9 @@ def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int, link: str = "") -> fl
 
 
 def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
-    """Seconds by which several GPUs make a step longer, where only its length is known and not its graph: what does not hide
-    behind the backward pass, at least the last bucket, which is whole when that ends; and waiting for each other."""
+    """Return the seconds by which several GPUs extend a step if only its length is known and not its graph: what does not
+    overlap with the backward pass (at least the last bucket, which is complete when that ends), and waiting for each other.
+    """
     if count <= 1:
         return 0.0
     last = all_reduce_s(min(moved_bytes, BUCKET_BYTES), gpu, count)

@@ -1,4 +1,4 @@
-"""How training software behaves between the kernels: what hides behind what, and what it costs to ask."""
+"""How training software behaves between kernels: which messages overlap with which work, and the overhead of each message."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ __all__ = ["Habits", "habits_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """`overlap_fraction` of computing can hide messages of a layer's weights, `data_overlap_fraction` of the backward pass those
-    of gradients; `contention_fraction` of what hides is felt, for messages take units and memory from the kernels. Seconds:
-    `message_s` of GPU and `message_host_s` of host for each sum between ranks that share matrices, `neighbour_s` for each handing
-    on to a stage, `step_s` for each step. `waits_per_doubling` of a step is spent waiting for slower GPUs for each doubling of
-    them; `slowed_fraction` is how much slower computing is while gradients are averaged in buckets, None where they are taken
-    in one piece: both belong to plans, for the numbers of a source were fitted without them."""
+    """`overlap_fraction` of compute can hide messages with a layer's weights, `data_overlap_fraction` of the backward pass
+    those with gradients; `contention_fraction` of what is hidden still costs time, because messages take units and memory
+    from the kernels. Seconds: `message_s` of GPU and `message_host_s` of host for each sum between ranks that share
+    matrices, `neighbour_s` for each transfer to a stage, `step_s` for each step. `waits_per_doubling` of a step is spent
+    waiting for slower GPUs per doubling of their number; `slowed_fraction` is how much slower compute is while gradients
+    are averaged in buckets, None if they are sent in one piece. Both apply to plans, because the values for a source were
+    fitted without them.
+    """
 
     overlap_fraction: float = 0.9
     data_overlap_fraction: float = 0.8
@@ -32,5 +34,5 @@ class Habits:
 
 
 def habits_of(setting: Setting) -> Habits:
-    """How a step of a plan passes that nothing else is known of: where only samples are divided, as `data_parallel` has it."""
+    """Return the default behaviour for a step of a plan; if only samples are divided, it matches `data_parallel`."""
     return Habits(waits_per_doubling=float(load_scaling()["waits_per_doubling"]), slowed_fraction=slowed_fraction(setting))

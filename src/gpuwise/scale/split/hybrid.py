@@ -1,9 +1,10 @@
-"""Data parallel where a network is small and busy, model parallel where it is large and idle: convolutions and dense layers.
+"""Hybrid parallelism for CNNs: convolutions, which are small but do most of the work, are data parallel; large dense layers
+are model parallel.
 
-Dense layers hold most parameters of early CNNs and little of their work. So every GPU keeps all convolutions and works on its
-own images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of the gradients of dense layers,
-their inputs are gathered forward and the gradients of their inputs are summed backward (Krizhevsky 2014, arXiv 1404.5997). What
-each GPU computes stays the same; messages are counted as not hidden.
+Dense layers hold most parameters of early CNNs but do little of their work. Every GPU therefore runs all convolutions on its own
+images, and holds a slice of each dense layer's outputs for the images of all GPUs. Instead of averaging the gradients of dense
+layers, their inputs are gathered in the forward pass and the gradients of their inputs are summed in the backward pass
+(Krizhevsky 2014, arXiv 1404.5997). Each GPU computes the same amount; messages are assumed not to overlap.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Hybrid:
 
 
 def hybrid(workload: Workload, cluster: Cluster, setting: Setting, *, batch: float | None = None) -> Hybrid:
-    """A training step with convolutions data parallel and dense layers split over all GPUs of the cluster."""
+    """Predict a training step with data-parallel convolutions and dense layers split over all GPUs of the cluster."""
     size = batch if "batch" in workload.symbols else None
     line = timeline_of(workload, cluster.gpu, setting, batch=size)
     inputs, weight_bytes = _dense(workload, size)
@@ -66,7 +67,7 @@ def hybrid(workload: Workload, cluster: Cluster, setting: Setting, *, batch: flo
 
 
 def _dense(workload: Workload, batch: float | None) -> tuple[Array, float]:
-    """Bytes of the inputs of each dense layer for the images of one GPU, and bytes of all their weights."""
+    """Return the bytes of each dense layer's inputs for the images of one GPU, and the bytes of all their weights."""
     values = product_values(workload, batch)[0]
     inputs, weights = [], 0.0
     for call in workload.calls:

@@ -1,7 +1,7 @@
-"""What one dense layer sends: its gradients when the batch is split, its inputs and outputs when the layer is.
+"""What one dense layer sends: its gradients if the batch is split, its inputs and outputs if the layer is.
 
-Counts as people do on paper, without overlap, rings or latency: they show which split moves less, and how plain copying between
-many GPUs grows.
+These are back-of-the-envelope counts, without overlap, rings or latency: they show which split moves less, and how plain copying
+between many GPUs grows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ __all__ = ["data_parallel_elements", "equal_batch", "message_count", "model_para
 
 
 def data_parallel_elements(inputs: int, outputs: int) -> int:
-    """Elements a GPU sends each step when every GPU holds the whole layer: its gradient, whatever the batch.
+    """Return the elements a GPU sends per step if every GPU holds the whole layer: its gradient, whatever the batch.
 
     >>> data_parallel_elements(1000, 500)
     500000
@@ -19,11 +19,11 @@ def data_parallel_elements(inputs: int, outputs: int) -> int:
 
 
 def model_parallel_elements(inputs: int, outputs: int, batch: int, *, gpus: int = 2, gathers_outputs: bool = True) -> float:
-    """Elements a GPU sends to another each step when each holds a slice of the outputs.
+    """Return the elements a GPU sends to another per step if each holds a slice of the outputs.
 
-    Backward, every GPU has its part of the gradient of all inputs, and the parts must be summed. Forward, the next layer needs
-    all outputs, so each GPU hands on its slice, unless that layer is split so that the slice is all it reads
-    (`gathers_outputs` False).
+    In the backward pass, every GPU has its part of the gradient of all inputs, and the parts must be summed. In the forward pass,
+    the next layer needs all outputs, so each GPU passes on its slice, unless that layer is split so that the slice is all it
+    reads (`gathers_outputs` False).
 
     >>> model_parallel_elements(1000, 500, 128, gathers_outputs=False), model_parallel_elements(1000, 500, 128)
     (128000.0, 160000.0)
@@ -32,7 +32,7 @@ def model_parallel_elements(inputs: int, outputs: int, batch: int, *, gpus: int 
 
 
 def equal_batch(inputs: int, outputs: int, *, gpus: int = 2, gathers_outputs: bool = True) -> float:
-    """The batch from which splitting the batch moves less than splitting the layer.
+    """Return the batch from which splitting the batch moves less than splitting the layer.
 
     >>> equal_batch(1000, 500, gathers_outputs=False), equal_batch(1000, 500)
     (500.0, 400.0)
@@ -42,7 +42,8 @@ def equal_batch(inputs: int, outputs: int, *, gpus: int = 2, gathers_outputs: bo
 
 
 def message_count(gpus_per_node: int, nodes: int, *, senders: int | None = None) -> int:
-    """Messages that leave a node over its one link when `senders` of its GPUs (all, unless said) send to every GPU elsewhere.
+    """Return the messages that leave a node over its one link if `senders` of its GPUs (default: all) send to every GPU
+    elsewhere.
 
     >>> message_count(3, 2, senders=1), message_count(3, 2), message_count(3, 4)
     (3, 9, 27)

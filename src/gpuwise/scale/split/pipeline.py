@@ -1,7 +1,7 @@
-"""Stages of a pipeline: which blocks each gets, how long it runs full and how long it is filled and emptied.
+"""Pipeline stages: which blocks each one gets, how long it runs when full, and how long it takes to fill and drain.
 
-The schedule is 1F1B (Narayanan et al. 2021) or GPipe (Huang et al. 2019): both take the slowest stage once for every micro-batch
-and all other stages once; 1F1B holds fewer micro-batches at a time. With v chunks a stage the filling is v times shorter.
+The schedule is 1F1B (Narayanan et al. 2021) or GPipe (Huang et al. 2019). Both take the slowest stage once for every micro-batch
+plus all other stages once; 1F1B holds fewer micro-batches at a time. With v chunks per stage, filling is v times shorter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["blocks_of_stages", "held", "stage_units"]
 
 
 def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, last: float = 0.0) -> tuple[int, ...]:
-    """How many blocks each stage gets, in order, so that the slowest is as fast as can be. `first` and `last` are what runs
-    before and after the blocks.
+    """Return how many blocks each stage gets, in order, so that the slowest is as fast as possible. `first` and `last` are the
+    times before and after the blocks.
 
     >>> blocks_of_stages([1.0] * 8, 4)
     (2, 2, 2, 2)
@@ -49,7 +49,7 @@ def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, la
 
 
 def _greedy(weights: Array, limit: float, stages: int) -> list[int] | None:
-    """Fill stage after stage up to a limit, leaving at least one block for each; None if blocks are left over."""
+    """Fill one stage after another up to a limit, leaving at least one block for each; None if blocks are left over."""
     sizes, total, count = [0], 0.0, len(weights)
     for number, weight in enumerate(weights.tolist()):
         stages_left = stages - len(sizes)
@@ -65,7 +65,9 @@ def _greedy(weights: Array, limit: float, stages: int) -> list[int] | None:
 
 
 def stage_units(parts: Parts, sizes: Sequence[int], chunks: int = 1) -> Array:
-    """How often each unit runs in each stage, shape (stages, units), for so many blocks in each chunk of each stage in order."""
+    """Return how often each unit runs in each stage, shape (stages, units), given the blocks in each chunk of each stage in
+    order.
+    """
     stages = len(sizes) // chunks
     found = np.zeros((stages, parts.units))
     start = 0
@@ -78,7 +80,7 @@ def stage_units(parts: Parts, sizes: Sequence[int], chunks: int = 1) -> Array:
 
 
 def held(stages: int, micro_count: Array, chunks: int, schedule: str) -> Array:
-    """Micro-batches whose activations each stage holds at the fullest moment, shape (stages, ...)."""
+    """Return the micro-batches whose activations each stage holds at its peak, shape (stages, ...)."""
     counts = np.asarray(micro_count, dtype=float)
     if schedule == "gpipe":
         return np.asarray(np.broadcast_to(counts, (stages, *counts.shape)))

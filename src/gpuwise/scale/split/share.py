@@ -1,7 +1,8 @@
-"""What one rank runs of each unit of a model: its calls with the sizes that the rank has a part of.
+"""What one rank runs of each unit of a model: its calls, with sizes reduced to the rank's part.
 
-Four ways to divide: matrices over `tensor` ranks (`tokens` divides by tokens what they would all hold whole), the sequence over
-`context` ranks, the experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere: they change no call.
+The work is divided by matrices over `tensor` ranks (`tokens` divides by tokens what each of them would otherwise hold in full),
+by sequence over `context` ranks, and by experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere,
+because that changes no call.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Degrees:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Share:
-    """One rank's calls of every unit, in a workload of no others; `unit` says whose each is, `number` which of the model's."""
+    """One rank's calls of every unit, as a workload of their own; `unit` is the unit of each call, `number` its number in the
+    model.
+    """
 
     workload: Workload
     unit: Ints
@@ -47,7 +50,7 @@ def has_experts(workload: Workload) -> bool:
 
 
 def share_of(parts: Parts, degrees: Degrees) -> Share:
-    """The calls that stand for all others, as one rank runs them."""
+    """Return the calls that represent all others, as one rank runs them."""
     kept = np.flatnonzero(parts.unit != NOWHERE)
     calls = [_without_buffers(parts.workload.calls[number]) for number in kept.tolist()]
     draft = Draft(replace(parts.workload, calls=Calls.of(calls), buffers=Buffers.of(())))
@@ -104,7 +107,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _by_tokens(self, op: Op, part: float) -> Op:
-        """What every rank would do alike, each does for some of the tokens."""
+        """What every rank would repeat, each does for some of the tokens."""
         if not op.sizes or all(self._fixed(row) for row in (*op.reads, *op.writes)):
             return op
         kind = KINDS[op.kind]
@@ -116,7 +119,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _context(self, op: Op) -> Op:
-        """Some of the queries still see all keys."""
+        """Some of the queries still attend to all keys."""
         kind = KINDS[op.kind]
         if self.degrees.context == 1 or kind.split is not Split.HEADS:
             return op
@@ -154,7 +157,7 @@ class _Writer:
 
 
 def _without_idle_ops(workload: Workload) -> Workload:
-    """Only the ops that are called, so that no others are priced."""
+    """Keep only the ops that are called, so that no others are evaluated."""
     used, row = np.unique(workload.calls.op, return_inverse=True)
     return replace(
         workload, ops=tuple(workload.ops[op] for op in used.tolist()), calls=replace(workload.calls, op=ints(row.tolist()))

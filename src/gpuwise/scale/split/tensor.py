@@ -1,12 +1,13 @@
-"""Which calls of a step tensor parallelism divides, found by following the data: no architecture is known here.
+"""Finds which calls of a step tensor parallelism divides, by following the data flow; no architecture is hard-coded.
 
-Every buffer is whole on each rank, a part (some columns, heads or words), or a sum still to be added up over the ranks. A weight
-that meets a whole input is split by columns, and its result is a part; one that meets a part is split by rows, and its result is
-to be summed (Shoeybi et al. 2019). What lies between keeps to its parts: activations, attention by heads, losses by words. The
-backward pass follows from the same rules. Sums are added up when something other than an addition needs them: that is a message.
+On each rank, every buffer is either complete, a part (some columns, heads or vocabulary entries), or a partial sum that must
+still be reduced over the ranks. A weight applied to a complete input is split by columns, and its result is a part; one applied
+to a part is split by rows, and its result is a partial sum (Shoeybi et al. 2019). Ops in between work on parts: activations,
+attention by heads, losses by vocabulary. The backward pass follows the same rules. Partial sums are reduced when anything other
+than an addition needs them: that is a message.
 
-With sequence parallelism (Korthikanti et al. 2022) what would be whole is divided by tokens, and each message becomes a
-reduce-scatter and an all-gather of the same size.
+With sequence parallelism (Korthikanti et al. 2022), buffers that would be complete are divided by tokens, and each message
+becomes a reduce-scatter and an all-gather of the same size.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ __all__ = ["Cut", "Message", "State", "TensorSplit", "tensor_split"]
 
 _WEIGHT = CATEGORIES.index("weight")
 _FORWARD, _UPDATE = PHASES.index("forward"), PHASES.index("optimizer")
-_NARROW = 128  # columns: routers and small heads stay whole
-_WIDER = 4  # a product this much wider than deep gathers its input rather than summing its result
+_NARROW = 128  # columns: routers and small heads are not divided
+_WIDER = 4  # a product this much wider than deep gathers its input instead of summing its result
 _BATCH, _M, _N, _K = range(4)
 _TABLE, _WORDS = 2, 8192
 
@@ -50,7 +51,7 @@ class Cut(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A tensor (a row of the workload's) added up over the ranks, before this call."""
+    """A tensor (a row of the workload's) that is summed over the ranks before this call."""
 
     call: int
     tensor: int
@@ -58,8 +59,9 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorSplit:
-    """`cuts` for every call; `states` for every buffer; `widths` are sizes (rows of products) that the ranks must divide evenly,
-    with what they are; `divided` the weights that are parts, in elements over all elements."""
+    """`cuts` for every call; `states` for every buffer; `widths` are sizes (rows of products) that the ranks must divide
+    evenly, with their meaning; `divided` is the fraction of weight elements that is divided.
+    """
 
     cuts: tuple[Cut, ...]
     states: tuple[State, ...]
@@ -72,7 +74,7 @@ _known: WeakKeyDictionary[Workload, TensorSplit] = WeakKeyDictionary()
 
 
 def tensor_split(workload: Workload) -> TensorSplit:
-    """How this step is divided by matrices; the same for any number of ranks, so found once."""
+    """Return how this step is divided by matrices; it is the same for any number of ranks, so it is computed once."""
     found = _known.get(workload)
     if found is None:
         found = _known[workload] = _Follower(workload).split()
@@ -80,7 +82,7 @@ def tensor_split(workload: Workload) -> TensorSplit:
 
 
 class _Follower:
-    """Walks the calls in order and notes what each buffer has become."""
+    """Walks the calls in order and tracks the state of each buffer."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -139,7 +141,7 @@ class _Follower:
         return self._follows(number, call, op, kind)
 
     def _follows(self, number: int, call: Call, op: Op, kind: OpKind) -> Cut:
-        """A call that works on parts makes parts; a loss over words makes a number that all ranks share."""
+        """A call on parts produces parts; a loss over the vocabulary produces a number that all ranks share."""
         self._write(call, State.PART)
         sizes = tuple(kind.sizes.index(name) for name in kind.divided or kind.sizes[:1])
         if kind.split is Split.HEADS:
@@ -153,7 +155,9 @@ class _Follower:
         return Cut(sizes=sizes[: len(op.sizes)], reads=reads, writes=writes)
 
     def _embedding(self, call: Call, op: Op) -> Cut:
-        """By words: each rank looks up its own, and the results are summed; its gradient is a part. Small tables stay whole."""
+        """Divided by vocabulary: each rank looks up its own entries, and the results are summed; its gradient is a part. Small
+        tables are not divided.
+        """
         words = (self.draft.value(op.sizes[_TABLE]) or 0.0) >= _WORDS
         if words and call.phase == _FORWARD:
             self._sum(call, op.writes[0])
@@ -178,7 +182,7 @@ class _Follower:
         return self._divides(call, op, _M, (0,), State.PART) if held[0] else self._divides(call, op, _N, (1,), State.PART)
 
     def _weighted(self, number: int, call: Call, op: Op, weight: int) -> Cut:
-        """The first meeting of a weight and its input decides how the weight is split."""
+        """The first use of a weight with its input decides how the weight is split."""
         wide, deep = (self.draft.value(op.sizes[size]) or 0.0 for size in (_N, _K))
         part = self.states[call.reads[0]] == State.PART
         if part and wide > _WIDER * deep:
@@ -215,12 +219,12 @@ class _Follower:
         return self.draft.value(op.sizes[_BATCH]) == 1.0
 
     def _must_divide(self, number: int, size: int, what: str) -> None:
-        """Sizes outside the blocks are padded, as words are."""
+        """Sizes outside the blocks are padded, such as the vocabulary."""
         if self.inside[number]:
             self.widths[size, what] = None
 
     def _settle(self, number: int, call: Call) -> None:
-        """Add up what this call needs whole: several sums that it adds itself are one message."""
+        """Reduce what this call needs in full: several partial sums that it adds itself become one message."""
         sums = [row for row in call.reads if self.states[row] == State.SUM]
         if sums:
             self.messages.append(Message(number, self.summed[sums[0]]))

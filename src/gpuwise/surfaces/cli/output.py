@@ -1,5 +1,5 @@
-"""Where answers go: stdout for the answer, stderr for the talk, JSON when asked for; and with `--report FILE`, on every command
-that answers, the same words and figures as one file to keep.
+"""Writes answers to stdout, messages to stderr, and JSON on request. With `--report FILE`, every command that answers also
+writes the same text and charts to one file.
 """
 
 from __future__ import annotations

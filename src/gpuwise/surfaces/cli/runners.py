@@ -1,4 +1,4 @@
-"""Commands that show how far they have come, or that run another program: what the command line adds to their questions."""
+"""Commands that show progress or run another program: what the command line adds to their questions."""
 
 from __future__ import annotations
 

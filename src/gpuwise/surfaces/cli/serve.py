@@ -1,4 +1,4 @@
-"""`gpuwise serve`: the whole tool as a page in the browser of this machine."""
+"""`gpuwise serve`: the whole tool as a page in the local browser."""
 
 from __future__ import annotations
 

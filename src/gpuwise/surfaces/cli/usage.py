@@ -1,4 +1,4 @@
-"""Words for a command line that cannot be read: what is wrong, where to look, and a line that works."""
+"""Error messages for an invalid command line: what is wrong, where to look, and a line that works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuwise watch` in a terminal: a panel on stderr while the command runs, and where its own output goes."""
+"""`gpuwise watch` in a terminal: shows a panel on stderr while the command runs, and routes the command's own output."""
 
 from __future__ import annotations
 

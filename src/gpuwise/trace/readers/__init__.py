@@ -1,1 +1,1 @@
-"""One file for each file format that profilers write. Each yields the events of a file; `trace/read.py` chooses one."""
+"""One file for each profiler file format. Each reader yields the events of a file; `trace/read.py` chooses one."""

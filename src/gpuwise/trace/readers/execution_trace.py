@@ -1,7 +1,7 @@
 """Execution traces: PyTorch's (`ExecutionTraceObserver`, JSON with `nodes`) and Chakra's (`.et`, protocol buffers).
 
-They hold every op with its shapes and what it depends on. As PyTorch writes them they have no times; linked with a profiler's
-trace they do, and then they are a timeline. Message numbers: `et_def.proto` of mlcommons/chakra.
+They hold every op with its shapes and dependencies. As PyTorch writes them, they have no times; linked with a profiler's trace,
+they do, and then form a timeline. Message numbers: `et_def.proto` of mlcommons/chakra.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Dumps of PyTorch's flight recorder (`TORCH_FR_BUFFER_SIZE`), a pickle or JSON file for each rank: the last collectives that
-the rank called, and how far each has come.
+the rank called, and how far each has progressed.
 
-An entry has its process group, a sequence number that counts collectives of the group on this rank, a name such as
-`nccl:all_reduce`, sizes, types and a state (scheduled, started or completed). An entry that is retired has ended, even where
-its backend (gloo) never updates the state. The rank stands in the name of the file.
+An entry has its process group, a sequence number that counts the group's collectives on this rank, a name such as
+`nccl:all_reduce`, sizes, types and a state (scheduled, started or completed). A retired entry has ended, even if its backend
+(gloo) never updates the state. The rank is in the file name.
 """
 
 from __future__ import annotations

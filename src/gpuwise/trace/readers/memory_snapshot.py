@@ -1,9 +1,9 @@
-"""PyTorch's memory snapshot (`torch.cuda.memory._dump_snapshot`): what the allocator holds, who asked for it, and how it came
-to that.
+"""PyTorch's memory snapshot (`torch.cuda.memory._dump_snapshot`): what the allocator holds, which code requested it, and the
+history.
 
-A snapshot has `segments` (what the driver gave) made of `blocks` (what the program uses, or is free), and `device_traces`: the
-last events of each device, if `_record_memory_history` was on. A block's address is told, or follows from those before it.
-Sizes in the events are those that were requested; the allocator rounds them up.
+A snapshot has `segments` (memory from the driver) made of `blocks` (in use or free), and `device_traces`: the last events on each
+device, if `_record_memory_history` was on. A block's address is given, or follows from the blocks before it. Sizes in the events
+are those requested; the allocator rounds them up.
 """
 
 from __future__ import annotations

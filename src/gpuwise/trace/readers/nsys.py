@@ -1,7 +1,7 @@
-"""The sqlite export of Nsight Systems (`nsys export --type sqlite`).
+"""The SQLite export of Nsight Systems (`nsys export --type sqlite`).
 
-Only tables that exist are read: an export lacks those that its capture did not fill. A CUDA graph that is traced as a whole is
-one row of `CUPTI_ACTIVITY_KIND_GRAPH_TRACE`, and its kernels are in no table: it counts as one kernel.
+An export lacks tables that its capture did not fill, so only existing tables are read. A CUDA graph that is traced as a whole is
+one row of `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` without its kernels, so it counts as one kernel.
 """
 
 from __future__ import annotations

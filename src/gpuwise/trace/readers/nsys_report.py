@@ -1,4 +1,6 @@
-"""`.nsys-rep`, the report of Nsight Systems: only its own `nsys` can read it, so it is exported first where that is installed."""
+"""`.nsys-rep`, the report format of Nsight Systems: only `nsys` itself can read it, so the file is first exported if `nsys` is
+installed.
+"""
 
 from __future__ import annotations
 

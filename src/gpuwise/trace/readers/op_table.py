@@ -1,6 +1,6 @@
 """The text that `key_averages().table()` of PyTorch's profiler prints: time by op, summed over the recording.
 
-The line of dashes tells where each column begins and ends, so columns may come in any number and order.
+The line of dashes shows where each column begins and ends, so there can be any columns in any order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The JSON of AMD's rocprofv3 (`--output-format json`): kernels, copies, calls of HIP and marks of roctx.
+"""The JSON output of AMD's rocprofv3 (`--output-format json`): kernels, copies, HIP calls and roctx markers.
 
-One object `rocprofiler-sdk-tool` for each process holds `agents`, `kernel_symbols`, `buffer_records` and `strings`. A record
-names what it is by the numbers of its kind and operation in `strings`. Times are nanoseconds.
+One object `rocprofiler-sdk-tool` per process holds `agents`, `kernel_symbols`, `buffer_records` and `strings`. A record
+identifies its kind and operation by their numbers in `strings`. Times are nanoseconds.
 """
 
 from __future__ import annotations

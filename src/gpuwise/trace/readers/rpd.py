@@ -1,7 +1,7 @@
-"""`.rpd`, the SQLite database of rocmProfileData: what ran on AMD GPUs, and the calls and marks of the host.
+"""`.rpd`, the SQLite database of rocmProfileData: what ran on AMD GPUs, and the host's calls and markers.
 
-Tables: `rocpd_op` (work of a GPU), `rocpd_api` (calls of the host, also marks, whose text is their argument), `rocpd_api_ops`
-(which call launched which work) and `rocpd_string`. Times are nanoseconds.
+Tables: `rocpd_op` (GPU work), `rocpd_api` (host calls, and markers, whose text is their argument), `rocpd_api_ops` (which call
+launched which work) and `rocpd_string`. Times are nanoseconds.
 """
 
 from __future__ import annotations

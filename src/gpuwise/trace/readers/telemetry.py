@@ -1,7 +1,7 @@
-"""Readings of GPUs over time as text: `nvidia-smi dmon`, `nvidia-smi --query-gpu … --format=csv`, `dcgmi dmon`, and the system
+"""GPU readings over time as text: `nvidia-smi dmon`, `nvidia-smi --query-gpu … --format=csv`, `dcgmi dmon`, and the system
 metrics of Weights & Biases as CSV.
 
-Each column is known by its name, whatever its place; what is not known is left out. A dash or N/A is no reading.
+Columns are recognised by name, in any order; unknown ones are ignored. A dash or N/A is not a reading.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`xplane.pb`, the profile of TensorFlow, JAX and Keras, read without TensorFlow.
 
 Message numbers: tensorflow/tsl `xplane.proto`. A space holds planes (a host or a device), a plane holds lines (threads, streams,
-"Steps"), a line holds events with an offset and a duration in picoseconds.
+"Steps"), and a line holds events with an offset and a duration in picoseconds.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Captures a model without a GPU and without weights: one folder for each kind of source. Frameworks are imported only here."""
+"""Captures a model without a GPU or weights. Each kind of source has a folder, and frameworks are imported only here."""

@@ -1,6 +1,6 @@
-"""Turns whatever user code raised into one sentence for its author: what happened, at which line of which file, and what to do.
+"""Turns an exception from user code into one sentence for its author: what happened, on which line, and what to do.
 
-Knows the exceptions of Python, and those of frameworks by name only, so that it imports none.
+Framework exceptions are recognised by name, so no framework is imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GPU_ONLY = (
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, as it is sent back to the process that asked. `kind` is the name of an error in gpuwise.core.errors."""
+    """What went wrong, as sent to the parent process. `kind` is the name of an error in gpuwise.core.errors."""
 
     message: str
     looked_in: str = ""
@@ -47,7 +47,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(model: str, error: BaseException) -> Failure:
-    """The failure to report for what capturing this model raised, in characters that can be sent and shown."""
+    """Return the failure to report for what capturing this model raised, in characters that can be sent and shown."""
     found = _described(model, error)
     return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind, plain(found.known))
 
@@ -85,7 +85,7 @@ def _described(model: str, error: BaseException) -> Failure:
 
 
 def message_of(error: BaseException, longest: int = 300) -> str:
-    """The first line of what an exception says; empty where it says nothing, or fails to say it."""
+    """Return the first line of an exception's message, or an empty string if it has none or cannot produce it."""
     return next((line.strip()[:longest] for line in _text(error).splitlines() if line.strip()), "")
 
 
@@ -97,7 +97,7 @@ def _text(error: BaseException) -> str:
 
 
 def user_line(trace: TracebackType | None) -> str:
-    """`train.py line 12`: the innermost line that is neither ours nor a library's; empty if there is none."""
+    """`train.py line 12`: the innermost line that is in neither gpuwise nor a library; empty if there is none."""
     for frame in reversed(traceback.extract_tb(trace)):
         name = frame.filename
         if not name.startswith((*_LIBRARIES, "<")) and "site-packages" not in name:
@@ -125,7 +125,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
 
 
 def _argument_complaint(error: SystemExit) -> str | None:
-    """What argparse printed before it ended the program, if it was argparse."""
+    """Return what argparse printed before it ended the program, if it did."""
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
@@ -136,7 +136,7 @@ def _argument_complaint(error: SystemExit) -> str | None:
 
 
 def is_lack_of_memory(text: str) -> bool:
-    """Whether these are the words in which libraries say that memory ran out (also while they are being loaded)."""
+    """Return whether this message says that memory ran out, in the words libraries use (also while they are being loaded)."""
     return any(
         words in text
         for words in (

@@ -1,4 +1,6 @@
-"""Captures many models in a few processes, which import the framework once. A model that fails or hangs costs only itself."""
+"""Captures many models in a few processes, each of which imports the framework once. A model that fails or hangs affects no
+other.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,13 @@ __all__ = ["capture_many"]
 
 _RUN = START + "from gpuwise.workload.capture.worker import run_many; run_many(sys.argv[1])"
 _POLL_S = 0.05
-_LONGEST_END_S = 5.0  # that a process may take to be gone
+_LONGEST_END_S = 5.0  # seconds that a process may take to exit
 _MOST_PROCESSES = 4  # each takes about a gigabyte
-_FEWEST_EACH = 4  # models: fewer are captured sooner than another framework is imported
+_FEWEST_EACH = 4  # models: fewer than this are captured faster than another framework is imported
 
 
 def capture_many(requests: Sequence[Request], *, timeout_s: float = 120.0) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
-    """Each request with its workload, or with the reason there is none; from the cache where it is there."""
+    """Return each request with its workload, from the cache if available, or with the reason why there is none."""
     missing = []
     for request in requests:
         stored = cache.find(request)
@@ -58,7 +60,7 @@ def capture_many(requests: Sequence[Request], *, timeout_s: float = 120.0) -> It
                 cache.keep(request, answer)
             yield request, answer
     finally:
-        stop.set()  # whoever asked wants no more: the processes end
+        stop.set()  # the caller stopped iterating: end the processes
         for thread in threads:
             thread.join(_LONGEST_END_S)
 
@@ -69,14 +71,14 @@ def _fill(
     timeout_s: float,
     stop: threading.Event,
 ) -> None:
-    """Answer these in order, in a new process after each one that ended or took too long."""
+    """Process these in order, starting a new process whenever one ended or took too long."""
     while requests and not stop.is_set():
         done = 0
         try:
             for answer in _one_process(requests, timeout_s, stop):
                 found.put(answer)
                 done += 1
-        except (GpuwiseError, OSError, msgspec.MsgspecError) as fault:  # a capture that cannot be started, or read back
+        except (GpuwiseError, OSError, msgspec.MsgspecError) as fault:  # a capture that cannot be started or read back
             found.put((requests[done], GpuwiseError(f"capturing {requests[done].model} failed: {fault}")))
             done += 1
         requests = requests[done:]
@@ -85,7 +87,7 @@ def _fill(
 def _one_process(
     requests: Sequence[Request], timeout_s: float, stop: threading.Event
 ) -> Iterator[tuple[Request, Workload | GpuwiseError]]:
-    """Answers in order until the process ends or takes too long over one."""
+    """Yield answers in order until the process ends or takes too long for one."""
     package = str(Path(errors.__file__).parents[2])
     with tempfile.TemporaryDirectory(prefix="gpuwise-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -114,7 +116,7 @@ def _answer(
     deadline = time.monotonic() + timeout_s
     good, bad = folder / f"{number}.workload", folder / f"{number}.failure"
     while True:
-        ended = process.poll() is not None  # asked before looking, so that a last answer is not missed
+        ended = process.poll() is not None  # checked before looking, so that a last answer is not missed
         if good.exists():
             return files.decode(good.read_bytes(), request.model)
         if bad.exists():

@@ -1,7 +1,6 @@
-"""Captures a model in a process of its own, with a time and a memory limit.
+"""Captures a model in a separate process, with a time and a memory limit.
 
-User code can hang, abort, print, fork, or eat all memory; none of that reaches the process that asked, and no process is left
-behind.
+User code can hang, abort, print, fork or use all memory; none of this affects the parent process, and no process is left behind.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from gpuwise.workload.store.own_code import RestsOn
 
 __all__ = ["START", "capture", "environment", "raised"]
 
-# What lies in the current folder is not imported by accident: `python -c` would look there first.
+# Keeps files in the current folder from being imported by accident: `python -c` would look there first.
 START = "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; sys.path.append(sys.argv.pop(1)); "
 _RUN = START + "from gpuwise.workload.capture.worker import run; run(*sys.argv[1:5])"
 _FILES = ("request", "result", "status", "seen")
 _POLL_S = 0.05
 _STACK_POLLS = 20  # tenths of a second that a busy machine may take to print a stack
-_WEIGH_S = 0.5  # between two looks at the memory in use
-_UNTOUCHED_BYTES = 8 * 2**30  # that frameworks may map beyond what they use: libraries, and stacks and arenas for each thread
-_ROOM_BYTES = 2**30  # with less, a framework may not even be imported
+_WEIGH_S = 0.5  # seconds between two checks of the memory in use
+_UNTOUCHED_BYTES = 8 * 2**30  # what frameworks may map beyond what they use: libraries, and stacks and arenas for each thread
+_ROOM_BYTES = 2**30  # with less, it may not even be possible to import a framework
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in', re.MULTILINE)
 
 
@@ -50,7 +49,9 @@ def capture(
     progress: Callable[[str], None] = lambda text: None,
     rests_on: Callable[[RestsOn], None] = lambda seen: None,
 ) -> Workload:
-    """The workload of this request. Runs code the user named, in a subprocess; `rests_on` is told what that code has read."""
+    """Return the workload for this request. Runs code the user named, in a subprocess; `rests_on` receives what that code
+    read.
+    """
     try:
         question = msgspec.json.encode(request)
     except UnicodeEncodeError:
@@ -70,13 +71,15 @@ def capture(
 
 
 def raised(failure: Failure) -> GpuwiseError:
-    """What the capturing process could not do, as an error of this one."""
+    """Turn the capturing process's failure into an error in this process."""
     kind: type[GpuwiseError] = getattr(errors, failure.kind, GpuwiseError) if failure.kind != "MissingExtra" else GpuwiseError
     return kind(failure.message, looked_in=failure.looked_in, known=failure.known, hint=failure.hint)
 
 
 def environment(token: str) -> dict[str, str]:
-    """What a capturing process must know: no network, no GPU, and a mark by which it and all it starts are found."""
+    """Return the environment for a capturing process: no network, no GPU, and a token that identifies it and everything it
+    starts.
+    """
     return {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -89,11 +92,11 @@ def environment(token: str) -> dict[str, str]:
 def _run(
     request: Request, paths: dict[str, Path], timeout_s: float, memory_bytes: float, progress: Callable[[str], None]
 ) -> tuple[int, str]:
-    """The exit code of the capturing process, and the end of what it printed."""
-    package = str(Path(errors.__file__).parents[2])  # found even where the path of this process is relative or made by hand
+    """Return the exit code of the capturing process, and the end of its output."""
+    package = str(Path(errors.__file__).parents[2])  # works even if this process's path is relative or was set by hand
     command = [sys.executable, "-c", _RUN, package, *(str(paths[name]) for name in _FILES)]
     token = paths["request"].parent.name
-    # A single allocation that is far too large fails at once; what is really used is weighed while we wait.
+    # A single allocation that is far too large fails at once; actual use is checked while we wait.
     limits = {"PYTHONIOENCODING": "utf-8:backslashreplace", "GPUWISE_MEMORY_BYTES": str(int(memory_bytes + _UNTOUCHED_BYTES))}
     process = subprocess.Popen(  # noqa: S603
         command,
@@ -159,7 +162,7 @@ def _too_much(process: subprocess.Popen[bytes], request: Request, memory_bytes: 
 
 
 def _line_now(process: subprocess.Popen[bytes], output: Tail) -> str:
-    """The line of user code that runs now; empty where the system cannot ask."""
+    """Return the line of user code that is running now, or an empty string if the system does not support that."""
     if not hasattr(signal, "SIGUSR1"):
         return ""
     process.send_signal(signal.SIGUSR1)  # the worker prints its stack
@@ -171,7 +174,7 @@ def _line_now(process: subprocess.Popen[bytes], output: Tail) -> str:
 
 
 def _user_line(said: str) -> str:
-    """The innermost line of user code in the last stack that faulthandler printed."""
+    """Return the innermost line of user code in the last stack that faulthandler printed."""
     stack = said[said.rfind("(most recent call first)") :]
     libraries = (str(Path(__file__).parents[2]), str(Path(os.__file__).parent), "<")
     for found in _FRAME.finditer(stack):

@@ -1,4 +1,4 @@
-"""One capture at one size, in plain integers: what a recorder hands over before sizes are made symbolic."""
+"""One capture at one size in plain integers, as a recorder returns it before sizes become symbolic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RawBuffer", "RawCall", "RawCapture", "RawTensor"]
 
 @dataclass(frozen=True, slots=True)
 class RawTensor:
-    """Dtype and shape of what a kernel touches; broadcast dimensions are left out, for they are read once."""
+    """The dtype and shape that a kernel touches. Broadcast dimensions are omitted, because they are read once."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -19,7 +19,7 @@ class RawTensor:
 
 @dataclass(slots=True)
 class RawCall:
-    """One kernel's worth of work. `sizes` are products of dimensions, named by the kind."""
+    """The work of one kernel. `sizes` are products of dimensions, whose meaning depends on the kind."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""Which source captures a model name. One file a source; each offers `subject(request)`.
+"""Chooses the source that captures a model name. Each source is one file with a function `subject(request)`.
 
 timm:convnext_base           torch/timm.py
 torchvision:resnet50         torch/torchvision.py
@@ -31,7 +31,7 @@ _HOMES = {
 
 
 def source_of(model: str) -> str:
-    """The source a model name belongs to, by its form alone."""
+    """Return the source for a model name, by its form alone."""
     prefix, colon, rest = model.partition(":")
     if colon and prefix in PREFIXES:
         if not rest:
@@ -51,7 +51,7 @@ def source_of(model: str) -> str:
 
 
 def split_name(model: str) -> tuple[str, str]:
-    """The file or module, and the name in it. The colon behind the letter of a drive separates nothing.
+    """Return the file or module, and the name in it. The colon after a drive letter is not a separator.
 
     >>> split_name("C:\\\\x\\\\net.py:Net"), split_name("C:\\\\x\\\\net.py")
     (('C:\\\\x\\\\net.py', 'Net'), ('C:\\\\x\\\\net.py', ''))
@@ -61,6 +61,6 @@ def split_name(model: str) -> tuple[str, str]:
 
 
 def subject_of(request: Request) -> Any:
-    """What to record for this request. Imports the framework the source needs."""
+    """Return what to record for this request. Imports the framework that the source needs."""
     module = import_module(f"gpuwise.workload.capture.{_HOMES[source_of(request.model)]}")
     return module.subject(request)

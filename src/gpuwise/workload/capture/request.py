@@ -1,4 +1,4 @@
-"""What is asked of a source: the model by name, the sizes, the settings. Travels to the capturing process as JSON."""
+"""A request to a source: the model by name, the sizes, the settings. It is sent to the capturing process as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INPUT_DTYPES = ("fp32", "fp16", "bf16", "int64", "int32", "bool", "uint8")
 
 
 class InputSpec(msgspec.Struct, frozen=True):
-    """One input given by hand: its name, shape (`batch` and `seq` stand for themselves) and dtype."""
+    """One input given by hand: its name, shape (`batch` and `seq` are symbols) and dtype."""
 
     name: str
     shape: tuple[str, ...]
@@ -26,8 +26,9 @@ class InputSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One model to capture. `phase` is prefill or decode for generating language models, else empty;
-    `variant` is a way of running that only its source knows (timm: fast-norm)."""
+    """One model to capture. `phase` is prefill or decode for language models that generate text, otherwise empty; `variant` is
+    a way of running that only its source knows (timm: fast-norm).
+    """
 
     model: str
     batch: int | None = None

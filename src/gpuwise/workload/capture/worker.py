@@ -1,6 +1,6 @@
-"""The capturing process: takes one request, records the model, leaves a workload file or an error behind.
+"""The capturing process: takes one request, records the model, and writes a workload file or an error.
 
-Started by `gpuwise.workload.capture.process`; user code runs here, never in the process that asked.
+Started by `gpuwise.workload.capture.process`. User code runs here, never in the parent process.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def record(request: Request, say: Say = lambda text: None) -> Workload:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Importing a framework makes millions of objects that stay: looking for garbage among them costs a tenth of the time."""
+    """Importing a framework creates millions of permanent objects; searching them for garbage takes a tenth of the time."""
     gc.disable()
     try:
         yield
@@ -90,7 +90,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _captured(capture: Any, subject: Any, settings: Any, points: list[Point], wanted: Point) -> tuple[list[RawCapture], int]:
-    """The captures at these sizes; at the wanted one alone if the model does not run at others."""
+    """Return the captures at these sizes, or only at the requested one if the model does not run at others."""
     models: list[Any] = []
 
     def build() -> Any:
@@ -116,10 +116,10 @@ def _at_all_or_one(capture: Any, subject: Any, settings: Any, points: list[Point
 
 
 def _points(subject: Any, wanted: Point, is_users: bool) -> list[Point]:
-    """Sizes to fit on and, last, one to verify on.
+    """Return sizes to fit on and, last, one to verify on.
 
-    Code of the user is verified at the size asked for too: it may branch on it. So is a size of one, of any model: dimensions
-    of one behave differently.
+    User code is also verified at the requested size, because it may branch on it. So is a size of one, for any model, because
+    dimensions of one behave differently.
     """
     if subject.seq is None:
         points: list[Point] = [(batch, None) for batch in _BATCHES]
@@ -130,13 +130,13 @@ def _points(subject: Any, wanted: Point, is_users: bool) -> list[Point]:
 
 
 def _recomputes(model: Any) -> bool:
-    """Whether --checkpoint found a block of this model to recompute: its forward is then one of ours."""
+    """Return whether --checkpoint found a block of this model to recompute: its forward is then one of ours."""
     own = (vars(module).get("forward") for module in model.modules())
     return any(getattr(forward, "__module__", "").startswith("gpuwise.") for forward in own)
 
 
 def _options(request: Request) -> dict[str, Any]:
-    """The choices that are not the defaults, for the record."""
+    """Return the choices that differ from the defaults, for the record."""
     chosen = msgspec.to_builtins(request.settings)
     plain = msgspec.to_builtins(type(request.settings)())
     kept = {key: value for key, value in chosen.items() if value != plain[key] and key not in ("mode", "precision", "optimizer")}
@@ -145,7 +145,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def main(request_path: str, result_path: str, status_path: str, seen_path: str) -> int:
-    """Answer one request file. Exit code 0: a workload was written, and what it rests on; 3: a failure was."""
+    """Process one request file. Exit code 0: a workload was written, with its dependencies; 3: a failure was written."""
     _tell_where_it_stands()
     limit_memory()
     reserve = bytearray(_RESERVE_BYTES)
@@ -159,9 +159,9 @@ def main(request_path: str, result_path: str, status_path: str, seen_path: str) 
                 Path(seen_path).write_bytes(msgspec.json.encode(told()))
             Path(result_path).write_bytes(files.encode(workload))
         return 0
-    except BaseException as error:  # whatever user code raises is an answer for its author
-        del reserve  # so that there is memory to tell of the lack of it
-        if os.getpid() != own:  # a child that user code forked came out of it
+    except BaseException as error:  # whatever user code raises is reported to its author
+        del reserve  # so that there is memory left to report the lack of it
+        if os.getpid() != own:  # a child forked by user code got here
             os._exit(1)
         failure = describe(request.model, error)
     Path(result_path).write_bytes(msgspec.json.encode(failure))
@@ -173,24 +173,24 @@ def _write(status: Path, text: str) -> None:
 
 
 def _tell_where_it_stands() -> None:
-    """On a crash, and when the parent asks (SIGUSR1) before it ends us for taking too long, print the stack."""
+    """Print the stack on a crash, and when the parent asks (SIGUSR1) before it ends this process for taking too long."""
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, all_threads=False)
 
 
 def run(request_path: str, result_path: str, status_path: str, seen_path: str) -> None:
-    """Answer one request and end the process."""
+    """Process one request and end the process."""
     stand_guard()
     exit_code = main(request_path, result_path, status_path, seen_path)
     with contextlib.suppress(ValueError, OSError):
         sys.stdout.flush()
     end_descendants()
-    os._exit(exit_code)  # threads and exit handlers of user code must not keep us
+    os._exit(exit_code)  # threads and exit handlers of user code must not delay the exit
 
 
 def run_many(folder: str) -> None:
-    """Answer the requests of a folder one after another, each with a file of its own that appears when it is whole."""
+    """Process the requests in a folder one after another, writing each result atomically to its own file."""
     stand_guard()
     place = Path(folder)
     for number, request in enumerate(msgspec.json.decode((place / "requests").read_bytes(), type=list[Request])):

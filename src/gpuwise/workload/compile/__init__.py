@@ -1,1 +1,1 @@
-"""What torch.compile would launch instead of the recorded eager calls."""
+"""Models what torch.compile would launch instead of the recorded eager calls."""

@@ -1,6 +1,7 @@
-"""Who writes and who reads every value of a step. A buffer written twice holds two values, as in-place ops make them.
+"""The data flow of a step: which call writes each value and which calls read it. A buffer written twice, as by in-place ops,
+holds two values.
 
-The reads can be edited: recomputation changes what the backward pass reads.
+Reads can be edited: recomputation changes what the backward pass reads.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ _WEIGHT = CATEGORIES.index("weight")
 
 
 class Flow:
-    """The values of a step. Value `v` lives in `buffer[v]`, is written by call `writer[v]` (-1: it was there) and read by
+    """The values of a step. Value `v` is in `buffer[v]`, is written by call `writer[v]` (-1: before the step) and read by
     `readers[v]`.
 
-    `read_values[i]` and `read_tensors[i]` are what call `i` reads, in step; `written_values[i]` is what it writes.
-    `segment[i]` numbers the graph that call `i` belongs to: a compiler makes one of each forward pass, backward pass and
+    `read_values[i]` and `read_tensors[i]` are what call `i` reads, in matching order; `written_values[i]` is what it writes.
+    `segment[i]` numbers the graph that call `i` belongs to: a compiler creates one for each forward pass, backward pass and
     optimizer step.
     """
 
@@ -42,7 +43,7 @@ class Flow:
     def _follow(self) -> None:
         ops, end = self.workload.ops, len(self.workload.calls)
         buffer_of, writer_of, readers_of, replaced = self.buffer, self.writer, self.readers, self.replaced
-        current: dict[int, int] = {}  # buffer -> its value now
+        current: dict[int, int] = {}  # buffer -> its current value
 
         def new(buffer: int, writer: int) -> int:
             value = current[buffer] = len(buffer_of)
@@ -53,7 +54,7 @@ class Flow:
             return value
 
         for index, call in enumerate(self.workload.calls):
-            # A constant only looks at the shape of what it "reads".
+            # A constant op only uses the shape of what it "reads".
             reads, tensors = ((), ()) if self.loops[index].constant else (call.reads, ops[call.op].reads)
             values = [current[buffer] if buffer in current else new(buffer, -1) for buffer in reads]
             before = {writer_of[value] for value in values}
@@ -72,7 +73,7 @@ class Flow:
             self.before.append(before)
 
     def _overwrite(self, value: int, call: int, before: set[int]) -> None:
-        """A call writes over a value: it comes after whoever wrote and read that."""
+        """Record that a call overwrites a value, so it comes after the calls that wrote and read it."""
         writer, readers = self.writer[value], self.readers[value]
         before.add(writer)
         before.update(readers)
@@ -81,9 +82,10 @@ class Flow:
             self.borrowed.add(value)
 
     def _lasting(self) -> list[bool]:
-        """Buffers whose last value is wanted after the step.
+        """Return the buffers whose last value is needed after the step.
 
-        Not weights cast by autocast, for compiled code has no cache of them; nor what dies with the last call, which reads it.
+        This excludes weights cast by autocast, because compiled code does not cache them, and buffers freed with the last call,
+        which reads them.
         """
         calls, ops, buffers = self.workload.calls, self.workload.ops, self.workload.buffers
         lasting = [buffer.died >= len(calls) for buffer in buffers]
@@ -100,7 +102,7 @@ class Flow:
         return self.lasting[self.buffer[value]] and self.replaced[value] == len(self.segment)
 
     def leaves(self, value: int, segment: int) -> bool:
-        """Whether a value written in this segment is wanted after it."""
+        """Return whether a value written in this segment is needed after it."""
         readers = self.readers[value]
         return self.wanted_after(value) or (bool(readers) and self.segment[readers[-1]] != segment)
 
@@ -118,7 +120,7 @@ class Flow:
 
 
 def _segments(phases: list[int]) -> list[int]:
-    """Numbers the runs of equal phases."""
+    """Number the runs of equal phases."""
     numbers, number = [], 0
     for index, phase in enumerate(phases):
         number += index > 0 and phase != phases[index - 1]

@@ -46,21 +46,21 @@ from gpuwise.workload.model.types import PHASES, Workload, no_collection
 __all__ = ["fused", "is_fused"]
 
 _TRIES = 8
-_MEMORY_FACTOR = 1.01  # a fused step may need this much of the eager peak
+_MEMORY_FACTOR = 1.01  # a fused step may need up to this multiple of the eager peak
 _OPTIMIZER = PHASES.index("optimizer")
 
 
 def is_fused(workload: Workload) -> bool:
-    """Whether this workload is already what a compiler launches."""
+    """Return whether this workload already consists of what a compiler launches."""
     return workload.options.get("compiled") is True
 
 
 def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True) -> Workload:
-    """The workload as torch.compile would run it. `optimizer=False` leaves the optimizer eager, as compiling the model
-    alone does.
+    """Return the workload as torch.compile would run it. `optimizer=False` leaves the optimizer eager, as when only the model
+    is compiled.
 
-    FLOPs stay, bytes and calls never grow, memory by no more than 1%: where fusing would need more, the calls at the
-    peak stay apart.
+    FLOPs stay the same, bytes and calls never grow, and memory grows by at most 1%: if fusing would need more, the calls at the
+    peak stay separate.
     """
     if is_fused(workload) or not workload.calls:
         return workload
@@ -73,7 +73,7 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
 
 
 def _within_memory(workload: Workload, sizes: Sizes, epilogues: bool, eager: Set[int]) -> Workload:
-    """Fuse; while that needs more memory, keep apart what is fused where it does; at last, leave everything as it was."""
+    """Fuse. While that needs more memory, keep the calls separate where it does; as a last resort, leave everything as it was."""
     loops, apart, again = loops_of(workload, sizes), {*eager}, True
     memory = _MEMORY_FACTOR * _memory(workload, sizes).max(axis=0, initial=0.0)
     traffic = _traffic(workload, sizes)
@@ -98,13 +98,13 @@ def _within_memory(workload: Workload, sizes: Sizes, epilogues: bool, eager: Set
 
 
 def _graphs(segment: list[int]) -> list[tuple[int, int]]:
-    """The first call of each graph, and the first after it."""
+    """Return the first call of each graph, and the first one after it."""
     starts = [index for index, number in enumerate(segment) if index == 0 or number != segment[index - 1]]
     return list(zip(starts, [*starts[1:], len(segment)], strict=True))
 
 
 def _traffic(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
-    """Bytes read and written in the whole step, at each of the sizes."""
+    """Return the bytes read and written in the whole step, at each of the sizes."""
     bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)
     by_op = np.array([bytes_of[[*op.reads, *op.writes]].sum(axis=0) for op in workload.ops])
     counts = np.bincount(workload.calls.op, minlength=len(workload.ops))
@@ -112,7 +112,7 @@ def _traffic(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
 
 
 def _memory(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
-    """Bytes alive during each call, at each of the sizes."""
+    """Return the bytes that are live during each call, at each of the sizes."""
     bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)[workload.buffers.tensor]
     change = np.zeros((len(workload.calls) + 2, bytes_of.shape[1]))
     np.add.at(change, workload.buffers.born, bytes_of)
@@ -121,6 +121,6 @@ def _memory(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
 
 
 def _near(groups: list[Group], position: int) -> list[int]:
-    """The calls of the fused group at this position, or else of the nearest."""
+    """Return the calls of the fused group at this position, or else of the nearest."""
     fused_at = [index for index, group in enumerate(groups) if len(group.calls) > 1]
     return groups[min(fused_at, key=lambda index: abs(index - position))].calls if fused_at else []

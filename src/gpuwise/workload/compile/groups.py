@@ -1,8 +1,8 @@
-"""Which calls share a kernel: a greedy model of TorchInductor's scheduler, one walk over the calls of a graph.
+"""Decides which calls share a kernel: a greedy model of TorchInductor's scheduler, in one walk over the calls of a graph.
 
-A call first joins the groups that made what it reads (vertical fusion, the one sharing most bytes first), else one that
-reads what it reads (horizontal). Each group stands at a place in the order of kernels, later than all it needs and
-earlier than all that need it; two groups merge only if such a place is left, so no cycle arises.
+A call first joins the groups that produced what it reads (vertical fusion, starting with the group sharing the most bytes), or
+else a group that reads the same values (horizontal fusion). Each group has a place in the order of kernels, after everything it
+needs and before everything that needs it. Two groups merge only if such a place exists, so no cycle arises.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Group:
     foreach: bool
     before: set[int]
     after: set[int]
-    inlined: bool = False  # all of it is computed inside a column reduction
+    inlined: bool = False  # computed entirely inside a column reduction
     library: bool = False  # a matrix product with its epilogue
 
 
 class Grouper:
-    """Groups the calls of a workload, segment by segment. `apart` are calls that must stay alone."""
+    """Groups the calls of a workload, segment by segment. `apart` are calls that must not be fused."""
 
     def __init__(self, flow: Flow, sizes: Sizes, *, epilogues: bool, apart: Container[int]) -> None:
         self._flow, self._sizes, self._epilogues, self._apart = flow, sizes, epilogues, apart
@@ -49,7 +49,7 @@ class Grouper:
         self.group_of: list[Group] = []
 
     def walk(self, start: int, end: int) -> None:
-        """Group the calls of one segment, `start <= i < end`; the segments before it are grouped already."""
+        """Group the calls of one segment, `start <= i < end`; the earlier segments are already grouped."""
         self._start = start
         inlined = self._inlined(start, end)
         for call in range(start, end):
@@ -72,7 +72,9 @@ class Grouper:
         return Group([call], float(call), space, loop.rows, loop.column, loop.foreach, before, set(), library=library)
 
     def _inlined(self, start: int, end: int) -> set[int]:
-        """Loops whose result only a column reduction reads: they are computed inside it, not stored and not shared."""
+        """Return loops whose result is read only by a column reduction: they are computed inside it, neither stored nor
+        shared.
+        """
         flow, found = self._flow, set()
         for call in range(end - 1, start - 1, -1):
             loop = flow.loops[call]
@@ -102,7 +104,7 @@ class Grouper:
                 self._merge(maker, user)
 
     def _below(self, maker: Group, user: Group) -> bool:
-        """Whether the user of a group's values can run inside it."""
+        """Return whether the call that uses a group's values can run inside it."""
         if maker.foreach or user.foreach:
             return maker.foreach and user.foreach and maker.space == user.space
         if maker.space < 0 or len(maker.calls) + len(user.calls) > _MAX_FUSION_SIZE:
@@ -120,7 +122,7 @@ class Grouper:
         return maker.rows < 0 and self._only_feeds(maker, user)
 
     def _only_feeds(self, maker: Group, user: Group) -> bool:
-        """Whether nothing else needs a group, and few enough are its reads, so that it is computed where it is used."""
+        """Return whether a group is needed nowhere else and has few enough reads to be computed where it is used."""
         flow, inside = self._flow, {*maker.calls, *user.calls}
         reads: set[int] = set()
         for call in maker.calls:
@@ -152,7 +154,7 @@ class Grouper:
                     return
 
     def _beside(self, other: Group, group: Group, call: int) -> bool:
-        """Whether two groups that read one value can share a kernel: the same loops, close together."""
+        """Return whether two groups that read the same value can share a kernel: the same loops, close together."""
         if other.inlined or other.library or other.foreach or other.space != group.space or other.column != group.column:
             return False
         if other.rows >= 0 and group.rows >= 0 and other.rows != group.rows:
@@ -162,7 +164,9 @@ class Grouper:
     # ------------------------------------------------------------ merging
 
     def _merge(self, first: Group, second: Group, *, beside: bool = False) -> bool:
-        """Make one group of two, if there is a place in the order for it; groups side by side only where the first stands."""
+        """Merge two groups, if there is a place for the result in the order; side-by-side groups merge only at the first one's
+        place.
+        """
         place = self._place(first, second)
         if place is None or (beside and place != first.place):
             return False
@@ -180,7 +184,7 @@ class Grouper:
         return True
 
     def _place(self, first: Group, second: Group) -> float | None:
-        """Where the two can stand together: after all that either needs, before all that need either."""
+        """Return where the two can run together: after everything that either needs, before everything that needs either."""
         lowest, highest = self._start - 1.0, float(len(self._flow.segment))
         for group in (first, second):
             for call in group.before:

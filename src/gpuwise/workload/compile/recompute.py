@@ -1,11 +1,11 @@
-"""What the backward pass computes again instead of reading: cheap loops whose inputs it has anyway, or are no larger.
+"""What the backward pass recomputes instead of reading: cheap loops whose inputs it has anyway, or whose inputs are no larger.
 
-torch.compile cuts the joint graph of forward and backward where least must be saved (`min_cut_rematerialization_partition`
-in torch/_functorch/partitioners.py, torch 2.13): results of loops are recomputed inside the backward kernels that read them,
-unless a library call needs them stored, or they are random. Commonest are autocast (eager PyTorch saves the fp32 copy of a
-half-precision tensor, compiled code saves the tensor) and activations after a norm (computed again from the input of the
-norm and its statistics, which are saved for its own gradient). This model cuts one value at a time, last first, and only where
-memory does not grow and traffic not by more than 1/64.
+torch.compile cuts the joint graph of forward and backward where the least must be saved (`min_cut_rematerialization_partition` in
+torch/_functorch/partitioners.py, torch 2.13): results of loops are recomputed inside the backward kernels that read them, unless
+a library call needs them stored, or they are random. The most common cases are autocast (eager PyTorch saves the fp32 copy of a
+half-precision tensor, compiled code saves the tensor) and activations after a norm (recomputed from the input of the norm and its
+statistics, which are saved for its own gradient). This model cuts one value at a time, the last first, and only if memory does
+not grow and traffic grows by no more than 1/64.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gpuwise.workload.model.types import PHASES
 __all__ = ["recompute"]
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
-_MOST_SOURCES = 8  # as many reads as Inductor lets a loop collect before it stores a result (realize_acc_reads_threshold)
+_MOST_SOURCES = 8  # the number of reads that Inductor lets a loop collect before it stores a result (realize_acc_reads_threshold)
 _SLACK = 1 + 1 / 64
 
 Sources = dict[int, int]  # value -> the tensor as which it is read
 
 
 def recompute(flow: Flow, sizes: Sizes, groups: list[Group], start: int, end: int) -> None:
-    """Edit what the calls `start <= i < end`, if they are a backward pass, read of the values made before it."""
+    """Edit which earlier values the calls `start <= i < end` read, if they are a backward pass."""
     if start >= end or flow.workload.calls[start].phase != _BACKWARD:
         return
     seen = {value for call in range(start, end) for value in flow.read_values[call] if 0 <= flow.writer[value] < start}
@@ -48,7 +48,9 @@ def recompute(flow: Flow, sizes: Sizes, groups: list[Group], start: int, end: in
 
 
 def _sources(flow: Flow, value: int, readers: list[int], end: int) -> Sources | None:
-    """What the value can be computed from when its backward readers run; None if it cannot, or must be stored for them."""
+    """Return what the value can be computed from when its backward readers run, or None if it cannot be, or must be stored for
+    them.
+    """
     if not readers or readers[-1] >= end or flow.wanted_after(value) or any(flow.loops[reader].space < 0 for reader in readers):
         return None
     found: Sources = {}
@@ -69,14 +71,14 @@ def _sources(flow: Flow, value: int, readers: list[int], end: int) -> Sources | 
 
 
 def _inputs(flow: Flow, maker: int) -> list[tuple[int, int]]:
-    """What a call reads, and what it found on the way: the statistics of a norm, the mask of a dropout."""
+    """Return what a call reads and what it computed on the way: the statistics of a norm, the mask of a dropout."""
     written = flow.workload.ops[flow.workload.calls[maker].op].writes
     pairs = list(zip(flow.read_values[maker], flow.read_tensors[maker], strict=True))
     return pairs + list(zip(flow.written_values[maker][1:], written[1:], strict=True))
 
 
 def _worth_it(flow: Flow, sizes: Sizes, groups: list[Group], value: int, readers: list[int], sources: Sources) -> bool:
-    """Whether the sources take no more memory until the last reader than the value, and are not more to read."""
+    """Return whether the sources take no more memory than the value until its last reader, and no more bytes to read."""
     maker, buffers = flow.writer[value], flow.workload.buffers
     stored = any(groups[reader] is not groups[maker] for reader in flow.readers[value] if reader < readers[0])
     result = buffers[flow.buffer[value]].tensor
@@ -93,5 +95,5 @@ def _reads(flow: Flow, call: int) -> list[tuple[int, int]]:
 
 
 def _lives_on(flow: Flow, value: int, last: int) -> bool:
-    """Whether the value is there until that call in any case."""
+    """Return whether the value exists until that call in any case."""
     return flow.wanted_after(value) or (bool(flow.readers[value]) and flow.readers[value][-1] >= last)

@@ -1,9 +1,9 @@
-"""What each op is to a fusing compiler: a loop over elements, a reduction along rows, or a library call left alone.
+"""How a fusing compiler treats each op: as a loop over elements, a reduction along rows, or a library call left alone.
 
-What a kind of op is, its file in `kernels/ops` says (`Fusion`); here is what that means for an op, by its name and sizes.
-The facts are TorchInductor's (read in torch 2.13, `torch/_inductor/lowering.py`, `decomposition.py` and `config.py`):
+The files in `kernels/ops` describe each kind of op (`Fusion`); this module derives what that means for an op with a given name
+and sizes. The facts are TorchInductor's (read in torch 2.13, `torch/_inductor/lowering.py`, `decomposition.py` and `config.py`):
 pointwise ops, copies, indexing and pooling become loops over what they write; norms, softmax and dropout are decomposed into
-reductions and loops; matrix products, convolutions, attention, RNNs and sorting stay calls into libraries.
+reductions and loops; matrix products, convolutions, attention, RNNs and sorting remain library calls.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from gpuwise.workload.model.types import DTYPE_BYTES, Op, Workload
 __all__ = ["Loop", "Sizes", "loops_of"]
 
 _MOST_CAT_INPUTS = 8  # max_pointwise_cat_inputs
-_LARGEST_WINDOW = 25  # pooling over more falls back to the library
+_LARGEST_WINDOW = 25  # pooling over larger windows falls back to the library
 _NO_KERNEL = -1
 _BY_INDICES = (Fusion.INDEX, Fusion.TABLE)
 
 _GATHERS = frozenset("index gather take _unsafe_index one_hot index_select embedding".split())
-# Written by atomics, in the order of another tensor's values, or by a library.
+# Written by atomics, in an order given by another tensor, or by a library.
 _LIBRARY = frozenset(
     "_amp_update_scale_ repeat_interleave bucketize isin tril_indices triu_indices randperm multinomial unfold_backward "
     "as_strided_scatter cumsum cumprod cummax _cdist_forward _ctc_loss _ctc_loss_backward col2im torchvision::roi_align "
@@ -48,10 +48,10 @@ _RANDOM = frozenset("bernoulli bernoulli_ normal_ uniform_ exponential_".split()
 class Loop:
     """How an op runs: `space` is the id of its number of iterations, `rows` that of its reduced values (-1: no reduction).
 
-    `column` reductions run across the order in memory (the sum of a bias gradient), or to a single number. A `gather`
-    reads by other indices than its own, so nothing before it fuses with it. `passes` are the kernels a compiler makes of
-    it when it reads its rows twice. Loops that may run `again` in the backward pass are marked. A `foreach` works on a list of
-    tensors. What has no `space` is a library call.
+    `column` reductions run across the memory order (the sum for a bias gradient), or to a single number. A `gather` reads at
+    other indices than its own, so nothing before it fuses with it. `passes` is the number of kernels a compiler creates for it
+    when it reads its rows twice. `again` marks loops that may be recomputed in the backward pass. A `foreach` works on a list of
+    tensors. A library call has no `space`.
     """
 
     space: int = _NO_KERNEL
@@ -62,11 +62,13 @@ class Loop:
     again: bool = False
     foreach: bool = False
     passes: int = 1
-    output: int = -1  # of a matrix product or convolution: the space its epilogue may share
+    output: int = -1  # for a matrix product or convolution: the space that its epilogue may share
 
 
 class Sizes:
-    """Values of all products at a few batches and sequences, to compare symbolic sizes: what is equal there is equal."""
+    """Values of all products at a few batches and sequences, used to compare symbolic sizes: sizes equal there are taken as
+    equal.
+    """
 
     def __init__(self, workload: Workload) -> None:
         batch, seq = workload.batch, workload.seq
@@ -85,15 +87,15 @@ class Sizes:
         self._ids: dict[tuple[float, ...], int] = {}
 
     def of(self, product: int) -> tuple[float, ...]:
-        """The values of one product."""
+        """Return the values of one product."""
         return self._products[product]
 
     def id(self, values: tuple[float, ...]) -> int:
-        """One number for one size, however it was written as a product."""
+        """Return one number per size, however it is written as a product."""
         return self._ids.setdefault(values, len(self._ids))
 
     def fit(self, parts: Sequence[int], whole: Sequence[int], factor: float = 1.0) -> bool:
-        """Whether these tensors together are no larger than those, times a factor, at every size."""
+        """Return whether these tensors together are no larger than those, times a factor, at every size."""
         return all(small <= factor * large for small, large in zip(self._sum(parts), self._sum(whole), strict=True))
 
     def _sum(self, tensors: Sequence[int]) -> list[float]:
@@ -101,7 +103,7 @@ class Sizes:
 
 
 def loops_of(workload: Workload, sizes: Sizes) -> list[Loop]:
-    """The loop of every distinct op."""
+    """Return the loop for every distinct op."""
     return [_loop(workload, op, sizes) for op in workload.ops]
 
 
@@ -129,7 +131,7 @@ def _loop(workload: Workload, op: Op, sizes: Sizes) -> Loop:
 
 
 def _written(workload: Workload, op: Op, sizes: Sizes) -> int:
-    """The space of the largest tensor written (or, if none is, read)."""
+    """Return the space of the largest tensor written or, if there is none, read."""
     rows = [workload.tensors[row].elements for row in op.writes or op.reads]
     return sizes.id(max((sizes.of(row) for row in rows), default=(0.0,)))
 
@@ -161,14 +163,14 @@ def _rows(workload: Workload, op: Op, role: Fusion, sizes: Sizes) -> Loop:
         statistics = [row for row in op.writes if sizes.id(sizes.of(workload.tensors[row].elements)) != space]
         if not any(sizes.bytes[row][0] for row in statistics):
             return Loop(space=space, again=True)
-    # Statistics of channels are a kernel before the one that applies them; so are sums for the gradients of weights.
+    # Channel statistics are computed by a kernel before the one that applies them; so are sums for weight gradients.
     twice = by_channel or (backward and role is Fusion.NORM)
     again = role is Fusion.NORM and not backward
     return Loop(space=space, rows=sizes.id(sizes.of(op.sizes[0])), passes=2 if twice else 1, again=again)
 
 
 def _reduction(workload: Workload, op: Op, sizes: Sizes) -> Loop:
-    """Whether rows or columns are summed is not recorded: gradients of weights, which have no batch, are sums of columns."""
+    """Captures do not record whether rows or columns are summed: gradients of weights, which have no batch, are column sums."""
     inside, outside = (sizes.of(row) for row in op.sizes)
     return Loop(space=sizes.id(inside), rows=sizes.id(outside), column=len(set(outside)) == 1)
 

@@ -1,4 +1,4 @@
-"""Writes the workload of fused calls: their ops, what they still read and write, and which buffers are left."""
+"""Writes the workload of fused calls: their ops, what they still read and write, and the remaining buffers."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gpuwise.workload.model.types import CATEGORIES, AttrValue, Buffer, Buffers,
 __all__ = ["in_order", "written"]
 
 _THERE_BEFORE = frozenset(CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
-# The member that a fused kernel is priced as: the hardest work in it. Anything else is a loop over elements.
+# The kind of work whose model a fused kernel uses: the most expensive one in it. Anything else is a loop over elements.
 _RANK = {role: rank for rank, role in enumerate(Fusion)}
 _LAST = _RANK[Fusion.LIST]
 _MAY_LOOP = (Fusion.NORM, Fusion.ROWS, Fusion.LOSS)
-_ALIKE = (Fusion.LOOP, Fusion.COPY, Fusion.RANDOM)  # several of one kind are one more of it
+_ALIKE = (Fusion.LOOP, Fusion.COPY, Fusion.RANDOM)  # several of one kind count as one more of it
 _SHOWN_NAMES = 6
-_COMBO_ARGUMENTS = 250  # combo_kernel_max_num_args: what one kernel over a list of tensors can take
+_COMBO_ARGUMENTS = 250  # combo_kernel_max_num_args: how many tensors one kernel over a list can take
 
 Refs = dict[int, list[int]]  # buffer -> the tensors as which it is read or written
 
 
 def in_order(flow: Flow, group_of: list[Group]) -> list[Group]:
-    """The groups as they are launched."""
+    """Return the groups in launch order."""
     distinct = {id(group): group for group in group_of}.values()
     return sorted(distinct, key=lambda group: (flow.segment[group.calls[0]], group.place))
 
 
 def written(flow: Flow, sizes: Sizes, groups: list[Group]) -> Workload:
-    """The workload whose calls are these groups."""
+    """Return the workload whose calls are these groups."""
     return _Writer(flow, sizes, groups).workload()
 
 
@@ -73,7 +73,7 @@ class _Writer:
         return KINDS[self._op_of(call).kind].fusion
 
     def _unchanged(self, call: int) -> bool:
-        """Whether a call can stay as it was recorded."""
+        """Return whether a call can stay as it was recorded."""
         flow, loop = self._flow, self._flow.loops[call]
         if loop.space < 0:
             return True
@@ -83,7 +83,7 @@ class _Writer:
         return buffers == self._old.calls[call].reads and tuple(flow.read_tensors[call]) == self._op_of(call).reads
 
     def _outside(self, group: Group) -> tuple[Refs, Refs]:
-        """What a group reads that it did not make, and what it makes that others need."""
+        """Return what a group reads from outside, and which of its results others need."""
         flow, inside = self._flow, {*group.calls}
         reads: Refs = {}
         writes: Refs = {}
@@ -97,7 +97,7 @@ class _Writer:
             for value, tensor in zip(flow.written_values[call], self._op_of(call).writes, strict=True):
                 if self._needed(value, call, inside):
                     writes.setdefault(flow.buffer[value], []).append(tensor)
-        if not writes:  # nobody reads any of it: a compiler would leave it out, here the last result stays
+        if not writes:  # nothing reads any of it: a compiler would remove it, but here the last result is kept
             last = group.calls[-1]
             results = zip(flow.written_values[last], self._op_of(last).writes, strict=True)
             writes = {flow.buffer[value]: [tensor] for value, tensor in results}
@@ -108,12 +108,12 @@ class _Writer:
         return reads, writes
 
     def _needed(self, value: int, call: int, inside: set[int]) -> bool:
-        """Whether a value is read by another kernel or outlives its graph."""
+        """Return whether a value is read by another kernel or outlives its graph."""
         flow = self._flow
         return flow.leaves(value, flow.segment[call]) or not inside.issuperset(flow.readers[value])
 
     def _once(self, buffer: int, tensors: list[int]) -> list[int]:
-        """A kernel moves a buffer once: parts of it add up, but not to more than the whole."""
+        """A kernel moves each buffer once: parts of it add up, but to no more than the whole."""
         if len(tensors) == 1:
             return tensors
         whole = self._old.buffers[buffer].tensor
@@ -124,7 +124,7 @@ class _Writer:
     # ------------------------------------------------------------ ops
 
     def _is_loop(self, call: int) -> bool:
-        """Whether nothing sets a call apart from an elementwise one; so is batch norm at inference."""
+        """Return whether a call is an ordinary elementwise loop; batch norm at inference is one too."""
         role = self._role_of(call)
         return _RANK[role] > _LAST or (role in _MAY_LOOP and self._flow.loops[call].rows < 0)
 
@@ -156,7 +156,9 @@ class _Writer:
         return kind, (max(rows, key=self._sizes.of),), specs[largest].dtype
 
     def _launches(self, group: Group, reads: Refs, writes: Refs) -> int:
-        """How many kernels the group is when run: a norm that reads its rows twice is two, a long list of tensors several."""
+        """Return how many kernels the group launches: a norm that reads its rows twice has two, a long list of tensors
+        several.
+        """
         if group.foreach:
             return -(-(len(reads) + len(writes)) // _COMBO_ARGUMENTS)
         return max([self._flow.loops[call].passes for call in group.calls])
@@ -171,7 +173,7 @@ class _Writer:
     # ------------------------------------------------------------ buffers
 
     def _buffers(self, calls: list[Call]) -> tuple[dict[int, int], list[Buffer]]:
-        """The buffers still used, alive from their first call to their last, and the new number of each."""
+        """Return the buffers still in use, live from their first call to their last, and the new number of each."""
         first, last = _spans(calls)
         flow = self._flow
         started = {flow.buffer[value] for value, writer in enumerate(flow.writer) if writer < 0 and value not in flow.borrowed}
@@ -189,7 +191,7 @@ class _Writer:
 
 
 def _spans(calls: list[Call]) -> tuple[dict[int, int], dict[int, int]]:
-    """The first and the last call that touches each buffer."""
+    """Return the first and the last call that touches each buffer."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for index, call in enumerate(calls):
@@ -201,7 +203,7 @@ def _spans(calls: list[Call]) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _name(members: list[Op]) -> str:
-    """The distinct names inside, in order: fused_add_native_layer_norm_to_copy."""
+    """Return the distinct names inside, in order: fused_add_native_layer_norm_to_copy."""
     if len(members) == 1:
         return members[0].name
     names = list(dict.fromkeys(op.name.strip("_") for op in members))

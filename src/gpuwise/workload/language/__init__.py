@@ -1,1 +1,3 @@
-"""Language models from their sizes alone: no framework is needed to know what one pass of a decoder computes and holds."""
+"""Language models described by their sizes alone: no framework is needed to know what one pass of a decoder computes and
+holds.
+"""

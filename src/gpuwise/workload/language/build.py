@@ -1,8 +1,9 @@
-"""One pass of a decoder-only model as a workload, built from its sizes: reading a prompt (prefill), or the next token of every
+"""Builds one pass of a decoder-only model as a workload from its sizes: reading a prompt (prefill), or the next token of every
 sequence (decode).
 
-Ops are those of software made for generating text: one kernel for a norm, one product for queries, keys and values, one for gate
-and up. Weights may be held packed; products compute in 16 bits. `seq` is the length of the prompt, or how far a token looks back.
+The ops are those of text-generation software: one kernel for a norm, one product for queries, keys and values, one for gate and
+up. Weights may be packed; products compute in 16 bits. `seq` is the length of the prompt, or the number of tokens that a new one
+attends to.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def generation_pass(
     batch: int = 1,
     seq: int = 2048,
 ) -> Workload:
-    """The pass at this batch and sequence, and at any other; a window is taken as full where `seq` is longer than it."""
+    """Return the pass at this batch and sequence, valid at any other. A window counts as full if `seq` is longer than it."""
     builder = _Builder(shape, phase, weights, cache, dtype, seq)
     return builder.built(batch)
 
@@ -47,7 +48,7 @@ class _Held:
 
 
 class _Builder:
-    """Adds call after call; what one writes the next reads."""
+    """Adds one call after another; each reads what the previous one wrote."""
 
     def __init__(self, shape: LanguageShape, phase: str, weights: Format, cache: str, dtype: str, seq: int) -> None:
         self.shape, self.phase, self.weights, self.cache, self.dtype, self.seq = shape, phase, weights, cache, dtype, seq
@@ -129,7 +130,7 @@ class _Builder:
         )
 
     def _result(self, *parts: float | tuple[float, ...]) -> tuple[int, int]:
-        """A new activation: its buffer and tensor."""
+        """Return a new activation: its buffer and tensor."""
         tensor = self._tensor(self.dtype, *parts)
         return self._buffer(tensor, _ACTIVATION), tensor
 
@@ -170,7 +171,7 @@ class _Builder:
         return result
 
     def _computed(self, held: str) -> str:
-        """The type that products with weights in this form run in."""
+        """Return the type in which products with weights in this format run."""
         return self.weights.compute if held == self.weights.name else ""
 
     def _loop(self, module: str, name: str, given: tuple[tuple[int, int], ...], width: float) -> tuple[int, int]:
@@ -193,13 +194,13 @@ class _Builder:
         )
 
     def _looked(self, window: int) -> tuple[float | tuple[float, ...], ...]:
-        """Tokens that one looks back on."""
+        """Return the number of tokens that one attends to."""
         return (float(window),) if window and window < self.seq else (_SEQ,)
 
     def _kept(
         self, block: str, made: tuple[int, int], width: int, looked: tuple[float | tuple[float, ...], ...]
     ) -> tuple[int, int]:
-        """Keys or values of this pass, written to the cache."""
+        """Write keys or values of this pass to the cache."""
         kv_heads = 1 if self.shape.latent else self.shape.kv_heads
         whole = self._tensor(self.cache, _BATCH, kv_heads * width, *looked)
         cache = self._buffer(whole, _INPUT)
@@ -209,7 +210,7 @@ class _Builder:
         return cache, whole
 
     def _latent_attention(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
-        """Queries of latent width against one compressed head; its products with the up-projection are absorbed in decoding."""
+        """Queries of latent width against one compressed head. In decoding, its products with the up-projection are absorbed."""
         shape = self.shape
         where = f"{block}.attention"
         asked = given
@@ -269,7 +270,7 @@ class _Builder:
     def _experts(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
         shape = self.shape
         scores = self._linear(f"{block}.router", given, shape.hidden, shape.experts, self.dtype)
-        for name in ("softmax", "top_k", "sort_tokens"):  # who goes where: small, but kernels of their own
+        for name in ("softmax", "top_k", "sort_tokens"):  # routing: small, but in kernels of its own
             scores = self._loop(f"{block}.router", name, (scores,), shape.experts)
         width, rows = shape.expert_intermediate, (*self.tokens, float(shape.chosen))
         up = (2 if shape.gated else 1) * width
@@ -284,7 +285,7 @@ class _Builder:
         return summed
 
     def _chosen(self, module: str, given: tuple[int, int], inner: int, outer: int) -> tuple[int, int]:
-        """A linear layer of the experts. What is read of its weights depends on how many tokens there are: the op knows."""
+        """A linear layer of the experts. The op accounts for the fact that the weights read depend on the number of tokens."""
         shape = self.shape
         weight = self._weight(self.weights.name, shape.experts, inner, outer)
         result = self._result(*self.tokens, float(shape.chosen), outer)
@@ -318,7 +319,7 @@ class _Builder:
         return self._workload(batch)
 
     def _tied(self, ending: tuple[int, int], table: _Held) -> None:
-        """The last layer, whose weights are the table of words."""
+        """The last layer, whose weights are the embedding table."""
         shape = self.shape
         result = self._result(_BATCH, shape.vocabulary)
         sizes = (self._size(_BATCH), self._size(shape.vocabulary), self._size(shape.hidden))

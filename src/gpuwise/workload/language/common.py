@@ -33,7 +33,7 @@ _CONTEXT = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len
 
 
 def sizes_of(read: Reader, *, tied: bool = False, **more: Any) -> Sizes:
-    """The sizes every decoder has; `more` replaces what it names."""
+    """Return the sizes every decoder has; `more` overrides the ones it names."""
     hidden, heads = read.count(*WIDTH), read.count(*HEADS, most="heads")
     found: Sizes = {
         "hidden": hidden,
@@ -62,7 +62,7 @@ def head_dim_of(read: Reader, hidden: int, heads: int) -> int:
 
 
 def windows(read: Reader, sizes: Sizes, window: int, layers: int) -> Sizes:
-    """So many layers that look back so far; `layer_types` says it better where it is there."""
+    """Add a window of this length to this many layers; `layer_types` takes precedence over the number if present."""
     kinds = read.listed("layer_types")
     if kinds:
         layers = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds[: sizes["layers"]])
@@ -76,12 +76,12 @@ def window_of(read: Reader, key: str = "sliding_window", default: int = 0) -> in
 
 
 def all_but_every(layers: int, period: int) -> int:
-    """Layers left when every so many-th is taken away."""
+    """Return the number of layers that remain when every n-th is removed."""
     return layers - layers // period
 
 
 def biased(read: Reader, *, output: bool = True, default: bool = False) -> Sizes:
-    """Biases as the switches `attention_bias` and `mlp_bias` say; some types have none after the attention."""
+    """Return biases according to `attention_bias` and `mlp_bias`; some types have none after the attention."""
     attention = read.flag("attention_bias", default)
     return {"attention_bias": attention, "output_bias": attention and output, "mlp_bias": read.flag("mlp_bias")}
 

@@ -1,7 +1,7 @@
-"""From a Hugging Face config.json to the sizes of the decoder it describes; no framework reads it, and nothing in it is trusted.
+"""Reads the sizes of a decoder from its Hugging Face config.json. No framework is needed, and nothing in the file is trusted.
 
-`families.py` says what the layers of each model type have. Models of pictures and text nest the decoder under
-`text_config`; the decoder alone is described.
+`families.py` describes the layers of each model type. Models for images and text nest the decoder under `text_config`; only the
+decoder is described.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RECURRENT = frozenset(
 
 
 def shape_of_config(name: str, config: Mapping[str, Any]) -> LanguageShape:
-    """The sizes of the decoder that this configuration describes."""
+    """Return the sizes of the decoder that this configuration describes."""
     read = Reader(config, f"the configuration of {name[:80]}")
     kind = read.word("model_type")
     if "text_config" in config and kind not in TYPES:
@@ -44,7 +44,7 @@ def shape_of_config(name: str, config: Mapping[str, Any]) -> LanguageShape:
 
 
 def model_types() -> tuple[str, ...]:
-    """The values of `model_type` that are understood."""
+    """Return the supported values of `model_type`."""
     return tuple(sorted(TYPES))
 
 

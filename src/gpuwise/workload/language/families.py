@@ -1,7 +1,7 @@
-"""What the layers of each kind of decoder have, from the names and switches of its Hugging Face configuration.
+"""What the layers of each kind of decoder contain, from the names and switches in its Hugging Face configuration.
 
-Each model type has a few lines that say what it has beside the usual: biases, norms, windows, experts. Where a published
-configuration leaves out a value, the default is the one of the type's configuration class in transformers.
+Each model type has a few lines for what differs from the usual: biases, norms, windows, experts. If a published configuration
+omits a value, the default is that of the type's configuration class in transformers.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def _phi3(read: Reader) -> Sizes:
 
 def _qwen(read: Reader) -> Sizes:
     inner = read.count("intermediate_size") // 2  # it counts both branches of the gated MLP
-    context = read.count("seq_length", "max_position_embeddings", most="context")  # the second counts what could be stretched to
+    context = read.count("seq_length", "max_position_embeddings", most="context")  # the second is the extended length
     return sizes_of(read, intermediate=inner, context=context, attention_bias=True)
 
 
 def _late_windows(read: Reader, sizes: Sizes) -> Sizes:
-    """The Qwen types: a window, if it is switched on, from some layer on."""
+    """The Qwen types: a window, if enabled, from a certain layer on."""
     late = sizes["layers"] - read.count("max_window_layers", most="layers", default=0, least=0)
     on = read.flag("use_sliding_window")
     return windows(read, sizes, window_of(read, default=4096) if on else 0, max(late, 0))
@@ -71,7 +71,7 @@ def _qwen2_moe(read: Reader) -> Sizes:
 
 
 def _sparse_layers(read: Reader, layers: int) -> int:
-    """Dense layers of the Qwen types: those named, and all but every `decoder_sparse_step`-th."""
+    """Dense layers of the Qwen types: those listed, and all but every `decoder_sparse_step`-th."""
     named = {index for index in read.listed("mlp_only_layers") if isinstance(index, int)}
     step = read.count("decoder_sparse_step", default=1)
     return sum(index in named or (index + 1) % step != 0 for index in range(layers))
@@ -148,7 +148,7 @@ def _deepseek(read: Reader) -> Sizes:
 
 
 def _shared_experts(read: Reader) -> Sizes:
-    """Experts as DeepSeek and GLM have them: some layers first without, some experts for every token."""
+    """Experts as in DeepSeek and GLM: some initial layers have none, and some experts process every token."""
     experts = read.count("n_routed_experts", most="experts", default=0, least=0)
     if not experts:
         return {}

@@ -1,4 +1,4 @@
-"""From what people call a language model to its sizes: a name, the path of a config.json, or that of a GGUF file."""
+"""Finds the sizes of a language model from a name, or from the path of a config.json or GGUF file."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from gpuwise.workload.language.shape import LanguageShape
 __all__ = ["find_shape", "is_known_name", "known_id", "known_names", "named_shape", "twin_of"]
 
 _KEPT = 256
-# Models with layers that keep a state of fixed size, by the names they have.
+# Models with layers that keep a state of fixed size, by name.
 _RECURRENT = re.compile(r"nemotron[\W_]*(?:h|3|nano)|mamba|jamba|zamba|rwkv|qwen3[\W_]*next|falcon[\W_]*h1|granite[\W_]*4|lfm2")
 _FILES = (".json", ".gguf", ".py", ".gz")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_WORDS = 64  # tables of words are often filled up to a multiple of this
-_NEAR = 0.1  # a name that says another count of parameters than the model has by more than this means another model
+_WORDS = 64  # vocabularies are often padded to a multiple of this
+_NEAR = 0.1  # a name whose parameter count differs from the model's by more than this means another model
 
 
 def find_shape(name: str) -> LanguageShape:
-    """The sizes of the model of this name, or of a config.json or GGUF file at this path."""
+    """Return the sizes of the model with this name, or in a config.json or GGUF file at this path."""
     path = Path(name)
     if name.endswith(".json") or (name.endswith(".gguf") and ("/" in name or _is(path.is_file))):
         return _shape_of_file(path)
     row = _row_of(name.removeprefix("hf:"))
     if row is not None:
         return _shape_of_row(row)
-    if name.startswith("hf:"):  # what was downloaded to this machine may be in no table
+    if name.startswith("hf:"):  # a model downloaded to this machine may not be in any table
         return shape_of_config(name.removeprefix("hf:"), huggingface.find_config(name).config)
     if name and _is((path / "config.json").is_file):
         return _shape_of_file(path / "config.json")
@@ -46,29 +46,31 @@ def find_shape(name: str) -> LanguageShape:
 
 
 def is_known_name(name: str) -> bool:
-    """Whether this can only be a name of our tables: nothing that could also name a file, a folder or code."""
+    """Return whether this can only be a name in our tables, and not that of a file, a folder or code."""
     if "/" in name:
         return name.lower() in {row.lower() for row in _configs()}
     return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
 
 
 def known_id(name: str) -> str:
-    """What the model of this name is called in our tables, mostly its id on the Hugging Face Hub; empty where it is in none.
-    An id of somebody else, such as unsloth/Qwen3-8B, stands for the model that it is named after."""
+    """Return the model's name in our tables, usually its id on the Hugging Face Hub, or an empty string if it is not listed.
+    Another publisher's id, such as unsloth/Qwen3-8B, stands for the model it is named after.
+    """
     if is_known_name(name) or (_HUB_ID.fullmatch(name) and not name.endswith(_FILES)):
         return _row_of(name) or ""
     return ""
 
 
 def named_shape(name: str) -> LanguageShape | None:
-    """The sizes of a model of our tables, by name alone; None where it is in none."""
+    """Return the sizes of a model in our tables, by name alone, or None if it is not listed."""
     return _shape_of_row(row) if (row := known_id(name)) else None
 
 
 def twin_of(name: str) -> tuple[str, LanguageShape] | None:
-    """What models of our tables have in common that take the same step: their type, and their sizes but for what hardly changes
-    a step: a few words more, the width of an MLP that no layer has, the longest context, and how far layers look back. None where
-    the name is in no table."""
+    """Return what models in our tables with the same step have in common: their type and their sizes, ignoring what hardly
+    affects a step (a slightly larger vocabulary, the width of an MLP that no layer has, the longest context, and how far
+    layers look back). None if the name is not listed.
+    """
     row = known_id(name)
     if not row:
         return None
@@ -80,7 +82,7 @@ def twin_of(name: str) -> tuple[str, LanguageShape] | None:
 
 
 def known_names() -> tuple[str, ...]:
-    """The models of the tables that are decoders, as they are called there."""
+    """Return the decoder models in the tables, by their names there."""
     return tuple(_configs())
 
 
@@ -88,7 +90,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def _is(asked: Callable[[], bool]) -> bool:
-    """What the disk says of a path; of one that no file can have, it says no."""
+    """Check a path on disk; the answer is no for a path that no file can have."""
     try:
         return asked()
     except (OSError, ValueError):
@@ -102,14 +104,14 @@ def _shape_of_file(path: Path) -> LanguageShape:
         held = path.stat()
         return _shape_of_gguf(path, held.st_mtime_ns, held.st_size)
     if path.suffix == ".gguf":
-        return read_gguf(path).shape  # a folder, which it refuses
+        return read_gguf(path).shape  # a folder, which is refused
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     return shape_of_config(name or path.name, huggingface.read_config(path))
 
 
 @lru_cache(maxsize=_KEPT)
 def _shape_of_gguf(path: Path, changed_ns: int, size: int) -> LanguageShape:
-    """Kept until the file changes. The header alone is enough to know the sizes."""
+    """Cached until the file changes. The header alone determines the sizes."""
     return read_gguf(path, allow_header_only=True).shape
 
 
@@ -123,7 +125,7 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def _configs() -> Mapping[str, Mapping[str, Any]]:
-    """The configurations of all decoders of the tables, by their names there."""
+    """Return the configurations of all decoders in the tables, by name."""
     types = set(model_types())
     ours: dict[str, Mapping[str, Any]] = {}
     for name, row in _tables()["configs"].items():
@@ -134,7 +136,7 @@ def _configs() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def _keys() -> tuple[Mapping[tuple[str, ...], str], Mapping[tuple[str, ...], str]]:
-    """The tables' names by their keys: as they are, and shortened. What `language_names.toml` says comes first."""
+    """Return the tables' names by their keys, in full and shortened. Entries in `language_names.toml` come first."""
     spelt = list(_tables()["names"].items()) + [(name, name) for name in _configs()]
     whole: dict[tuple[str, ...], str] = {}
     short: dict[tuple[str, ...], str] = {}
@@ -145,7 +147,7 @@ def _keys() -> tuple[Mapping[tuple[str, ...], str], Mapping[tuple[str, ...], str
 
 
 def _row_of(name: str) -> str | None:
-    """The model of the tables that this name means."""
+    """Return the model in the tables that this name means."""
     by_id = {row.lower(): row for row in _configs()}
     if (found := by_id.get(name.lower())) is not None:
         return found

@@ -1,9 +1,9 @@
-"""The forms in which weights and caches of language models are held: names as people type them, and what each packs.
+"""The formats in which weights and caches of language models are stored: the names people type, and how each packs values.
 
-Bits of a weight are those of the matrices in the blocks, scales included (`kernels.types.DTYPE_BYTES`):
+Bits per weight are those of the matrices in the blocks, scales included (`kernels.types.DTYPE_BYTES`):
 
-- GGUF k-quants mix types. Q4_K_M holds half of the value and down projections as Q6_K (6.5625 bits) and the rest as Q4_K (4.5):
-  4.80 bits in a Llama block; the last layer is Q6_K, the table of words Q4_K. llama.cpp, `src/llama-quant.cpp`.
+- GGUF k-quants mix types. Q4_K_M stores half of the value and down projections as Q6_K (6.5625 bits) and the rest as Q4_K (4.5):
+  4.80 bits in a Llama block; the last layer is Q6_K, the embedding table Q4_K. llama.cpp, `src/llama-quant.cpp`.
 - AWQ and GPTQ with groups of 128: 4 bits, a 16-bit scale and a 4-bit zero point for each group.
 - NF4 with double quantisation: 4.127 bits (Dettmers et al. 2023, section 3); what is outside the blocks stays in 16 bits.
 - MXFP4: an 8-bit scale for each 32 weights (OCP MX 1.0); NVFP4: an fp8 scale for each 16.
@@ -27,9 +27,10 @@ __all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format", "publishe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """`name` is how the matrices of the blocks are held, `table` and `head` the table of words and the last layer ("" is the
-    type that the pass computes in). `compute` is the type that products run in, where a GPU has it. `family` groups formats
-    whose kernels are alike. Where `experts_only`, the matrices outside the experts stay in 16 bits."""
+    """`name` is the format of the matrices in the blocks, `table` and `head` those of the embedding table and the last layer
+    ("" is the type that the pass computes in). `compute` is the type in which products run, if the GPU has it. `family`
+    groups formats with similar kernels. With `experts_only`, the matrices outside the experts stay in 16 bits.
+    """
 
     name: str
     family: str
@@ -67,7 +68,7 @@ CACHES: Mapping[str, str] = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8
 
 
 def find_format(text: str) -> Format:
-    """The format meant by `Q4_K_M`, `awq` or `gptq-int4`."""
+    """Return the format for `Q4_K_M`, `awq` or `gptq-int4`."""
     name = text.strip().lower().replace("-", "_").replace(" ", "_")
     aliases = {
         "float16": "fp16",
@@ -85,7 +86,7 @@ def find_format(text: str) -> Format:
 
 
 def find_cache(text: str) -> str:
-    """The type of the key-value cache meant by this text."""
+    """Return the type of the key-value cache for this text."""
     name = text.strip().lower()
     if name not in CACHES:
         raise BadValue(f"unknown key-value cache type '{text}'", known=", ".join(CACHES), hint="try `--kv fp8`")
@@ -94,12 +95,12 @@ def find_cache(text: str) -> str:
 
 # ---------------------------------------------------------------- what a model is published in
 
-_PUBLISHED = {"gpt-oss": "mxfp4", "deepseek-v3": "fp8", "deepseek-r1": "fp8"}  # in fewer bits than 16, by their model cards
-_METHODS = ("awq", "gptq", "fp8", "mxfp4")  # of `quantization_config` that are formats here
+_PUBLISHED = {"gpt-oss": "mxfp4", "deepseek-v3": "fp8", "deepseek-r1": "fp8"}  # below 16 bits, according to their model cards
+_METHODS = ("awq", "gptq", "fp8", "mxfp4")  # values of `quantization_config` that are formats here
 
 
 def published_format(name: str, shape: LanguageShape) -> str:
-    """The weight format that a file says, or that a model is published in where that is not 16 bits; else nothing."""
+    """Return the weight format that a file states, or in which a model is published if that is not 16 bits; otherwise nothing."""
     path = Path(name)
     if path.suffix == ".gguf" and path.is_file():
         known = read_gguf(path, allow_header_only=True).format.lower()

@@ -1,4 +1,4 @@
-"""The formats of ggml: how many numbers a block holds in how many bytes, and what the formats of whole files are called.
+"""The formats of ggml: how many numbers a block holds in how many bytes, and the names of whole-file formats.
 
 From `ggml_type` in ggml.h, the blocks in ggml-common.h and `llama_ftype` in llama.h of https://github.com/ggml-org/llama.cpp.
 """
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 __all__ = ["FILE_FORMATS", "FORMATS", "Format", "file_format"]
 
-_GUESSED = 1024  # a bit of the file's format that says it was guessed
+_GUESSED = 1024  # a flag in the file's format that says it was guessed
 
 
 class Format(NamedTuple):
-    """A format of numbers: `numbers` of them share a block of `bytes`."""
+    """A number format: `numbers` of them share a block of `bytes`."""
 
     name: str
     numbers: int
@@ -46,7 +46,7 @@ FILE_FORMATS: Mapping[int, str] = dict(
 
 
 def file_format(number: object) -> str:
-    """What a file of this number of format is called; empty where it says none that is known.
+    """Return the name of the file format with this number, or an empty string if it is unknown.
 
     >>> file_format(15)
     'Q4_K_M'

@@ -1,6 +1,7 @@
-"""A language model from the header of its GGUF file: its sizes, the bytes of its tensors by format, the file's format.
+"""Reads a language model from the header of its GGUF file: its sizes, the bytes of its tensors by format, and the file's
+format.
 
-What the layers have is read off the tensors themselves; the settings say what tensors cannot: heads, context, windows.
+The tensors themselves show what the layers contain; the settings supply what tensors cannot show: heads, context, windows.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _MOST_PARTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufModel:
-    """What the header of a GGUF file says of its model. `format` is the file's, such as Q4_K_M; `format_bytes` has the
-    bytes of tensors by the format of their numbers; `parameters` counts all that the file holds."""
+    """What the header of a GGUF file says about its model. `format` is the file's, such as Q4_K_M; `format_bytes` has the
+    bytes of tensors by number format; `parameters` counts everything in the file.
+    """
 
     shape: LanguageShape
     format: str
@@ -40,7 +42,7 @@ class GgufModel:
 
 
 def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
-    """The model of this file. `allow_header_only` accepts a file that ends after its header, or within its tensors."""
+    """Return the model in this file. `allow_header_only` accepts a file that ends after its header, or within its tensors."""
     headers, notes = _parts(path, allow_header_only)
     first = headers[0]
     for header in headers:
@@ -63,7 +65,7 @@ def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
 
 
 def _parts(path: Path, allow_missing: bool) -> tuple[list[Header], list[str]]:
-    """The headers of all files that the model was split into; the first has the settings."""
+    """Return the headers of all files that the model was split into; the first has the settings."""
     match = _PART.search(path.name)
     count = int(match[2]) if match else 1
     if match is None or not 1 < count <= _MOST_PARTS:

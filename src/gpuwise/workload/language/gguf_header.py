@@ -1,7 +1,7 @@
-"""Reads the header of a GGUF file: its settings and what tensors it has, never the tensors themselves.
+"""Reads the header of a GGUF file: its settings and its list of tensors, never the tensors themselves.
 
-The file comes from a stranger. No count or length in it is believed before it is held against the size of the file, and the
-work is bounded whatever the file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+The file is untrusted. Every count and length in it is checked against the size of the file, and the work is bounded whatever the
+file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 2**22
 _LARGEST_HEADER = 2**28
 _MOST_SETTINGS = 65_536
 _MOST_TENSORS = 1_000_000
-_MOST_TEXTS = 4_000_000  # of all lists together; the largest vocabulary with its merges has under one million
+_MOST_TEXTS = 4_000_000  # in all lists together; the largest vocabulary with its merges has under one million
 _MOST_KEPT = 4096
 _LONGEST_NAME = 1024
 _MOST_DIMS = 4
@@ -38,7 +38,7 @@ _DOWNLOAD = "download the file again, and compare its size with the one on the d
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of the header: how long it is, and its numbers if there are few."""
+    """A list in the header: its length, and its numbers if there are few."""
 
     count: int
     values: tuple[Any, ...] = ()
@@ -46,7 +46,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What the header says of a tensor. The first dimension is the one that lies together in memory."""
+    """What the header says about a tensor. The first dimension is contiguous in memory."""
 
     name: str
     dims: tuple[int, ...]
@@ -64,7 +64,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The settings and the tensors of a file; `data_start` is where its tensors begin, `size` how long it is."""
+    """The settings and tensors of a file; `data_start` is where its tensors begin, `size` the length of the file."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -74,17 +74,17 @@ class Header:
 
     @property
     def cut(self) -> Tensor | None:
-        """The first tensor that the file does not hold whole."""
+        """Return the first tensor that is not completely in the file."""
         return next((one for one in self.tensors if self.data_start + one.offset + one.bytes > self.size), None)
 
     @property
     def whole_size(self) -> int:
-        """How long the file must be to hold all its tensors."""
+        """Return the length that the file needs to hold all its tensors."""
         return max((self.data_start + one.offset + one.bytes for one in self.tensors), default=self.data_start)
 
 
 def read_header(path: Path) -> Header:
-    """The header of this file; BadFile says what is missing or wrong."""
+    """Return the header of this file; BadFile says what is missing or wrong."""
     if path.is_dir():
         raise BadFile(f"{path} is a folder, not a GGUF file", hint="pass a .gguf file in it")
     if not path.is_file():
@@ -97,7 +97,7 @@ def read_header(path: Path) -> Header:
 
 
 class _Cursor:
-    """A place in the file, and as much of its beginning as was needed so far."""
+    """A position in the file, and as much of its beginning as was needed so far."""
 
     def __init__(self, path: Path, file: BufferedReader, size: int) -> None:
         self.path, self.file, self.size = path, file, size
@@ -116,7 +116,7 @@ class _Cursor:
         return Header(path=self.path, settings=settings, tensors=found, data_start=start, size=self.size)
 
     def begin(self) -> tuple[int, int]:
-        """How many tensors and settings there are."""
+        """Return the number of tensors and settings."""
         if bytes(self.take(4, "its first four bytes")) != _MAGIC:
             raise BadFile(
                 f"{self.path} is not a GGUF file: it does not begin with 'GGUF'", hint="pass a model file for llama.cpp"
@@ -194,7 +194,7 @@ class _Cursor:
         return Listed(count)
 
     def skip_texts(self, count: int, what: str) -> None:
-        """Go past so many texts without making them."""
+        """Skip this many texts without creating them."""
         unpack, at, data = _LONG.unpack_from, self.at, self.data
         for _ in range(count):
             if at + 8 > len(data):
@@ -216,7 +216,7 @@ class _Cursor:
         return found
 
     def reach(self, end: int, what: str) -> None:
-        """Have the file's beginning up to here."""
+        """Read the file's beginning up to this position."""
         if end > self.size:
             self.missing(what, end - self.at)
         if end > _LARGEST_HEADER:

@@ -1,4 +1,4 @@
-"""From the settings and tensors of a GGUF file to the sizes of its decoder."""
+"""Derives the sizes of a decoder from the settings and tensors of its GGUF file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Block = Mapping[str, Tensor]
 
 _BLOCK = re.compile(r"blk\.(\d{1,5})\.(.+)")
 _NOT_OF_THE_STREAM = re.compile(r"attn_(q|k|kv_a|q_a|sub)_norm|ffn_sub_norm|nextn")
-# Every so many-th layer looks back all the way, the others through a window.
+# Every n-th layer attends to the whole context, the others to a window.
 _PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "llama4": 4}
 
 
 def shape_of_tensors(path: Path, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LanguageShape:
-    """The sizes of the decoder that these tensors are of."""
+    """Return the sizes of the decoder with these tensors."""
     where = f"the header of {path.name}"
     kind = Reader(settings, where).word("general.architecture")
     if not kind:
@@ -45,7 +45,7 @@ def shape_of_tensors(path: Path, settings: Mapping[str, Any], tensors: Mapping[s
 
 
 def _plain(value: object) -> object:
-    """A number for each layer is one number where all are the same; numbers that differ stay a list, which no size may be."""
+    """Collapse per-layer numbers into one if they are all equal; otherwise keep the list, which is not a valid size."""
     if isinstance(value, Listed):
         return value.values[0] if value.values and len(set(value.values)) == 1 else list(value.values)
     return value
@@ -60,7 +60,7 @@ def _blocks(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
 
 
 def _refuse_others(kind: str, where: str, tensors: Mapping[str, Tensor], blocks: list[dict[str, Tensor]]) -> None:
-    """What is no decoder made of attention layers."""
+    """Refuse anything other than a decoder made of attention layers."""
     hint = "pass the GGUF file of a decoder with attention layers only, such as Llama, Qwen or Gemma"
     if any(key.startswith(("ssm_", "time_mix", "shortconv")) for block in blocks for key in block):
         raise BadValue(
@@ -75,7 +75,7 @@ def _refuse_others(kind: str, where: str, tensors: Mapping[str, Tensor], blocks:
 
 
 def _of(tensor: Tensor, dim: int, where: str) -> int:
-    """One dimension of a tensor that must have it."""
+    """Return one dimension of a tensor that must exist."""
     if len(tensor.dims) <= dim or not 1 <= tensor.dims[dim] <= 2**24:
         raise BadValue(
             f"{where} describes '{tensor.name}' as {'x'.join(map(str, tensor.dims))}, which is not a valid shape",
@@ -85,7 +85,7 @@ def _of(tensor: Tensor, dim: int, where: str) -> int:
 
 
 def _outside(read: Reader, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What is outside the layers."""
+    """Return the sizes outside the layers."""
     places = tensors.get("position_embd.weight")
     return {
         "hidden": read.count("embedding_length"),
@@ -123,7 +123,7 @@ def _attention(read: Reader, block: Block) -> dict[str, Any]:
 
 
 def _norms(tensors: Mapping[str, Tensor], block: Block) -> dict[str, Any]:
-    """Norms that stand between the layers' parts, counted by their weights."""
+    """Return the number of norms with weights between the parts of a layer."""
     names = [key for key in block if re.search(r"norm(_\d)?\.weight$", key) and not _NOT_OF_THE_STREAM.match(key)]
     return {"norms": len(names), "layer_norm": "output_norm.bias" in tensors}
 

@@ -1,4 +1,4 @@
-"""How a name of a language model is compared: what people write in many ways becomes one key."""
+"""Normalises the names of language models, so that the many ways to write one become a single key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 __all__ = ["key_of", "shorter", "without_sizes"]
 
 _LONGEST = 200
-# How numbers are stored says nothing of the model's sizes: Q4_K - Medium, IQ2_XXS - 2.0625 bpw, MXFP4, w4a16, 4-bit.
+# The number format says nothing about the model's sizes: Q4_K - Medium, IQ2_XXS - 2.0625 bpw, MXFP4, w4a16, 4-bit.
 _FORMATS = re.compile(
     r"(?<![a-z0-9])(?:"
     r"[it]?q\d+(?:_[a-z0-9]+)*(?:\s*-\s*(?:small|medium|large))?|(?:int|mxfp|nvfp|fp|bf|f)\d+|w\d+a\d+|\d+-?bit|\d+(?:\.\d+)?\s?bpw"
@@ -19,13 +19,13 @@ _TOKEN = re.compile(
 _NOISE = frozenset(
     "instruct chat it hf base gguf awq gptq gptqmodel mlx meta moe ud imatrix interactive thinking onnx exl pt".split()
 )
-# Versions, months, lengths of context, and the accuracy that MLPerf puts behind a name: dropped if the name as it is is unknown.
+# Versions, months, context lengths, and the accuracy that MLPerf appends to a name: dropped if the full name is unknown.
 _MINOR = re.compile(r"v\d+\.\d+|v0\d|\d{4}|\d+k|99(?:\.9)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([bm])")
 
 
 def key_of(name: str) -> tuple[str, ...]:
-    """The words and numbers of a name that tell its model, letters that stand next to each other as one word.
+    """Return the words and numbers of a name that identify its model, with adjacent letters as one word.
 
     >>> key_of("Llama-3-8B-Instruct-Q4_K_M.gguf") == key_of("meta-llama/Meta Llama 3 8b")
     True
@@ -47,12 +47,12 @@ def key_of(name: str) -> tuple[str, ...]:
 
 
 def shorter(key: tuple[str, ...]) -> tuple[str, ...]:
-    """The key without what only tells one release from another."""
+    """Return the key without the parts that only distinguish releases."""
     return tuple(token for token in key if not _MINOR.fullmatch(token))
 
 
 def without_sizes(key: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
-    """The key without its count of parameters, and that count; 0 where it says none, or several."""
+    """Return the key without its parameter count, and that count; 0 if there is none, or more than one."""
     sizes = [match for token in key if (match := _SIZE.fullmatch(token))]
     if len(sizes) != 1:
         return key, 0.0

@@ -1,4 +1,4 @@
-"""Numbers and switches of a configuration that came from somebody else: each is checked before it is believed."""
+"""Reads numbers and switches from an untrusted configuration; each is checked before it is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Reader", "checked", "shown"]
 
 _SHOWN = 60
 _NO_DEFAULT = -1
-# The largest model known has a tenth of each of these at most; larger numbers are mistakes, and products of them overflow.
+# The largest known model has at most a tenth of each of these. Larger numbers are mistakes, and their products overflow.
 _MOST = {
     "layers": 4096,
     "heads": 8192,
@@ -33,7 +33,7 @@ class Reader:
     where: str
 
     def count(self, *keys: str, most: str = "width", default: int = _NO_DEFAULT, least: int = 1) -> int:
-        """The whole number under the first of these keys that has one; null counts as absent."""
+        """Return the whole number under the first of these keys that has one; null counts as absent."""
         for key in keys:
             if (value := self.values.get(key)) is not None:
                 return self._sound(key, value, least, _MOST[most])
@@ -61,7 +61,7 @@ class Reader:
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """A switch; null counts as absent."""
+        """Return a switch; null counts as absent."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -70,7 +70,7 @@ class Reader:
         return value
 
     def word(self, key: str, default: str = "") -> str:
-        """A text; null counts as absent."""
+        """Return a text; null counts as absent."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -79,7 +79,7 @@ class Reader:
         return value
 
     def listed(self, key: str) -> Sequence[Any]:
-        """A list; nothing where there is none."""
+        """Return a list, empty if there is none."""
         value = self.values.get(key)
         if value is None:
             return ()
@@ -88,7 +88,7 @@ class Reader:
         return value
 
     def inner(self, key: str) -> Reader:
-        """The mapping under a key; an empty one where there is none."""
+        """Return the mapping under a key, empty if there is none."""
         value = self.values.get(key)
         if value is None:
             return Reader({}, f"'{key}' in {self.where}")
@@ -100,7 +100,7 @@ class Reader:
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: short, however long it is. Python refuses to print whole numbers of thousands of digits."""
+    """Return a value as an error shows it, shortened if necessary. Python refuses to print integers with thousands of digits."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, list | dict):
@@ -109,7 +109,7 @@ def shown(value: object) -> str:
 
 
 def checked(shape: LanguageShape, where: str) -> LanguageShape:
-    """The shape, if its sizes can belong to one model."""
+    """Return the shape, if its sizes are plausible for one model."""
     faults = {
         f"{shape.heads} heads cannot share {shape.kv_heads} key-value heads": not shape.latent and shape.heads % shape.kv_heads,
         f"{shape.chosen} experts are chosen out of {shape.experts}": shape.experts and not 1 <= shape.chosen <= shape.experts,

@@ -9,7 +9,7 @@ __all__ = ["LanguageShape", "Linear"]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A weight matrix: what it reads, what it writes, and its name in a block."""
+    """A weight matrix: its input and output sizes, and its name in a block."""
 
     name: str
     inner: int
@@ -25,12 +25,12 @@ class LanguageShape:
     """Sizes as a configuration states them.
 
     `intermediate` is the width of a dense MLP. With `experts`, all layers but the first `dense_layers` have that many MLPs of
-    width `expert_intermediate`, of which `chosen` work on a token, beside a shared one of width `shared_intermediate`.
-    `latent` is the rank of compressed keys and values (multi-head latent attention), `rope_dim` the part of a head that
-    carries the position beside it, `query_latent` the rank of compressed queries. `window_layers` of the layers look back
-    `window` tokens only. `norms` counts those of one layer that have weights; where a layer has none, neither has the last norm.
-    `layer_norm` says that norms have a bias beside the weight. `qk_norm` adds a norm for queries and one for keys, of one
-    head's width, or with `wide_qk_norm` of all heads' widths. `sinks` gives each head a weight for looking nowhere.
+    width `expert_intermediate`, of which `chosen` process each token, besides a shared one of width `shared_intermediate`.
+    `latent` is the rank of compressed keys and values (multi-head latent attention), `rope_dim` the additional part of a head
+    that carries the position, `query_latent` the rank of compressed queries. `window_layers` of the layers attend to only
+    `window` tokens. `norms` counts the norms of one layer that have weights; if a layer has none, neither has the last norm.
+    `layer_norm` says that norms have a bias besides the weight. `qk_norm` adds a norm for queries and one for keys, with the
+    width of one head or, with `wide_qk_norm`, of all heads. `sinks` gives each head a learned weight for attending to nothing.
     """
 
     name: str
@@ -76,12 +76,12 @@ class LanguageShape:
 
     @property
     def routed_layers(self) -> int:
-        """Layers whose MLP is a choice of experts."""
+        """The number of layers whose MLP is a mixture of experts."""
         return self.layers - self.dense_layers if self.experts else 0
 
     @property
     def attention_linears(self) -> tuple[Linear, ...]:
-        """The linear layers of one attention, each projection by itself."""
+        """The linear layers of one attention, with each projection separate."""
         queries, output = self.heads * self.head_dim, Linear("output", self.heads * self.values, self.hidden)
         if self.latent:
             asked = (
@@ -101,7 +101,7 @@ class LanguageShape:
         )
 
     def mlp_linears(self, width: int) -> tuple[Linear, ...]:
-        """The linear layers of an MLP of this width."""
+        """The linear layers of an MLP with this width."""
         up = Linear("up", self.hidden, width)
         gate = (Linear("gate", self.hidden, width),) if self.gated else ()
         return (*gate, up, Linear("down", width, self.hidden))
@@ -113,17 +113,17 @@ class LanguageShape:
 
     @property
     def table_weights(self) -> int:
-        """Weights of the table of words."""
+        """Weights of the embedding table."""
         return self.vocabulary * self.hidden
 
     @property
     def block_weights(self) -> int:
-        """Weights of all linear layers in the blocks, every expert counted."""
+        """Weights of all linear layers in the blocks, including every expert."""
         return self._block_weights(self.experts)
 
     @property
     def active_block_weights(self) -> int:
-        """The same, with the experts that work on one token only."""
+        """The same, with only the experts that process one token."""
         return self._block_weights(self.chosen)
 
     def _block_weights(self, experts: int) -> int:
@@ -135,13 +135,13 @@ class LanguageShape:
 
     @property
     def parameters(self) -> int:
-        """All weights; a table that is also the last layer counts once."""
+        """All weights; a table shared with the last layer counts once."""
         tables = self.table_weights * (1 if self.tied else 2) + self.positions * self.hidden
         return self.block_weights + tables + self._vector_weights
 
     @property
     def active_parameters(self) -> int:
-        """Weights that one token meets."""
+        """Weights used for one token."""
         return self.parameters - self.block_weights + self.active_block_weights
 
     @property
@@ -154,7 +154,7 @@ class LanguageShape:
 
     @property
     def _attention_vectors(self) -> int:
-        """Weights of one attention that are no matrix."""
+        """Weights of one attention that are not matrices."""
         keys = self.kv_heads * self.head_dim
         queries = self.heads * self.head_dim
         found = self.latent + self.query_latent + (self.heads if self.sinks else 0)
@@ -178,10 +178,10 @@ class LanguageShape:
 
     @property
     def cache_elements(self) -> int:
-        """Numbers that one layer keeps of one token."""
+        """Numbers that one layer keeps per token."""
         return self.latent + self.rope_dim if self.latent else self.kv_heads * (self.head_dim + self.values)
 
     def cached_tokens(self, context: float) -> float:
-        """Tokens that all layers together keep of a context this long: a window keeps no more than its length."""
+        """Tokens that all layers together keep for a context of this length: a window keeps no more than its length."""
         short = min(context, self.window) if self.window else context
         return (self.layers - self.window_layers) * context + self.window_layers * short

@@ -1,1 +1,1 @@
-"""What a workload is, and the arithmetic on one: FLOPs, bytes, sizes by batch and sequence."""
+"""The types for a workload and its arithmetic: FLOPs, bytes, and sizes by batch and sequence."""

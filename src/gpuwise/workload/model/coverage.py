@@ -1,4 +1,6 @@
-"""How much of a workload is understood: the share of calls, FLOPs and bytes whose kind we know, and the names of the rest."""
+"""How much of a workload is understood: the share of calls, FLOPs and bytes from known kinds of ops, and the names of the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ __all__ = ["Coverage", "coverage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Shares in 0..1; `unknown` are ops priced by their bytes only, with how often they are called."""
+    """Shares in 0..1. `unknown` are ops whose time is estimated from their bytes only, with their number of calls."""
 
     calls_fraction: float
     flops_fraction: float
@@ -22,7 +24,7 @@ class Coverage:
 
 
 def coverage(workload: Workload) -> Coverage:
-    """What share of the step, at its own size, consists of ops of a known kind."""
+    """Return the share of the step, at its own size, that consists of ops of a known kind."""
     values = product_values(workload)
     counts = call_counts(workload).sum(axis=0)
     read, written = op_bytes(workload, values)

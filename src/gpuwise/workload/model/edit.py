@@ -1,4 +1,4 @@
-"""A workload to be rewritten: as columns, as the zoo stores one, or taken apart and put together again call by call."""
+"""Editable forms of a workload: as columns, as the zoo stores it, or as a draft that is edited call by call."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from gpuwise.workload.model.types import (
 __all__ = ["Draft", "Graph", "graph_of", "makers", "slots", "spread", "workload_of"]
 
 # ---------------------------------------------------------------- as columns
-# A workload as columns: the form in which the zoo stores one and in which a stored one is rewritten.
+# A workload as columns: the form in which the zoo stores workloads and rewrites them.
 #
 # Arrays of plain numbers instead of thousands of small objects, so that loading and rewriting take milliseconds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """The calls and buffers of a workload as arrays. `refs` are the buffers of every call, reads then writes, end to end.
+    """The calls and buffers of a workload as arrays. `refs` are the buffers of every call, reads then writes, concatenated.
 
-    `trained` holds the buffers of the weights that an optimizer updates and those of their gradients, in step, a pair of
-    rows for each group of one dtype: with it any optimizer can be written behind a graph that has none.
+    `trained` holds the buffers of the weights that an optimizer updates and those of their gradients, in matching order, as a
+    pair of rows for each dtype. With it, any optimizer can be appended to a graph that has none.
     """
 
     dims: list[list[float]]
@@ -58,7 +58,7 @@ class Graph:
 
 
 def graph_of(workload: Workload) -> Graph:
-    """The columns of a workload whose phases follow one another."""
+    """Return the columns of a workload whose phases follow one another."""
     calls, buffers = workload.calls, workload.buffers
     if np.any(np.diff(calls.phase) < 0):
         raise ValueError("the phases of this workload alternate")
@@ -81,7 +81,7 @@ def graph_of(workload: Workload) -> Graph:
 
 
 def workload_of(graph: Graph, **about: Any) -> Workload:
-    """The workload of these columns; `about` are its name, mode and the like."""
+    """Return the workload for these columns; `about` holds its name, mode and so on."""
     return Workload(
         dims=np.array(graph.dims, dtype=np.float64).reshape(-1, 4),
         products=tuple(graph.products),
@@ -102,7 +102,7 @@ def workload_of(graph: Graph, **about: Any) -> Workload:
 
 
 def slots(graph: Graph) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Of every reference in `refs`: its call, the tensor its op names there, and whether it is written."""
+    """Return for every reference in `refs` its call, the tensor that its op names there, and whether it is written."""
     ops = graph.ops
     sides = ints(len(side) for op in ops for side in (op.reads, op.writes))
     arity = sides[::2] + sides[1::2]
@@ -114,7 +114,7 @@ def slots(graph: Graph) -> tuple[Ints, Ints, NDArray[np.bool_]]:
 
 
 def spread(lengths: Ints, order: Ints) -> Ints:
-    """Where the entries of a table with rows of these lengths stand, when its rows are put end to end in this order."""
+    """Return the positions of a table's entries if its rows, of these lengths, are concatenated in this order."""
     starts = np.cumsum(lengths) - lengths
     counts = lengths[order]
     ends = np.cumsum(counts)
@@ -122,17 +122,18 @@ def spread(lengths: Ints, order: Ints) -> Ints:
 
 
 # ---------------------------------------------------------------- call by call
-# A workload taken apart, so that calls can be added, changed and left out, and put together again.
+# A workload taken apart, so that calls can be added, changed and removed, and reassembled.
 #
-# Whoever edits says what runs and what it reads and writes. How long buffers then live follows from it: what was there before
-# keeps its place among the calls, and lives longer where a new call needs it; new buffers live from their first use to their
-# last.
+# The editing code says what runs and what it reads and writes. Buffer lifetimes follow: existing buffers keep their place among
+# the calls and live longer if a new call needs them; new buffers live from their first use to their last.
 
 _LASTING = tuple(CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
 
 
 def makers(workload: Workload) -> dict[int, int]:
-    """The call that writes each buffer first. It need not be the one it is born at: an op of several kernels allocates before."""
+    """Return the call that first writes each buffer. It may be later than the allocation: an op with several kernels allocates
+    earlier.
+    """
     found: dict[int, int] = {}
     for number, call in enumerate(workload.calls):
         for row in call.writes:
@@ -141,7 +142,7 @@ def makers(workload: Workload) -> dict[int, int]:
 
 
 class Draft:
-    """Sizes, tensors and ops are looked up or added; calls are changed by their number in the workload it began with."""
+    """Sizes, tensors and ops are looked up or added. Calls are changed by their number in the original workload."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -160,37 +161,38 @@ class Draft:
     # ------------------------------------------------------------ sizes, tensors, ops
 
     def _row(self, rows: list[Any], value: Any, key: object) -> int:
-        """Where this value stands in a table; it is added if it is new."""
+        """Return the index of this value in a table, adding it if it is new."""
         if key not in self._known:
             rows.append(value)
             self._known[key] = len(rows) - 1
         return self._known[key]
 
     def scaled(self, product: int, factor: float) -> int:
-        """This size times a constant."""
+        """Return this size times a constant."""
         dim = self._row(self._dims, (factor, 0.0, 0.0, 0.0), ("dim", factor))
         dims = (*self._products[product], dim)
         return self._row(self._products, dims, ("product", dims))
 
     def times(self, *products: int) -> int:
-        """The product of these sizes."""
+        """Return the product of these sizes."""
         dims = tuple(dim for product in products for dim in self._products[product])
         return self._row(self._products, dims, ("product", dims))
 
     def constant(self, value: float) -> int:
-        """A size that depends on nothing."""
+        """Return a constant size."""
         dim = self._row(self._dims, (value, 0.0, 0.0, 0.0), ("dim", value))
         return self._row(self._products, (dim,), ("product", (dim,)))
 
     def value(self, product: int) -> float | None:
-        """A size that depends on neither batch nor sequence; None where it does."""
+        """Return a size that depends on neither batch nor sequence, or None if it does."""
         rows = [self._dims[dim] for dim in self._products[product]]
         return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
 
     def factors(self, product: int) -> tuple[int, int] | None:
-        """Sizes of a matrix of so many elements without either of its two smallest dimensions; None for a vector.
+        """Return the sizes of a matrix with this many elements, without either of its two smallest dimensions; None for a
+        vector.
 
-        A size does not know the order of its dimensions. The smallest are the last of a convolution; a matrix has only two.
+        A size does not record the order of its dimensions. The smallest are the last of a convolution; a matrix has only two.
         """
         dims = [dim for dim in self._products[product] if self._dims[dim] != (1.0, 0.0, 0.0, 0.0)]
         dims.sort(key=lambda dim: -self._dims[dim][0])
@@ -201,52 +203,52 @@ class Draft:
         return row, column
 
     def tensor(self, dtype: str, product: int) -> int:
-        """A tensor of so many elements."""
+        """Return a tensor with this many elements."""
         return self._row(self.tensors, TensorSpec(dtype, product), ("tensor", dtype, product))
 
     def op(self, op: Op) -> int:
-        """The row of this op."""
+        """Return the row of this op."""
         key = ("op", op.kind, op.name, op.dtype, op.sizes, tuple(sorted(op.attrs.items())), op.reads, op.writes)
         return self._row(self.ops, op, key)
 
     def matmul(self, name: str, dtype: str, sizes: tuple[int, int, int, int], reads: tuple[int, ...], write: int) -> int:
-        """A matrix product of `sizes` (batch, m, n, k)."""
+        """Return a matrix product of `sizes` (batch, m, n, k)."""
         return self.op(Op("matmul", name, dtype, sizes, {}, reads, (write,)))
 
     # ------------------------------------------------------------ calls and buffers
 
     def buffer(self, tensor: int, category: str, *, stays: bool = False, during: tuple[int, int] | None = None) -> int:
-        """A new buffer: there all the time, or during old calls from one number to another, or from its first use to its last."""
+        """Add a buffer that lives throughout, during old calls from one number to another, or from its first use to its last."""
         end = len(self.workload.calls)
         first, last = (0, end - 1) if stays else during or (-1, -2)
         self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
         return len(self.buffers) - 1
 
     def before(self, number: int, call: Call) -> None:
-        """A new call before this one, behind those put there earlier."""
+        """Add a call before this one, after those already added there."""
         self._before[number].append(call)
 
     def after(self, number: int, call: Call) -> None:
-        """A new call after this one, behind those put there earlier."""
+        """Add a call after this one, after those already added there."""
         self._after[number].append(call)
 
     def drop(self, number: int) -> None:
-        """Leave this call out. What only it needed goes with it."""
+        """Remove this call, and whatever only it needed."""
         call = self.calls[number]
         if call is not None:
             self._by_use.update(row for row in (*call.reads, *call.writes) if self.buffers[row].category not in _LASTING)
             self.calls[number] = None
 
     def by_use(self, buffers: Iterable[int]) -> None:
-        """Let these live until the last call that uses them, and not at all if none does."""
+        """Let these buffers live until the last call that uses them, and remove unused ones."""
         self._by_use.update(buffers)
 
     def together(self, buffers: Iterable[int]) -> None:
-        """Let these die together."""
+        """Let these buffers be freed together."""
         self._together.append(tuple(buffers))
 
     def done(self, **about: Any) -> Workload:
-        """The workload as it is now; `about` are its fields that change."""
+        """Return the edited workload; `about` holds the fields that change."""
         with no_collection():
             calls, place, kept = self._in_order()
             moved = Calls.of(calls)
@@ -263,7 +265,7 @@ class Draft:
         )
 
     def _in_order(self) -> tuple[list[Call], list[int], list[bool]]:
-        """All calls; where each old one stands, or would; and whether it does."""
+        """Return all calls, the position that each old one has or would have, and whether it is still there."""
         calls: list[Call] = []
         place: list[int] = []
         for number, call in enumerate(self.calls):
@@ -275,12 +277,12 @@ class Draft:
         return calls, [*place, len(calls)], [call is not None for call in self.calls]
 
     def _lifetimes(self, calls: Calls, place: Sequence[int], kept: Sequence[bool]) -> tuple[Buffers, Ints]:
-        """The buffers that are left, and the new number of each old one."""
+        """Return the remaining buffers, and the new number of each old one."""
         end, old_end = len(calls), len(self.calls)
         old = Buffers.of(self.buffers)
         position = np.repeat(np.arange(end), calls.read_count + calls.written_count)
         first, last = np.full(len(old), -1), np.zeros(len(old), dtype=np.int64)
-        first[calls.refs[::-1]] = position[::-1]  # of several, the last to be written stays
+        first[calls.refs[::-1]] = position[::-1]  # if there are several, the last one written wins
         last[calls.refs] = position + 1
         for rows in self._together:
             last[[*rows]] = last[[*rows]].max()

@@ -1,7 +1,7 @@
-"""How much work a workload is at a given batch and sequence: FLOPs and bytes by op, peak memory by category.
+"""Computes the work in a workload at a given batch and sequence: FLOPs and bytes by op, peak memory by category.
 
 Everything is array arithmetic over the distinct ops and buffers, so thousands of sizes cost little more than one. A
-multiply-accumulate is two FLOPs; which kinds of ops count any, and how many, their files in `kernels/ops` say.
+multiply-accumulate is two FLOPs; the files in `kernels/ops` define the FLOPs for each kind of op.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 def product_values(workload: Workload, batch: Array | float | None = None, seq: Array | float | None = None) -> Array:
-    """The value of every product of dimensions, shape (points, products)."""
+    """Return the value of every product of dimensions, shape (points, products)."""
     _check(workload, batch, seq)
     batch = workload.batch if batch is None else batch
     seq = workload.seq if seq is None else seq
@@ -49,7 +49,9 @@ def product_values(workload: Workload, batch: Array | float | None = None, seq: 
 
 
 def _factors_of(workload: Workload) -> Ints:
-    """The first dimension of every product, then the second, and so on; shorter products end with the one behind the last."""
+    """Return the first dimension of every product, then the second, and so on. Shorter products are padded with the index past
+    the last.
+    """
     found = _factors.get(workload.form)
     if found is None:
         longest = max(map(len, workload.products), default=0)
@@ -79,7 +81,7 @@ def _check(workload: Workload, batch: Array | float | None, seq: Array | float |
 
 
 def op_flops(workload: Workload, values: Array) -> Array:
-    """FLOPs of one call of each distinct op, shape (points, ops)."""
+    """Return the FLOPs of one call of each distinct op, shape (points, ops)."""
     result = np.zeros((values.shape[0], len(workload.ops)))
     for column, op in enumerate(workload.ops):
         kind = KINDS[op.kind]
@@ -90,7 +92,7 @@ def op_flops(workload: Workload, values: Array) -> Array:
 
 
 def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
-    """Bytes read and written by one call of each distinct op, each of shape (points, ops)."""
+    """Return the bytes read and written by one call of each distinct op, each of shape (points, ops)."""
     moved = _moved.get(workload.form)
     if moved is None:
         moved = _moved[workload.form] = _Moved.of(workload)
@@ -100,7 +102,7 @@ def op_bytes(workload: Workload, values: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Which columns each op adds up. Equal ones are counted first: optimizers name thousands."""
+    """Which columns each op adds up. Equal ones are counted first, because optimizers list thousands."""
 
     columns: Ints
     times: Ints
@@ -123,7 +125,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moved:
-    """What ops read and write, for any size: taken from a workload once."""
+    """What ops read and write, at any size; extracted from a workload once."""
 
     elements: Ints
     width: Array
@@ -144,7 +146,7 @@ _moved: WeakKeyDictionary[Form, _Moved] = WeakKeyDictionary()
 
 
 def call_counts(workload: Workload) -> Array:
-    """How often each distinct op is called, shape (phases, ops)."""
+    """Return how often each distinct op is called, shape (phases, ops)."""
     rows = workload.calls.phase * len(workload.ops) + workload.calls.op
     return np.bincount(rows, minlength=len(PHASES) * len(workload.ops)).reshape(len(PHASES), len(workload.ops)).astype(float)
 
@@ -161,7 +163,7 @@ class Totals:
 
 
 def totals(workload: Workload, batch: float | None = None, seq: float | None = None) -> Totals:
-    """The step's FLOPs by phase and bytes in all, at one size."""
+    """Return the step's FLOPs by phase and total bytes, at one size."""
     values = product_values(workload, batch, seq)
     counts = call_counts(workload)
     flops = counts @ op_flops(workload, values)[0]
@@ -176,7 +178,7 @@ def totals(workload: Workload, batch: float | None = None, seq: float | None = N
 
 
 def input_bytes(workload: Workload, values: Array) -> Array:
-    """Bytes that come from the host each step."""
+    """Return the bytes that come from the host in each step."""
     inputs = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("input")].tolist()
     total = np.zeros(values.shape[0])
     for row in inputs:
@@ -187,7 +189,7 @@ def input_bytes(workload: Workload, values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """The largest sum of live buffers during the step, by category, and the call at which it stands."""
+    """The largest sum of live buffers during the step, by category, and the call at which it occurs."""
 
     total_bytes: float
     by_category: dict[str, float]
@@ -195,7 +197,7 @@ class Peak:
 
 
 def peak_memory(workload: Workload, batch: float | None = None, seq: float | None = None) -> Peak:
-    """The allocated peak of a step at one size, from the lifetimes of its buffers."""
+    """Return the allocated peak of a step at one size, from the lifetimes of its buffers."""
     values = product_values(workload, batch, seq)[0]
     width = np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors])
     tensor_bytes = values[[tensor.elements for tensor in workload.tensors]] * width

@@ -1,8 +1,8 @@
-"""From a few captures at different sizes to one symbolic workload, verified.
+"""Combines a few captures at different sizes into one symbolic workload, and verifies it.
 
-The captures must be the same sequence of ops. Each dimension seen is fitted as `c0 + c1·batch + c2·seq + c3·batch·seq` on
-all captures but the last, and must be reproduced exactly by the last. What does not fit is said, and the workload is kept
-at the first captured size.
+The captures must have the same sequence of ops. Each dimension is fitted as `c0 + c1·batch + c2·seq + c3·batch·seq` on all
+captures but the last, which it must reproduce exactly. If it does not, the mismatch is reported and the workload stays at the
+first captured size.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class NotAffine(Exception):
-    """The captures do not share one symbolic form; the message says where they part."""
+    """The captures do not share one symbolic form; the message says where they diverge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a workload is called and how it was captured."""
+    """The name of a workload and how it was captured."""
 
     model: str
     source: str
@@ -41,7 +41,7 @@ class Description:
 
 
 def join(captures: Sequence[RawCapture], about: Description) -> Workload:
-    """One workload from captures of one model. With one capture, or if they part, its sizes are fixed."""
+    """Combine captures of one model into one workload. With a single capture, or if they diverge, its sizes are fixed."""
     notes = list(dict.fromkeys(note for capture in captures for note in capture.notes))
     if len(captures) > 1:
         try:
@@ -52,7 +52,7 @@ def join(captures: Sequence[RawCapture], about: Description) -> Workload:
 
 
 class _Table(Generic[_Key]):
-    """Distinct entries in the order they were first seen."""
+    """Distinct entries, in order of first appearance."""
 
     def __init__(self) -> None:
         self._rows: dict[_Key, int] = {}
@@ -65,7 +65,7 @@ class _Table(Generic[_Key]):
 
 
 class _Builder:
-    """Walks the captures side by side and interns what it sees."""
+    """Walks the captures in parallel and interns what it sees."""
 
     def __init__(self, captures: Sequence[RawCapture], about: Description, notes: list[str]) -> None:
         self._captures, self._about, self._notes = captures, about, notes
@@ -151,7 +151,9 @@ class _Builder:
         return self._products.row(tuple(sorted(self._dims.row(values) for values in dims)))
 
     def _fit(self) -> NDArray[np.float64]:
-        """The polynomial of each dimension: exact on every capture, the last of which took no part in the fit."""
+        """Return the polynomial of each dimension. It is exact on every capture, including the last, which was not used in the
+        fit.
+        """
         values = np.array(self._dims.entries(), dtype=np.float64).reshape(-1, len(self._captures)).T
         result = np.zeros((values.shape[1], 4))
         if len(self._captures) == 1:
@@ -161,7 +163,7 @@ class _Builder:
         batches = np.array([capture.batch for capture in self._captures], dtype=np.float64)
         basis = monomials(batches, None if None in seqs else np.array(seqs, dtype=np.float64))
         width = 2 if None in seqs else 4
-        # Differences to the first capture, so that large constants (weights) do not drown small slopes in rounding.
+        # Fit differences from the first capture, so that rounding of large constants (weights) does not hide small slopes.
         base = values[0]
         slopes, *_ = np.linalg.lstsq(basis[1:-1, 1:width] - basis[0, 1:width], values[1:-1] - base, rcond=None)
         slopes = _whole(slopes)
@@ -176,6 +178,6 @@ class _Builder:
 
 
 def _whole(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Whole numbers where the fit is one but for rounding."""
+    """Round to whole numbers if the fit differs from them only by rounding errors."""
     nearest = np.round(values)
     return np.where(np.abs(values - nearest) < 1e-6, nearest, values)

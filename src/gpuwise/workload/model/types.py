@@ -1,8 +1,8 @@
-"""What a workload is: the ops of one step in order, and the buffers they leave in memory. Knows no GPU.
+"""The types for a workload: the ops of one step in order, and the buffers they leave in memory. Independent of any GPU.
 
-Sizes are symbolic. A dimension is a polynomial `c0 + c1·batch + c2·seq + c3·batch·seq`; a size is a product of
-dimensions. So one capture answers every batch (and sequence) by arithmetic. Ops of one signature are stored once and
-called many times.
+Sizes are symbolic. A dimension is a polynomial `c0 + c1·batch + c2·seq + c3·batch·seq`; a size is a product of dimensions. One
+capture therefore serves every batch (and sequence) by arithmetic. Ops with the same signature are stored once and called many
+times.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- records as columns
-# Long lists of small records, kept as columns: arrays for arithmetic, objects made only for who looks at single ones.
+# Long lists of small records, stored as columns: arrays for arithmetic, objects only for code that needs single records.
 #
-# A step of a large model has twenty thousand calls and buffers. As arrays they load in milliseconds, and most answers need no
-# more.
+# A step of a large model has twenty thousand calls and buffers. As arrays they load in milliseconds, and most answers need
+# nothing else.
 
 Ints = NDArray[np.int64]
 _Row = TypeVar("_Row")
 
 
 def ints(values: Iterable[int]) -> Ints:
-    """These numbers as an array."""
+    """Return these numbers as an array."""
     return np.fromiter(values, dtype=np.int64)
 
 
 class Rows(Sequence[_Row]):
-    """A sequence whose class holds columns and says how `_made` turns them into rows; that happens once, when first asked."""
+    """A sequence whose class holds columns and defines in `_made` how to turn them into rows; this happens once, on first use."""
 
     @abstractmethod
     def _made(self) -> tuple[_Row, ...]: ...
@@ -92,7 +92,7 @@ class Rows(Sequence[_Row]):
 
 
 def made(kind: type[_Row], *columns: Iterable[Any]) -> tuple[_Row, ...]:
-    """Objects of a frozen class with slots, filled field by field: a third of the time of calling the class for each."""
+    """Create objects of a frozen class with slots field by field, in a third of the time that calling the class takes."""
     first = list(columns[0])
     objects = list(map(object.__new__, repeat(kind, len(first))))
     for one, column in zip(fields(kind), (first, *columns[1:]), strict=True):  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def made(kind: type[_Row], *columns: Iterable[Any]) -> tuple[_Row, ...]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause the garbage collector: it would search thousands of new objects for garbage that is not there."""
+    """Pause the garbage collector, which would search thousands of new objects in vain."""
     running = gc.isenabled()
     gc.disable()
     try:
@@ -128,8 +128,9 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One signature of work. `sizes` are rows of `products`, named by its kind
-    (`gpuwise.kernels.registry.KINDS`); reads and writes rows of `tensors`."""
+    """One signature of work. `sizes` are rows of `products`, whose meaning depends on the kind
+    (`gpuwise.kernels.registry.KINDS`); reads and writes are rows of `tensors`.
+    """
 
     kind: str
     name: str
@@ -142,7 +143,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One execution of an op: which, in which phase, for which module, reading and writing which buffers."""
+    """One execution of an op: the op, the phase, the module, and the buffers it reads and writes."""
 
     op: int
     phase: int
@@ -153,7 +154,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calls(Rows[Call]):
-    """The calls of a step as columns. `refs` are the buffers of every call, those read before those written, end to end."""
+    """The calls of a step as columns. `refs` are the buffers of every call, reads before writes, concatenated."""
 
     op: Ints
     phase: Ints
@@ -164,7 +165,7 @@ class Calls(Rows[Call]):
 
     @classmethod
     def of(cls, calls: Sequence[Call]) -> Calls:
-        """The columns of these calls."""
+        """Return the columns for these calls."""
         return cls(
             op=ints(call.op for call in calls),
             phase=ints(call.phase for call in calls),
@@ -188,7 +189,7 @@ class Calls(Rows[Call]):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One allocation. It exists during the calls `born <= i < died`; what outlives the step dies at the number of calls."""
+    """One allocation. It exists during the calls `born <= i < died`; buffers that outlive the step die at the number of calls."""
 
     tensor: int
     category: int
@@ -207,7 +208,7 @@ class Buffers(Rows[Buffer]):
 
     @classmethod
     def of(cls, buffers: Sequence[Buffer]) -> Buffers:
-        """The columns of these buffers."""
+        """Return the columns for these buffers."""
         return cls(
             tensor=ints(buffer.tensor for buffer in buffers),
             category=ints(buffer.category for buffer in buffers),
@@ -223,7 +224,7 @@ class Buffers(Rows[Buffer]):
 
 
 class Form:
-    """What stays as it is when only the sizes of a step change. Figures that are worked out once hang on it."""
+    """What stays the same when only the sizes of a step change. Values that are computed once are cached on it."""
 
     __slots__ = ("__weakref__",)
 
@@ -232,7 +233,7 @@ class Form:
 class Workload:
     """One step of one model: training (forward, backward, optimizer) or inference (forward).
 
-    Every workload has a `form` of its own, except those that `sized` makes of another.
+    Every workload has its own `form`, except for those derived with `sized`.
     """
 
     model: str
@@ -256,7 +257,7 @@ class Workload:
     form: Form = field(default_factory=Form, init=False, repr=False)
 
     def sized(self, *, batch: int | None = None, seq: int | None = None) -> Workload:
-        """The same step at another batch or sequence, with the form of this one."""
+        """Return the same step at another batch or sequence, sharing this one's form."""
         found = replace(self, batch=self.batch if batch is None else batch, seq=self.seq if seq is None else seq)
         object.__setattr__(found, "form", self.form)
         return found
@@ -272,7 +273,7 @@ _IMPLEMENTATIONS = ("foreach", "fused", "for-loop")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The choices behind one workload. `accumulate` micro-batches make one step."""
+    """The choices behind one workload. A step has `accumulate` micro-batches."""
 
     mode: str = "train"
     precision: str = "fp32"

@@ -1,1 +1,1 @@
-"""Workloads at rest: the zoo, workload files, the cache of captures."""
+"""Stored workloads: the zoo, workload files, and the cache of captures."""

@@ -1,8 +1,8 @@
-"""Captures kept on disk: the second question about `timm:convnext_base` or `net.py:Net` needs no framework.
+"""Captures cached on disk, so that the second question about `timm:convnext_base` or `net.py:Net` needs no framework.
 
-An entry of a named model (timm, torchvision, hf, keras) belongs to the request and to the versions of the packages that made it.
-Code of the user may change under the same name: its entries are in `own_code.py`. A cache that cannot be read or written is no
-cache.
+An entry for a named model (timm, torchvision, hf, keras) is keyed by the request and the versions of the packages that produced
+it. User code can change under the same name, so its entries are handled in `own_code.py`. A cache that cannot be read or written
+is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpuwise.workload.store import files, own_code
 __all__ = ["find", "folder", "keep"]
 
 _ANY = 2
-RECORDER = 3  # raise it when the recorder records something differently
+RECORDER = 3  # increase this when the recorder's output changes
 _PACKAGES = {
     "timm": ("torch", "timm"),
     "torchvision": ("torch", "torchvision"),
@@ -37,7 +37,7 @@ _PACKAGES = {
 
 
 def folder() -> Path:
-    """Where captures are kept: `GPUWISE_CACHE`, or the usual place of the system."""
+    """Return the folder for captures: `GPUWISE_CACHE`, or the system's usual place."""
     given = os.environ.get("GPUWISE_CACHE")
     if given:
         return Path(given)
@@ -48,7 +48,7 @@ def folder() -> Path:
 
 
 def find(request: Request) -> Workload | None:
-    """The stored capture of this request, if there is a whole one, at the sizes asked for."""
+    """Return the stored capture for this request at the requested sizes, if there is a complete one."""
     if _is_own_code(request):
         kept = own_code.path_of(request, folder(), RECORDER)
         return own_code.find(kept) if kept is not None else None
@@ -58,7 +58,7 @@ def find(request: Request) -> Workload | None:
             return None
         found = files.read(path)
     except (GpuwiseError, OSError):
-        return None  # damaged, or not ours to read: captured again
+        return None  # damaged or not readable: capture again
     for name, wanted, own in (("batch", request.batch, found.batch), ("seq", request.seq, found.seq)):
         if wanted is not None and wanted != own and name not in found.symbols:
             return None
@@ -66,7 +66,7 @@ def find(request: Request) -> Workload | None:
 
 
 def keep(request: Request, workload: Workload, rests_on: own_code.RestsOn | None = None) -> None:
-    """Store a capture that serves every size, or the one size that is all its entry is asked at."""
+    """Store a capture that serves every size, or the one size for which its entry is used."""
     if _is_own_code(request):
         place = own_code.path_of(request, folder(), RECORDER)
         if place is not None and rests_on is not None:
@@ -81,10 +81,10 @@ def keep(request: Request, workload: Workload, rests_on: own_code.RestsOn | None
 
 
 def _is_own_code(request: Request) -> bool:
-    """Whether a capture of this would run code of the user."""
+    """Return whether capturing this would run user code."""
     try:
         return source_of(request.model) in ("user_code", "script")
-    except BadValue:  # the zoo's, or nobody's
+    except BadValue:  # from the zoo, or unknown
         return False
 
 
@@ -103,8 +103,10 @@ def _path(request: Request) -> Path | None:
 
 
 def _without_sizes(request: Request) -> Request:
-    """What an entry is named by. One capture serves every size; but what is usual is another question than what is given, a size
-    of one is verified when asked for, and the size decides what is captured of Hugging Face models (windows, experts)."""
+    """Return the key of an entry. One capture serves every size. However, default sizes and given sizes have separate entries,
+    a size of one is verified on request, and for Hugging Face models the size determines what is captured (windows,
+    experts).
+    """
     if request.model.startswith("hf:"):
         return request
     batch, seq = (size if size in (None, 1) else _ANY for size in (request.batch, request.seq))

@@ -1,6 +1,6 @@
-"""Whether a workload read from a file can be one: names that exist, sizes that can be, references that lead somewhere.
+"""Checks whether a workload read from a file is valid: known names, possible sizes, and references that exist.
 
-A damaged or foreign file fails here, in words, and not in the middle of an answer.
+A damaged or foreign file fails here with a clear message, and not in the middle of an answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYMBOLS = ((), ("batch",), ("batch", "seq"))
 
 
 def check(workload: Workload) -> None:
-    """ValueError says what cannot be."""
+    """Raise ValueError with the reason if the workload is invalid."""
     _check_head(workload)
     _check_sizes(workload)
     for tensor in workload.tensors:
@@ -50,7 +50,7 @@ def _check_head(workload: Workload) -> None:
 
 
 def _check_sizes(workload: Workload) -> None:
-    """Every dimension is a size at the batch and sequence of the file."""
+    """Check that every dimension is a valid size at the file's batch and sequence."""
     _within("product", (dim for product in workload.products for dim in product), len(workload.dims))
     with np.errstate(all="ignore"):
         sizes = workload.dims @ monomials(workload.batch, workload.seq)

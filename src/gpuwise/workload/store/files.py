@@ -1,7 +1,7 @@
-"""Workloads as files: versioned JSON, gzipped when the name ends in .gz. Documented in docs/reference/workload-file.md.
+"""Workload files: versioned JSON, gzipped if the name ends in .gz. Documented in docs/reference/workload-file.md.
 
-Lists of calls and buffers are flat integers, each entry relative to the one before, so that repeated layers become repeated
-text and compress to almost nothing.
+Calls and buffers are stored as flat integers, each entry relative to the previous one, so repeated layers become repeated text
+and compress to almost nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _File(msgspec.Struct, kw_only=True):
 
 
 def encode(workload: Workload) -> bytes:
-    """The workload as JSON."""
+    """Return the workload as JSON."""
     return msgspec.json.encode(
         _File(
             format=_FORMAT,
@@ -95,7 +95,7 @@ def _op_row(op: Op) -> _OpRow:
 
 
 def _encode_calls(workload: Workload) -> list[list[int]]:
-    """[op, phase, module step, reads, buffer distances…]: buffers count back from the newest one alive at the call."""
+    """[op, phase, module step, reads, buffer distances…]: buffers are counted back from the newest one alive at the call."""
     newest = np.cumsum(np.bincount(workload.buffers.born, minlength=len(workload.calls) + 1))
     rows, module = [], 0
     for index, call in enumerate(workload.calls):
@@ -116,7 +116,7 @@ def _encode_buffers(buffers: Buffers) -> list[tuple[int, int, int, int]]:
 
 
 def decode(data: bytes, where: str = "workload") -> Workload:
-    """The workload of a JSON text; BadFile says what is wrong with any other text."""
+    """Return the workload in a JSON text, or raise BadFile with the reason if it is not valid."""
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
@@ -199,7 +199,7 @@ def _decode_buffers(rows: list[tuple[int, int, int, int]]) -> Buffers:
 
 
 def write(workload: Workload, path: Path) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically."""
     data = encode(workload)
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
@@ -207,7 +207,7 @@ def write(workload: Workload, path: Path) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Whether a workload can be written here: asked before a long capture, not after it."""
+    """Check that a workload can be written here, before a long capture rather than after it."""
     if not path.name.endswith(ENDINGS):
         raise BadValue(
             f"{path} does not have a supported workload file extension",
@@ -218,12 +218,12 @@ def check_output(path: Path) -> None:
 
 
 def read(path: Path) -> Workload:
-    """The workload of a file, plain or gzipped."""
+    """Return the workload in a file, plain or gzipped."""
     return decode(_content(path), str(path))
 
 
 def is_workload(path: Path) -> bool:
-    """Whether this file is one of ours, whole or not; a model's config.json is not."""
+    """Return whether this is a workload file, complete or not; a model's config.json is not."""
     data = _content(path)
     try:
         return msgspec.json.decode(data, type=_Claim).format == _FORMAT
@@ -236,7 +236,7 @@ class _Claim(msgspec.Struct):
 
 
 def _content(path: Path) -> bytes:
-    """The text of a file, unpacked."""
+    """Return the decompressed text of a file."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise BadFile(f"{path} is not a regular file", hint=_HINT)  # reading a pipe may never end
     try:

@@ -1,7 +1,7 @@
-"""Captures of the user's own code kept on disk, each with all that it rests on.
+"""Captures of the user's own code, cached on disk together with everything they depend on.
 
-An entry is used only while every file that the code read, every package it imported and every variable it names are what they
-were. Nothing of the user runs to find that out. One entry a question: a capture of changed code takes the place of the old one.
+An entry is used only while every file that the code read, every package it imported and every variable it names are unchanged.
+Checking this runs no user code. There is one entry per question: a capture of changed code replaces the old one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuwise.workload.store import files
 
 __all__ = ["RestsOn", "find", "keep", "path_of", "state_of", "version_of"]
 
-_WHOLE_BYTES = 16 * 2**20  # larger files are told apart by size and time of change
+_WHOLE_BYTES = 16 * 2**20  # larger files are compared by size and modification time
 _MOST_FILES = 2000
 
 
@@ -35,11 +35,11 @@ class RestsOn(msgspec.Struct, frozen=True):
     variables: dict[str, str | None] = {}
 
     def is_bounded(self) -> bool:
-        """Whether it is worth keeping: looking at very many files would take longer than a capture."""
+        """Return whether it is worth caching: checking very many files would take longer than a capture."""
         return 0 < len(self.files) <= _MOST_FILES
 
     def holds(self) -> bool:
-        """Whether all of it is still so."""
+        """Return whether nothing has changed."""
         return (
             all(version_of(name) == own for name, own in self.packages.items())
             and all(os.environ.get(name) == own for name, own in self.variables.items())
@@ -53,7 +53,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def state_of(name: str) -> str:
-    """What a file or folder holds, in a few characters; empty where there is none."""
+    """Return a short digest of a file or folder, or an empty string if there is none."""
     path = Path(name)
     try:
         if path.is_dir():
@@ -68,7 +68,7 @@ def state_of(name: str) -> str:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package; empty where there is none of this name."""
+    """Return the version of an installed package, or an empty string if it is not installed."""
     try:
         return version(package)
     except (PackageNotFoundError, ValueError):
@@ -76,16 +76,16 @@ def version_of(package: str) -> str:
 
 
 def find(path: Path) -> Workload | None:
-    """The capture kept here, if it is whole and all it rests on is as it was."""
+    """Return the capture stored here, if it is complete and its dependencies are unchanged."""
     try:
         entry = msgspec.msgpack.decode(path.read_bytes(), type=_Entry)
         return files.decode(entry.workload, path.name) if entry.rests_on.holds() else None
     except (GpuwiseError, OSError, msgspec.MsgspecError, UnicodeError):
-        return None  # none, damaged, or not ours to read: captured again
+        return None  # missing, damaged or not readable: capture again
 
 
 def keep(path: Path, workload: Workload, rests_on: RestsOn) -> None:
-    """Store a capture beside what it rests on, in one file."""
+    """Store a capture together with its dependencies, in one file."""
     if rests_on.is_bounded():
         with contextlib.suppress(OSError, GpuwiseError, UnicodeError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,9 @@ def keep(path: Path, workload: Workload, rests_on: RestsOn) -> None:
 
 
 def path_of(request: Request, folder: Path, recorder: int) -> Path | None:
-    """Where the capture of this question is kept. The same words mean other code in another folder or environment."""
+    """Return where the capture for this question is stored. The same name means different code in another folder or
+    environment.
+    """
     try:
         here = [str(Path.cwd()), sys.prefix, sys.version, os.environ.get("PYTHONPATH", ""), f"{files.VERSION} {recorder}"]
         question = b"\0".join([msgspec.json.encode(request), *(part.encode() for part in here)])

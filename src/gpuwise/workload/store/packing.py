@@ -1,8 +1,8 @@
-"""Packs the graphs of one model into a small file and back: gzipped JSON, column by column.
+"""Packs the graphs of one model into a small file and unpacks them: gzipped JSON, column by column.
 
-A step repeats itself layer after layer. So a reference is written as its distance from the one that stood in the same place of
-the same op a layer before (see the end of this file), and a buffer as its difference from what its first writer and its last
-reader let expect. A hundred equal layers then cost hardly more than two.
+A step repeats itself layer after layer. A reference is therefore stored as its distance from the corresponding reference in the
+previous layer (see the end of this file), and a buffer as its difference from what its first writer and its last reader predict.
+A hundred equal layers then take hardly more space than two.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["VERSION", "pack", "unpack"]
 
 VERSION = 2
 _DTYPES = tuple(DTYPE_BYTES)
-_PLACES = 1 << 16  # more than any op has operands
+_PLACES = 1 << 16  # more operands than any op has
 _LONGEST_LAG = 128
-_MANY = 16  # operands of one op, more than those of a layer's
+_MANY = 16  # operands of one op: more than any op in a layer has
 _ACTIVATION, _TEMPORARY = 4, 5  # rows of CATEGORIES
 
 
@@ -55,7 +55,7 @@ class _Columns(msgspec.Struct, kw_only=True):
 
 
 class _Page(msgspec.Struct, kw_only=True):
-    """One file. A head is kind, name, dtype, attributes, number of reads and of writes; graphs are read when asked for."""
+    """One file. A head is kind, name, dtype, attributes, number of reads and number of writes. Graphs are read on demand."""
 
     version: int
     dtypes: list[str]
@@ -66,7 +66,7 @@ class _Page(msgspec.Struct, kw_only=True):
 
 
 def pack(graphs: Sequence[Graph]) -> bytes:
-    """These graphs as one file."""
+    """Return these graphs as one file."""
     packer = _Packer()
     columns = [msgspec.Raw(msgspec.json.encode(packer.columns(graph))) for graph in graphs]
     page = _Page(
@@ -138,7 +138,7 @@ def _buffer_columns(graph: Graph) -> dict[str, list[int]]:
 
 
 def unpack(data: bytes, number: int, where: str) -> Graph:
-    """Graph `number` of a file made by `pack`."""
+    """Return graph `number` of a file made by `pack`."""
     try:
         page = msgspec.json.decode(gzip.decompress(data), type=_Page)
         if page.version != VERSION:
@@ -212,13 +212,15 @@ def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
 
 
 def _expected(graph: Graph, buffer_count: int) -> tuple[Ints, Ints, Ints]:
-    """Of every buffer: the call that writes it first (or 0), its tensor there (or -1), the last call that uses it (or -1)."""
+    """Return for every buffer the call that first writes it (or 0), its tensor there (or -1), and the last call that uses it
+    (or -1).
+    """
     call, tensor, written = slots(graph)
     first, made = np.zeros(buffer_count, dtype=np.int64), np.full(buffer_count, -1, dtype=np.int64)
     last = np.full(buffer_count, -1, dtype=np.int64)
-    back = np.flatnonzero(written)[::-1]  # of several writers the first one stays
+    back = np.flatnonzero(written)[::-1]  # if there are several writers, the first one wins
     first[graph.refs[back]], made[graph.refs[back]] = call[back], tensor[back]
-    last[graph.refs] = call  # of several users the last one stays
+    last[graph.refs] = call  # if there are several users, the last one wins
     return first, made, last
 
 
@@ -227,8 +229,9 @@ def _category_expected(born: Ints, died: Ints, forward: int) -> Ints:
 
 
 def _kinds(ops: Sequence[Op], op_of: Ints, phases: Sequence[int]) -> Ints:
-    """References are alike that stand in the same place of ops of the same name, in the same phase of the step; and all of an op
-    that takes many, such as one that updates every weight."""
+    """References have the same kind if they are in the same position of ops with the same name, in the same phase of the step.
+    All references of an op with many of them, such as one that updates every weight, have one kind.
+    """
     names: dict[str, int] = {}
     named = ints(names.setdefault(op.name, len(names)) for op in ops)
     arity = ints(len(op.reads) + len(op.writes) for op in ops)
@@ -265,7 +268,7 @@ def _cut(values: list[int], lengths: Iterable[int]) -> list[tuple[int, ...]]:
 
 
 def _steps(values: Iterable[int]) -> list[int]:
-    """How far behind the newest value each one stands; a new one is 0."""
+    """Return how far behind the newest value each one is; a new one is 0."""
     found, top = [], 0
     for value in values:
         found.append(top - value)
@@ -284,7 +287,7 @@ def _unstepped(given: Iterable[int]) -> list[int]:
 
 
 def _unstepped_in_order(given: Ints) -> Ints:
-    """The same where every new value is the next whole number."""
+    """The same for the case that every new value is the next whole number."""
     new = (given == 0).astype(np.int64)
     found: Ints = np.cumsum(new) - new - given
     return found
@@ -294,12 +297,12 @@ def _unstepped_in_order(given: Ints) -> Ints:
 
 
 def _lags_of(values: Ints, kind: Ints) -> list[int]:
-    """The lag of each kind, in the order of the kinds."""
+    """Return the lag of each kind, in the order of the kinds."""
     return [_lag(values[kind == one]) for one in np.unique(kind)]
 
 
 def _lag(values: Ints) -> int:
-    """The distance at which the changes change least often; what has no rhythm gets 1."""
+    """Return the distance at which the differences change least often; 1 for irregular sequences."""
     best, least = 1, len(values) + 1
     for lag in range(1, min(_LONGEST_LAG, len(values) // 2) + 1):
         moved = values[lag:] - values[:-lag]
@@ -310,8 +313,9 @@ def _lag(values: Ints) -> int:
 
 
 def _changes(values: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
-    """Each value less what was to be expected, kind by kind: in the first layer the value before it, in the second the one a lag
-    before it, and from there on a step from the last layer that is as long as the step before."""
+    """Return each value minus its prediction, kind by kind: in the first layer, the previous value; in the second, the value
+    one lag before; from there on, a linear extrapolation of the last two layers.
+    """
     order, place, lag = _order(kind, lags)
     ordered = values[order]
     expected = np.zeros_like(ordered)
@@ -326,7 +330,7 @@ def _changes(values: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
 
 
 def _unchanged(given: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
-    """The values whose `changes` these are."""
+    """Return the values with these `changes`."""
     order, place, lag = _order(kind, lags)
     first = np.flatnonzero(place < lag)
     ordered = given.copy()
@@ -340,7 +344,7 @@ def _unchanged(given: Ints, kind: Ints, lags: Sequence[int]) -> Ints:
 
 
 def _order(kind: Ints, lags: Sequence[int]) -> tuple[Ints, Ints, Ints]:
-    """The values in the order of their kinds, and of each its place in its kind and the lag there."""
+    """Return the values ordered by kind, with the position of each within its kind and the lag there."""
     _, number, count = np.unique(kind, return_inverse=True, return_counts=True)
     if len(lags) != len(count) or min(lags, default=1) < 1:
         raise ValueError(f"{len(lags)} lags for {len(count)} kinds of references")
@@ -349,7 +353,7 @@ def _order(kind: Ints, lags: Sequence[int]) -> tuple[Ints, Ints, Ints]:
 
 
 def _sums(values: Ints, starts: NDArray[np.bool_]) -> Ints:
-    """Running sums that start anew where this says so."""
+    """Return running sums that restart at these positions."""
     at, sums = np.flatnonzero(starts), np.cumsum(values)
     lengths = np.diff(np.append(at, len(values)))
     found: Ints = sums - np.repeat(sums[at] - values[at], lengths)

@@ -1,7 +1,7 @@
-"""What a program that makes images runs: text encoders once, the denoiser at every step, the decoder for every image.
+"""What an image-generation program runs: text encoders once, the denoiser at every step, the decoder for every image.
 
-All are models of the zoo. U-Nets and decoders are stored at two sizes and made for others (`zoo.load`); of a diffusion
-transformer the image is the sequence, one token for each patch of 16 x 16 pixels.
+All are models in the zoo. U-Nets and decoders are stored at two sizes and rescaled to others (`zoo.load`). For a diffusion
+transformer, the image is the sequence, with one token for each patch of 16 x 16 pixels.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from gpuwise.workload.store import zoo
 
 __all__ = ["PATCH", "STEP", "Pipeline", "makes_images", "pipeline_of", "pipelines"]
 
-STEP = 64  # pixels: sides are multiples of it, so that every level of a network halves without rest
-PATCH = 16  # pixels of a side that a token of a transformer stands for
+STEP = 64  # pixels: sides are multiples of it, so that every level of a network halves evenly
+PATCH = 16  # pixels per side that one transformer token represents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The models around a denoiser, by their names in the zoo. With guidance (two `passes`) the denoiser and the text encoders
-    see every image (or prompt) twice: with what is wanted, and with what is not. A `control` net runs before every step of the
-    denoiser. `image` is the usual side in pixels, `steps` the usual number of steps, `tokens` those that T5 reads. `names` are
-    what people call the whole, where the zoo does not know them as names of its denoiser."""
+    """The models around a denoiser, by their names in the zoo. With guidance (two `passes`), the denoiser and the text
+    encoders process every image (or prompt) twice: with the positive and with the negative prompt. A `control` net runs
+    before every denoiser step. `image` is the default side in pixels, `steps` the default number of steps, and `tokens` the
+    number that T5 reads. `names` are what people call the whole program, if the zoo does not list them as names of its
+    denoiser.
+    """
 
     denoiser: str
     texts: tuple[str, ...]
@@ -40,7 +42,7 @@ class Pipeline:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All of them, the denoiser first."""
+        """All models, the denoiser first."""
         return (self.denoiser, *((self.control,) if self.control else ()), *self.texts, self.decoder)
 
     @property
@@ -92,18 +94,18 @@ _PIPELINES = (
 
 
 def pipelines() -> tuple[Pipeline, ...]:
-    """All of them."""
+    """Return all pipelines."""
     return _PIPELINES
 
 
 def makes_images(model: str) -> bool:
-    """Whether the name is that of a whole program that makes images, not of its denoiser."""
+    """Return whether the name is that of a whole image-generation program rather than its denoiser."""
     found = pipeline_of(model)
     return found is not None and zoo.key(model) != zoo.key(found.denoiser)
 
 
 def pipeline_of(model: str) -> Pipeline | None:
-    """The pipeline of this name, or around the denoiser of this name or alias, if it is known."""
+    """Return the pipeline with this name, or around the denoiser with this name or alias, if it is known."""
     wanted = zoo.key(model)
     own = next((found for found in _PIPELINES if wanted in map(zoo.key, found.names)), None)
     if own is not None or not zoo.has(model):

@@ -1,7 +1,7 @@
-"""How much audio a sample of a speech model is, in seconds: what its speed is counted in.
+"""How many seconds of audio one sample of a speech model contains; its speed is expressed relative to that.
 
-A window of Whisper is always 30 s; a frame of wav2vec 2.0 is 20 ms of sound at 16 kHz (strides of 320 samples); a mel frame of
-Tacotron 2 is 256 samples, and WaveGlow's own samples are those of its sound, both at 22.05 kHz.
+A Whisper window is always 30 s. A frame of wav2vec 2.0 is 20 ms of sound at 16 kHz (strides of 320 samples). A mel frame of
+Tacotron 2 is 256 samples, and WaveGlow's samples are those of its sound, both at 22.05 kHz.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _HOP = 256
 
 
 def transcribes(model: str) -> bool:
-    """Whether this is a built-in model that writes down speech token by token."""
+    """Return whether this is a built-in model that transcribes speech token by token."""
     return zoo.has(model) and zoo.entry(model).family == "whisper"
 
 
 def audio_s(workload: Workload) -> float | None:
-    """Seconds of sound in one sample of this workload; None where it is no speech model."""
+    """Return the seconds of sound in one sample of this workload, or None if it is not a speech model."""
     family = _family(workload.model)
     if family == "whisper":
         return WINDOW_S
@@ -36,7 +36,7 @@ def audio_s(workload: Workload) -> float | None:
 
 
 def _family(model: str) -> str:
-    """The family of a built-in model, also where it was captured anew from its source."""
+    """Return the family of a built-in model, even if it was captured from its source instead."""
     source = f"hf:{model.removeprefix('hf:')}"
     found = next((one for one in zoo.entries().values() if source == one.source), None)
     return found.family if found else zoo.entry(model).family if zoo.has(model) else ""

@@ -1,7 +1,7 @@
-"""The zoo: workloads of well-known models, shipped as data, so that no framework is needed to ask about them.
+"""The zoo: workloads of well-known models, shipped as data, so that no framework is needed for them.
 
 Each model is stored as a few graphs (training and inference, fp32 and mixed precision; language models also prefill and decode).
-Other precisions, optimizers and layouts are made from them by `rewrite`. `tools/build_zoo.py` captures them anew.
+`rewrite` derives other precisions, optimizers and layouts from them. `tools/build_zoo.py` captures them again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tenso
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One graph of a model's file. Its usual sizes are the model's where none is given; a sequence of 0 means it has none."""
+    """One graph in a model's file. Its default sizes are the model's unless it has its own; a sequence of 0 means it has none."""
 
     mode: str
     precision: str
@@ -48,8 +48,9 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the zoo knows of a model. `batch`, `seq`, `image` and `optimizer` are what people usually train it with;
-    `longest` is the longest sequence it has positions for."""
+    """What the zoo knows about a model. `batch`, `seq`, `image` and `optimizer` are those people usually train it with;
+    `longest` is the longest sequence it has positions for.
+    """
 
     name: str
     title: str
@@ -76,7 +77,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Every model of the zoo by its name, in the order of families."""
+    """Return every model in the zoo by name, in the order of families."""
     index = msgspec.json.decode((_DATA / "index.json").read_bytes(), type=_Index)
     return {found.name: found for found in index.models}
 
@@ -91,7 +92,7 @@ def _by_key() -> dict[str, str]:
 
 
 def key(name: str) -> str:
-    """A name without case, spaces, dashes, underscores and slashes; dots tell 1.3b from 13b and stay.
+    """Return a name without case, spaces, dashes, underscores and slashes. Dots are kept: they distinguish 1.3b from 13b.
 
     >>> key("ResNet-50") == key("resnet_50")
     True
@@ -100,19 +101,20 @@ def key(name: str) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all models."""
+    """Return the names of all models."""
     return tuple(entries())
 
 
 def has(model: str) -> bool:
-    """Whether the zoo has a model of this name or alias, or a language model of the same sizes."""
+    """Return whether the zoo has a model with this name or alias, or a language model with the same sizes."""
     return _name_of(model) is not None
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def _name_of(model: str) -> str | None:
-    """The model that this name means. A language model that was made from another, or is called in one of the many other ways,
-    has no graph of its own: it takes the steps of the one with its sizes."""
+    """Return the model for this name. A language model that is derived from another, or known by one of its many other names,
+    has no graph of its own: it uses the steps of the model with its sizes.
+    """
     found = _by_key().get(key(model))
     if found is None:
         from gpuwise.workload.language.find import twin_of  # reads tables that other models do not need
@@ -123,7 +125,7 @@ def _name_of(model: str) -> str | None:
 
 @cache
 def _by_sizes() -> Mapping[tuple[str, LanguageShape] | None, str]:
-    """The language models of the zoo by what their twins have in common with them."""
+    """Return the zoo's language models by what models with the same step have in common."""
     from gpuwise.workload.language.find import twin_of
 
     known: dict[tuple[str, LanguageShape] | None, str] = {}
@@ -134,13 +136,13 @@ def _by_sizes() -> Mapping[tuple[str, LanguageShape] | None, str]:
 
 
 def close(model: str, count: int = 3) -> tuple[str, ...]:
-    """Names a person who wrote this may have meant, nearest first."""
+    """Return names that the user may have meant, nearest first."""
     near = difflib.get_close_matches(key(model)[:80], _by_key(), n=count * 3, cutoff=0.6)
     return tuple(dict.fromkeys(_by_key()[found] for found in near))[:count]
 
 
 def entry(model: str) -> Entry:
-    """What the zoo knows of the model of this name or alias."""
+    """Return what the zoo knows about the model with this name or alias."""
     name = _name_of(model)
     if name is None:
         near = close(model)
@@ -157,7 +159,7 @@ def entry(model: str) -> Entry:
 
 
 def load(model: str, request: Request | None = None) -> Workload:
-    """The workload of a model at its usual sizes, as these settings want it; without a request, one fp32 training step."""
+    """Return the workload of a model at its default sizes with these settings; without a request, one fp32 training step."""
     found = entry(model)
     if request is None:
         mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"
@@ -171,7 +173,7 @@ def load(model: str, request: Request | None = None) -> Workload:
     return _at_side(wanted, image) if image else _loaded(wanted)
 
 
-# Networks for pictures that are stored at two sizes, the second with twice the side of the first.
+# Image networks that are stored at two sizes, the second with twice the side of the first.
 _PAIRS = (
     ("sd15_unet", "sd15_unet_1024"),
     ("sd2_unet_256", "sd2_unet"),
@@ -185,13 +187,13 @@ _SIDES = 64, 4096  # pixels: multiples of the first, up to the second
 
 
 def _pair(found: Entry) -> tuple[str, str] | None:
-    """The two names under which this network is stored at two sizes."""
+    """Return the two names under which this network is stored at two sizes."""
     return next((pair for pair in _PAIRS if found.name in pair), None)
 
 
 @lru_cache(maxsize=_KEPT)
 def _at_side(request: Request, side: int) -> Workload:
-    """The network of this request for pictures of another side, made from two that are stored."""
+    """Return this request's network for images with another side, derived from two stored sizes."""
     from gpuwise.workload.transform.resize import resized
 
     found = entry(request.model)
@@ -210,7 +212,9 @@ def _at_side(request: Request, side: int) -> Workload:
 
 @lru_cache(maxsize=_KEPT)
 def _loaded(request: Request) -> Workload:
-    """One workload for all sizes; kept, so that whoever asks again need not read it, nor work out what hangs on its form."""
+    """Return one workload for all sizes. It is cached, so later calls neither read it again nor recompute values cached on its
+    form.
+    """
     with no_collection():
         return _made(entry(request.model), request)
 
@@ -239,7 +243,7 @@ def _made(found: Entry, request: Request) -> Workload:
 
 
 def _phase(found: Entry, request: Request) -> str:
-    """The phase asked for; inference of a model that generates is its prefill where nothing else is said."""
+    """Return the requested phase. For a model that generates text, inference means prefill unless stated otherwise."""
     whole = any((row.mode, row.phase) == (request.settings.mode, "") for row in found.graphs)
     return request.phase if request.phase or whole or request.settings.mode == "train" else "prefill"
 
@@ -263,7 +267,7 @@ def _refuse_what_needs_a_capture(found: Entry, request: Request) -> None:
 
 
 def _refuse_too_long(found: Entry, request: Request) -> None:
-    """Refuse more tokens than the model has positions for; one of the same sizes may have more of them."""
+    """Refuse more tokens than the model has positions for; another model with the same sizes may have more."""
     if request.seq is None or found.longest is None or request.seq <= found.longest:
         return
     from gpuwise.workload.language.find import named_shape
@@ -278,7 +282,7 @@ def _refuse_too_long(found: Entry, request: Request) -> None:
 
 
 def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]:
-    """The stored graph nearest to these settings, and what it is rewritten to their precision."""
+    """Return the stored graph nearest to these settings, and how it is rewritten to their precision."""
     rows = {row.precision: number for number, row in enumerate(found.graphs) if (row.mode, row.phase) == (settings.mode, phase)}
     if not rows:
         known = sorted({f"{row.mode} {row.phase}".strip() for row in found.graphs})
@@ -302,14 +306,14 @@ def _in_precision(graph: Graph, precision: str, stored: str) -> Graph:
     if precision == "amp-bf16":
         return rewrite.retyped(rewrite.unscaled(graph), {"fp16": "bf16"})
     if precision not in _LOW:
-        return graph  # fp32, amp, and tf32, which is fp32 to all but the kernels
+        return graph  # fp32, amp, and tf32, which only the kernels treat differently from fp32
     if stored == "fp32":
         return rewrite.narrowed(graph, _LOW[precision])
     return rewrite.retyped(graph, {"bf16": _LOW[precision]})
 
 
 def _options(found: Entry, request: Request) -> dict[str, bool | int | str]:
-    """What is not the default, for the record."""
+    """Return the settings that differ from the defaults, for the record."""
     options: dict[str, bool | int | str] = dict(found.options)
     if found.image is not None:
         options["image"] = found.image

@@ -1,1 +1,1 @@
-"""Rewrites of a captured step: recomputation, adapters, packed weights, shards, other precisions."""
+"""Rewrites a captured step: recomputation, adapters, packed weights, shards, other precisions."""

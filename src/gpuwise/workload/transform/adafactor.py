@@ -1,7 +1,7 @@
-"""A step that updates its weights by Adafactor (Shazeer and Stern 2018) instead of an optimizer with whole states.
+"""Replaces the optimizer of a step by Adafactor (Shazeer and Stern 2018), which does not keep full-size states.
 
-The second moment of a matrix is kept as a row and a column. Kernels run one tensor at a time, as the recorded optimizer of
-`sources/pytorch/optimizers.py` does.
+The second moment of a matrix is kept as a row and a column. Kernels run one tensor at a time, like the recorded optimizer in
+`sources/pytorch/optimizers.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["with_adafactor"]
 
 _UPDATE = PHASES.index("optimizer")
 _WEIGHT, _GRADIENT, _STATE = (CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer"))
-# w weight, g gradient, r and c row and column of the second moment, a and b their news, q the gradient squared, v the second
-# moment, u the update, o one number. Vectors keep v itself.
+# w weight, g gradient, r and c row and column of the second moment, a and b their new values, q the squared gradient, v the
+# second moment, u the update, o a single number. Vectors keep v itself.
 _Calls = tuple[tuple[str, str, str], ...]
 _SCALE: _Calls = (("vector_norm", "w", "o"), ("div", "o", "o"), ("clamp", "o", "o"), ("mul_", "w", "w"), ("mul", "gg", "q"))
 _MATRIX: _Calls = (
@@ -34,7 +34,7 @@ _SUMS = ("vector_norm", "mean")
 
 
 def with_adafactor(workload: Workload) -> Workload:
-    """This workload with its optimizer replaced."""
+    """Return this workload with its optimizer replaced."""
     draft = Draft(workload)
     weights: dict[int, None] = {}
     gradients: dict[int, None] = {}

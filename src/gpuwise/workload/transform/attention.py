@@ -1,6 +1,6 @@
-"""Attention as software without a fused kernel runs it: the scores of all pairs of tokens lie in memory.
+"""Attention as software without a fused kernel runs it: with the scores of all pairs of tokens in memory.
 
-A captured step has attention as one op, whatever the software. Where that op is unfused, PyTorch writes the scores, then their
+A captured step has attention as one op, whatever the software. If that op is unfused, PyTorch writes the scores, then their
 softmax (in fp32 under autocast), then a copy in the type of the values; the backward pass needs the last two.
 """
 
@@ -15,12 +15,12 @@ _FORWARD = PHASES.index("forward")
 
 
 def has_attention(workload: Workload) -> bool:
-    """Whether there is attention that a kernel could run as one."""
+    """Return whether there is attention that could run as one kernel."""
     return any(op.kind == "attention" for op in workload.ops)
 
 
 def unfolded(workload: Workload) -> Workload:
-    """The same step with the scores of its attention in memory."""
+    """Return the same step with its attention scores in memory."""
     draft = Draft(workload)
     readers: dict[int, int] = {}
     for number, call in enumerate(workload.calls):

@@ -1,7 +1,7 @@
-"""Activation checkpointing on a captured step: blocks keep their inputs only, and run again before their backward pass.
+"""Activation checkpointing on a captured step: blocks keep only their inputs and run again before their backward pass.
 
-As `torch.utils.checkpoint` without re-entrance does it: the first backward call of a block starts the second run, which ends with
-the last result that the backward pass needs. Held against real captures in the tests.
+This follows non-reentrant `torch.utils.checkpoint`: the first backward call of a block starts the second run, which ends with the
+last result that the backward pass needs. Tests compare it with real captures.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PASSING = tuple(CATEGORIES.index(name) for name in ("activation", "temporary"))
 
 
 def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
-    """The repeated blocks of a model in the order they run: numbered modules with parts, two or more side by side.
+    """Return the repeated blocks of a model in execution order: numbered modules with parts, at least two side by side.
 
-    A `depth` of 1 are the outermost (`layers.0`), 2 those inside of them (`layers.0.blocks.0`).
+    A `depth` of 1 means the outermost blocks (`layers.0`), 2 those inside them (`layers.0.blocks.0`).
     """
     ran = {call.module: None for call in workload.calls if call.phase == _FORWARD}
     found: dict[str, set[str]] = {}
@@ -38,7 +38,7 @@ def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
 
 
 def _numbered(path: str, depth: int) -> str:
-    """`transformer.h.0.attn` at depth 1 -> `transformer.h.0`; nothing for a path with fewer numbers."""
+    """`transformer.h.0.attn` at depth 1 -> `transformer.h.0`; an empty string for a path with fewer numbers."""
     parts = path.split(".")
     places = [place for place, part in enumerate(parts) if part.isdigit()]
     return ".".join(parts[: places[depth - 1] + 1]) if len(places) >= depth else ""
@@ -46,7 +46,7 @@ def _numbered(path: str, depth: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The calls of one block by phase, and the buffers it makes."""
+    """The calls of one block by phase, and the buffers it creates."""
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
@@ -54,7 +54,7 @@ class _Block:
 
 
 def checkpointed(workload: Workload, blocks: Collection[str]) -> Workload:
-    """The workload with these blocks run again in the backward pass."""
+    """Return the workload with these blocks run again in the backward pass."""
     draft = Draft(workload)
     found = [block for block in _found(workload, blocks) if block.forward and block.backward]
     for block in found:
@@ -63,7 +63,7 @@ def checkpointed(workload: Workload, blocks: Collection[str]) -> Workload:
 
 
 def _found(workload: Workload, names: Iterable[str]) -> list[_Block]:
-    """Each block's calls, and the buffers that its forward calls write first."""
+    """Return each block's calls, and the buffers that its forward calls write first."""
     wanted = tuple(names)
     owner = _owners(workload, wanted)
     calls: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -83,12 +83,12 @@ def _found(workload: Workload, names: Iterable[str]) -> list[_Block]:
 
 
 def _owners(workload: Workload, names: Collection[str]) -> list[str]:
-    """For every module the block it is in, or nothing."""
+    """Return for every module the block that contains it, if any."""
     return [next((name for name in names if path == name or path.startswith(name + ".")), "") for path in workload.modules]
 
 
 def _run_again(draft: Draft, block: _Block) -> None:
-    """Put the block's forward calls before its first backward call, on buffers of their own."""
+    """Insert the block's forward calls before its first backward call, on buffers of their own."""
     workload, start = draft.workload, block.backward[0]
     read = {row for number in block.backward for row in workload.calls[number].reads} & block.made
     if not read:
@@ -106,7 +106,7 @@ def _run_again(draft: Draft, block: _Block) -> None:
         now = draft.calls[number]
         if now is not None:
             draft.calls[number] = Call(now.op, now.phase, now.module, _instead(now.reads, copy), _instead(now.writes, copy))
-    # What the backward pass would have needed dies with its last use in the forward pass, or in another block's second run.
+    # What the backward pass would have needed is freed after its last use in the forward pass or in another block's second run.
     end = int((workload.calls.phase == _FORWARD).sum())
     draft.by_use(row for row in block.made if workload.buffers[row].died > end)
 

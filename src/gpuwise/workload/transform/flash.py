@@ -1,8 +1,9 @@
-"""Attention that a model writes out (a product, a softmax, a product) as one fused kernel, which keeps no scores.
+"""Replaces attention that a model writes out (a product, a softmax, a product) by one fused kernel, which keeps no scores.
 
-Found by the scores: tensors of one value for every pair of tokens. All calls that touch them, from the product that makes them to
-the gradients of queries, keys and values, give way to one kernel forward and one backward. Where anything else touches them (a
-learned bias, a second product), no fused kernel fits, and the calls stay. Held against a real capture in the tests.
+Attention is found by its scores: tensors with one value for every pair of tokens. All calls that touch them, from the product
+that creates them to the gradients of queries, keys and values, are replaced by one forward and one backward kernel. If anything
+else touches them (a learned bias, a second product), no fused kernel fits, and the calls stay. Tests compare this with a real
+capture.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TAKEN_IN = ("matmul", "softmax", "elementwise", "cast", "copy", "random")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores:
-    """The calls that touch the scores of one attention: products by phase, in order, and all of them."""
+    """The calls that touch the scores of one attention: products by phase, in order, and all calls."""
 
     forward: tuple[int, int]
     backward: tuple[int, ...]
@@ -34,7 +35,7 @@ class _Scores:
 
 
 def folded(workload: Workload) -> Workload | None:
-    """The workload with its written-out attention fused; None where there is none that can be."""
+    """Return the workload with its written-out attention fused, or None if there is none that can be fused."""
     found = _attentions(workload)
     if not found:
         return None
@@ -61,7 +62,7 @@ def _attentions(workload: Workload) -> list[_Scores]:
 
 
 def _sizes(workload: Workload) -> list[tuple[float, ...]]:
-    """The elements of every buffer at two batches: equal in both means of one shape."""
+    """Return the elements of every buffer at two batches: buffers that are equal in both have the same shape."""
     batches = (workload.batch, workload.batch + 1) if "batch" in workload.symbols else (None, None)
     values = np.concatenate([product_values(workload, batch) for batch in batches])
     elements = [workload.tensors[buffer.tensor].elements for buffer in workload.buffers]
@@ -69,7 +70,7 @@ def _sizes(workload: Workload) -> list[tuple[float, ...]]:
 
 
 def _connected(workload: Workload, sizes: list[tuple[float, ...]], users: dict[int, list[int]], start: int) -> list[int]:
-    """All calls that touch passing buffers of this size, from one to the next."""
+    """Return all calls connected through temporary buffers of this size."""
     waiting, seen, calls = [start], {start}, set[int]()
     while waiting:
         for number in users[waiting.pop()]:
@@ -84,7 +85,9 @@ def _connected(workload: Workload, sizes: list[tuple[float, ...]], users: dict[i
 def _is_closed(
     workload: Workload, sizes: list[tuple[float, ...]], users: dict[int, list[int]], calls: list[int], scores: int
 ) -> bool:
-    """Whether only products lead in and out: nothing as large as the scores joins them, nobody else reads what they become."""
+    """Return whether only products lead in and out: nothing as large as the scores is combined with them, and nothing else
+    reads their results.
+    """
     inside = set(calls)
     for number in calls:
         call = workload.calls[number]
@@ -98,7 +101,9 @@ def _is_closed(
 
 
 def _checked(workload: Workload, calls: list[int]) -> _Scores | None:
-    """Two products forward and, in training, four backward, with nothing between them that a kernel could not take in."""
+    """Check for two forward products and, in training, four backward ones, with nothing between them that a kernel could not
+    absorb.
+    """
     products: dict[int, list[int]] = {_FORWARD: [], _BACKWARD: []}
     for number in calls:
         call = workload.calls[number]

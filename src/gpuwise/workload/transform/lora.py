@@ -1,9 +1,9 @@
-"""Low-rank adapters on a captured step.
+"""Adds low-rank adapters to a captured step.
 
-LoRA (Hu et al. 2021): the weights of a model are frozen, and linear layers of its blocks get two thin matrices that are trained
-instead. The product that made a layer's weight gradient gives way to the thin ones; what only served the gradients of frozen
-weights goes away. QLoRA (Dettmers et al. 2023) also holds those weights in 4 bits and widens them before each use. DoRA (Liu et
-al. 2024) also trains the length of each row of the weights, which it has to measure in every step.
+LoRA (Hu et al. 2021) freezes the weights of a model and adds two thin matrices, which are trained instead, to linear layers in
+its blocks. The product for a layer's weight gradient is replaced by the thin ones, and whatever only served the gradients of
+frozen weights is removed. QLoRA (Dettmers et al. 2023) also stores those weights in 4 bits and unpacks them before each use. DoRA
+(Liu et al. 2024) also trains the norm of each row of the weights, which it must compute in every step.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _GONE = tuple(CATEGORIES.index(name) for name in ("gradient", "optimizer"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """What is trained, and how frozen weights are held.
+    """What is trained, and how frozen weights are stored.
 
-    `targets` are as in `chosen_modules`. `dtype` is what the adapters compute in, where that is not the type of their layer: PEFT
-    keeps them in fp32 and casts what they read. With `weight_bytes` a parameter, frozen weights are packed and widened before
-    each use, by passes that move `unpacked_bytes` more of each (0 for one kernel that does it all). `computed_in` is the type of
-    frozen products in a step whose other tensors are in fp32. With `lengths` the rows of weights are scaled too (DoRA).
+    `targets` are as in `chosen_modules`. `dtype` is the type that the adapters compute in, if it differs from their layer's: PEFT
+    keeps them in fp32 and casts what they read. With `weight_bytes` per parameter, frozen weights are packed and unpacked before
+    each use, by passes that move `unpacked_bytes` more of each (0 for a single kernel). `computed_in` is the type of frozen
+    products in a step whose other tensors are in fp32. With `lengths`, the rows of the weights are scaled too (DoRA).
     """
 
     rank: int
@@ -45,7 +45,7 @@ class Adapters:
 
 @dataclass(slots=True, kw_only=True)
 class _Linear:
-    """A linear layer: its calls forward, for the gradient of its input and for that of its weight."""
+    """A linear layer: its calls in the forward pass, for the gradient of its input and for that of its weight."""
 
     forward: list[int]
     data: list[int]
@@ -60,7 +60,7 @@ def _is_product(workload: Workload, call: Call) -> bool:
 
 
 def adapted(workload: Workload, how: Adapters) -> Workload:
-    """A training step with frozen weights and adapters."""
+    """Return a training step with frozen weights and adapters."""
     draft = Draft(workload)
     layers = _layers(draft, linear_modules(workload))
     products = [number for layer in layers.values() for number in (*layer.forward, *layer.data)]
@@ -86,7 +86,9 @@ def _elements(draft: Draft, row: int) -> float:
 
 
 def _layers(draft: Draft, found: dict[str, list[int]]) -> dict[str, _Linear]:
-    """The calls of each layer. A product whose result grows with neither batch nor sequence makes a weight's gradient."""
+    """Return the calls of each layer. A product whose result size depends on neither batch nor sequence computes a weight's
+    gradient.
+    """
     workload = draft.workload
     layers = {path: _Linear(forward=calls, data=[], weight=[]) for path, calls in found.items()}
     for number, call in enumerate(workload.calls):
@@ -99,33 +101,33 @@ def _layers(draft: Draft, found: dict[str, list[int]]) -> dict[str, _Linear]:
 
 
 class _Side:
-    """Writes the small calls that stand beside those of one layer."""
+    """Writes the small calls that accompany those of one layer."""
 
     def __init__(self, draft: Draft, call: Call, dtype: str) -> None:
         self._draft, self._module, self._dtype = draft, call.module, dtype
 
     def new(self, size: int, category: str, dtype: str = "") -> int:
-        """A buffer of so many elements."""
+        """Return a buffer with this many elements."""
         return self._draft.buffer(self._draft.tensor(dtype or self._dtype, size), category)
 
-    def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int], reads: list[int], write: int) -> None:
-        """A matrix product of `sizes` (m, n, k) behind the call `at`."""
+    def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int, int], reads: list[int], write: int) -> None:
+        """Matrix products of `sizes` (how many, m, n, k) behind the call `at`."""
         draft = self._draft
         tensors = tuple(draft.buffers[row].tensor for row in reads)
-        op = draft.matmul(name, self._dtype, (draft.constant(1.0), *sizes), tensors, draft.buffers[write].tensor)
+        op = draft.matmul(name, self._dtype, sizes, tensors, draft.buffers[write].tensor)
         draft.after(at, Call(op, phase, self._module, tuple(reads), (write,)))
 
     def like(self, row: int, category: str, dtype: str = "") -> int:
-        """A buffer of as many elements as another."""
+        """Return a buffer with as many elements as another."""
         return self.new(self._draft.tensors[self._draft.buffers[row].tensor].elements, category, dtype)
 
     def each(self, name: str, at: int, phase: int, reads: list[int], writes: list[int], kind: str = "elementwise") -> None:
-        """A pass over all elements of what it writes first."""
+        """Add a pass over all elements of the first tensor it writes."""
         into = self._draft.tensors[self._draft.buffers[writes[0]].tensor]
         self._call(kind, name, at, phase, (into.elements,), reads, writes)
 
     def reduce(self, name: str, at: int, phase: int, reads: list[int], write: int) -> None:
-        """A sum over most of what it reads first."""
+        """Add a sum over most of the first tensor it reads."""
         sizes = tuple(self._draft.tensors[self._draft.buffers[row].tensor].elements for row in (reads[0], write))
         self._call("reduction", name, at, phase, sizes, reads, [write])
 
@@ -138,7 +140,7 @@ class _Side:
         draft.after(at, Call(op, phase, self._module, tuple(reads), tuple(writes)))
 
     def cast(self, row: int, at: int, phase: int, category: str = "temporary") -> int:
-        """This buffer in the type that the adapters compute in."""
+        """Return this buffer in the type that the adapters compute in."""
         draft = self._draft
         tensor = draft.tensors[draft.buffers[row].tensor]
         if tensor.dtype == self._dtype:
@@ -150,8 +152,9 @@ class _Side:
 
 @dataclass(slots=True, kw_only=True)
 class _Kept:
-    """What the forward pass of one adapted layer leaves for the backward pass. `lengths` are those of DoRA: the trained ones, the
-    measured ones, and what they scale."""
+    """What the forward pass of one adapted layer keeps for the backward pass. `lengths` are the row norms of DoRA: the trained
+    ones, the computed ones, and what they scale.
+    """
 
     x: int
     mask: int | None
@@ -162,8 +165,11 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
-    """Sizes of a layer with an adapter."""
+    """Sizes of a layer with an adapter. A layer of experts is a `group` of layers with `rows` tokens each, and every expert has
+    an adapter of its own; other layers are groups of one."""
 
+    group: int
+    rows: int
     tokens: int
     wide: int
     deep: int
@@ -174,12 +180,15 @@ class _Sizes:
     @classmethod
     def of(cls, draft: Draft, op: Op, rank: int) -> _Sizes:
         batch, rows, wide, deep = op.sizes
-        out, into = draft.times(batch, rows, wide), draft.times(batch, rows, deep)
-        return cls(tokens=draft.times(batch, rows), wide=wide, deep=deep, thin=draft.constant(rank), out=out, into=into)
+        out, into, tokens = draft.times(batch, rows, wide), draft.times(batch, rows, deep), draft.times(batch, rows)
+        one = draft.constant(1.0)
+        group, each = (one, tokens) if draft.value(batch) is None else (batch, rows)
+        thin = draft.constant(rank)
+        return cls(group=group, rows=each, tokens=tokens, wide=wide, deep=deep, thin=thin, out=out, into=into)
 
 
 def _adapt(draft: Draft, layer: _Linear, how: Adapters, needed: set[int]) -> list[int]:
-    """The adapters of one layer in place of its weight's gradient. Returns what is trained, and its gradients."""
+    """Add the adapters of one layer in place of its weight's gradient. Return what is trained, and its gradients."""
     workload = draft.workload
     trained: list[int] = []
     for place, number in enumerate(layer.forward):
@@ -201,17 +210,17 @@ def _adapt(draft: Draft, layer: _Linear, how: Adapters, needed: set[int]) -> lis
 
 
 def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) -> _Kept:
-    """Two thin products, whose result is scaled and added, as PEFT does it: each a pass of its own."""
+    """Two thin products, whose result is scaled and added, as in PEFT: each in a separate pass."""
     call = draft.workload.calls[at]
     down, up = (
-        draft.buffer(draft.tensor("fp32", draft.times(side_size, size.thin)), "weight", stays=True)
+        draft.buffer(draft.tensor("fp32", draft.times(size.group, side_size, size.thin)), "weight", stays=True)
         for side_size in (size.deep, size.wide)
     )
     x, mask = _input(side, call.reads[0], at, how.dropout)
     held = side.new(draft.times(size.tokens, size.thin), "activation")
     added, scaled = side.new(size.out, "temporary"), side.new(size.out, "temporary")
-    side.product("lora_down", at, _FORWARD, (size.tokens, size.thin, size.deep), [x, down], held)
-    side.product("lora_up", at, _FORWARD, (size.tokens, size.wide, size.thin), [held, up], added)
+    side.product("lora_down", at, _FORWARD, (size.group, size.rows, size.thin, size.deep), [x, down], held)
+    side.product("lora_up", at, _FORWARD, (size.group, size.rows, size.wide, size.thin), [held, up], added)
     side.each("lora_scale", at, _FORWARD, [added], [scaled])
     lengths = _lengths(draft, side, at, size, (down, up)) if how.lengths else None
     side.each("lora_add", at, _FORWARD, [call.writes[0], scaled], [call.writes[0]])
@@ -219,7 +228,7 @@ def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) ->
 
 
 def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | None]:
-    """What the adapters read, which is kept for their gradients, and the mask of its dropout."""
+    """Return what the adapters read, which is kept for their gradients, and its dropout mask."""
     x = side.cast(row, at, _FORWARD, "activation")
     if not dropout:
         return x, None
@@ -229,12 +238,12 @@ def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | No
 
 
 def _lengths(draft: Draft, side: _Side, at: int, size: _Sizes, matrices: tuple[int, int]) -> tuple[int, int, int]:
-    """DoRA: the lengths of the rows of weight and adapters together, measured in every forward pass, scale what a layer gives."""
+    """DoRA: the row norms of weight plus adapters, computed in every forward pass, scale the layer's output."""
     call = draft.calls[at] or draft.workload.calls[at]
-    whole, summed = (side.new(draft.times(size.deep, size.wide), "temporary") for _ in range(2))
-    per_row = draft.tensor("fp32", size.wide)
+    whole, summed = (side.new(draft.times(size.group, size.deep, size.wide), "temporary") for _ in range(2))
+    per_row = draft.tensor("fp32", draft.times(size.group, size.wide))
     trained, norms = draft.buffer(per_row, "weight", stays=True), draft.buffer(per_row, "activation")
-    side.product("dora_weight", at, _FORWARD, (size.wide, size.deep, size.thin), [*matrices], whole)
+    side.product("dora_weight", at, _FORWARD, (size.group, size.wide, size.deep, size.thin), [*matrices], whole)
     side.each("dora_add", at, _FORWARD, [call.reads[1], whole], [summed])
     side.reduce("dora_norm", at, _FORWARD, [summed], norms)
     scaled = side.new(size.out, "activation")
@@ -243,7 +252,7 @@ def _lengths(draft: Draft, side: _Side, at: int, size: _Sizes, matrices: tuple[i
 
 
 def _backward(draft: Draft, side: _Side, at: int, data: Iterable[int], size: _Sizes, kept: _Kept, slope: int) -> list[int]:
-    """Four thin products for each two forward. Returns the gradients."""
+    """Four thin products for each two in the forward pass. Returns the gradients."""
     down, up = kept.matrices
     grads = [draft.buffer(draft.buffers[row].tensor, "gradient") for row in kept.matrices]
     slope = side.cast(slope, at, _BACKWARD)
@@ -254,13 +263,15 @@ def _backward(draft: Draft, side: _Side, at: int, data: Iterable[int], size: _Si
         side.each("dora_scale", at, _BACKWARD, [slope, norms, trained], [slope])
     inner, scaled_slope = side.new(draft.times(size.tokens, size.thin), "temporary"), side.new(size.out, "temporary")
     side.each("lora_scale", at, _BACKWARD, [slope], [scaled_slope])
-    side.product("lora_up_weight", at, _BACKWARD, (size.thin, size.wide, size.tokens), [kept.held, scaled_slope], grads[1])
-    side.product("lora_up_data", at, _BACKWARD, (size.tokens, size.thin, size.wide), [scaled_slope, up], inner)
-    side.product("lora_down_weight", at, _BACKWARD, (size.deep, size.thin, size.tokens), [kept.x, inner], grads[0])
+    side.product(
+        "lora_up_weight", at, _BACKWARD, (size.group, size.thin, size.wide, size.rows), [kept.held, scaled_slope], grads[1]
+    )
+    side.product("lora_up_data", at, _BACKWARD, (size.group, size.rows, size.thin, size.wide), [scaled_slope, up], inner)
+    side.product("lora_down_weight", at, _BACKWARD, (size.group, size.deep, size.thin, size.rows), [kept.x, inner], grads[0])
     for number in data:
         into, last = draft.workload.calls[number].writes[0], max(at, number)
         through = side.new(size.into, "temporary")
-        side.product("lora_down_data", last, _BACKWARD, (size.tokens, size.deep, size.thin), [inner, down], through)
+        side.product("lora_down_data", last, _BACKWARD, (size.group, size.rows, size.deep, size.thin), [inner, down], through)
         if kept.mask is not None:
             side.each("native_dropout_backward", last, _BACKWARD, [through, kept.mask], [through])
         side.each("lora_add_data", last, _BACKWARD, [into, through], [into])
@@ -268,7 +279,7 @@ def _backward(draft: Draft, side: _Side, at: int, data: Iterable[int], size: _Si
 
 
 def _slope(workload: Workload, at: int, forward: Call) -> int:
-    """Of the two buffers that a weight's gradient is made of, the one that is not the layer's input."""
+    """Return the operand of a weight's gradient that is not the layer's input."""
     reads = workload.calls[at].reads
     others = [row for row in reads if row != forward.reads[0]]
     return others[0] if others else reads[0]

@@ -1,8 +1,8 @@
-"""A step whose large products run in fp8 or fp4, as Transformer Engine runs it: what stands between them stays in 16 bits.
+"""Runs the large products of a step in fp8 or fp4, as Transformer Engine does; everything between them stays in 16 bits.
 
-Operands are cast before a product: the input in the forward pass, the gradient in the backward pass, each also transposed for the
-product that makes the weights' gradients, which then needs no casts of its own. Embeddings, attention and the last layer are not
-touched. For inference the weights of these products are held in 8 bits, and an input is cast once for all that read it.
+Operands are cast before a product: the input in the forward pass and the gradient in the backward pass, each also transposed for
+the product that computes the weights' gradients, which then needs no casts of its own. Embeddings, attention and the last layer
+are unchanged. For inference, the weights of these products are stored in 8 bits, and an input is cast once for all its readers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _NOTHING = "fp8: this model has no repeated blocks with large products, so all o
 
 
 def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
-    """The workload with the products of its repeated blocks in this type. Operands of fp4 are counted as bytes: its scales, and a
-    second copy in another layout, make up for the rest."""
+    """Return the workload with the products in its repeated blocks in this type. fp4 operands count as one byte each: the
+    scales and a second copy in another layout make up for the rest.
+    """
     parts = parts_of(workload)
     draft = Draft(workload)
     made: dict[int, int] = {}
@@ -34,7 +35,7 @@ def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
         if call.op not in made:
             made[call.op] = draft.op(_low(draft, op, dtype))
         draft.calls[number] = Call(made[call.op], call.phase, call.module, call.reads, call.writes)
-        if any(workload.buffers[row].category == _WEIGHT for row in call.reads[:2]):  # a weight's gradient finds both cast
+        if any(workload.buffers[row].category == _WEIGHT for row in call.reads[:2]):  # a weight's gradient reads cast operands
             if call.op not in casts:
                 casts[call.op] = draft.op(_cast(draft, op))
             draft.before(number, Call(casts[call.op], call.phase, call.module, (), ()))
@@ -42,13 +43,13 @@ def in_low(workload: Workload, dtype: str = "fp8") -> Workload:
 
 
 def held_in_low(workload: Workload, dtype: str = "fp8") -> Workload:
-    """An inference step with the products of its repeated blocks in this type, and their weights held in it."""
+    """Return an inference step with the products in its repeated blocks, and their weights, in this type."""
     parts = parts_of(workload)
     draft = Draft(workload)
     held = _only_multiplied(workload, parts)
     if not held:
         return replace(workload, notes=(*workload.notes, _NOTHING))
-    cast: dict[int, int] = {}  # inputs, and the copies of them in 8 bits
+    cast: dict[int, int] = {}  # inputs, and their 8-bit copies
     for number, call in enumerate(workload.calls):
         weights = held.intersection(call.reads[:2])
         if workload.ops[call.op].kind != "matmul" or not weights:
@@ -70,8 +71,9 @@ def held_in_low(workload: Workload, dtype: str = "fp8") -> Workload:
 
 
 def _only_multiplied(workload: Workload, parts: Parts) -> set[int]:
-    """Weights in 16 bits that nothing but products of the blocks read: a table of embeddings that is also the last layer is not
-    among them."""
+    """Return 16-bit weights that only products in the blocks read; this excludes an embedding table shared with the last
+    layer.
+    """
     multiplied, otherwise = set[int](), set[int]()
     for number, call in enumerate(workload.calls):
         product = workload.ops[call.op].kind == "matmul" and _inside(parts, number)
@@ -91,7 +93,7 @@ def _low(draft: Draft, op: Op, dtype: str) -> Op:
 
 
 def _cast(draft: Draft, op: Op) -> Op:
-    """Read in 16 bits, written twice in 8: as it is, and transposed."""
+    """Read in 16 bits and written twice in 8: as it is, and transposed."""
     elements = draft.tensors[op.reads[0]].elements
     eight = draft.tensor("fp8", elements)
     return Op("cast", "cast_transpose", "fp8", (elements,), {}, (op.reads[0],), (eight, eight))

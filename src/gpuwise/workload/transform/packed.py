@@ -1,4 +1,6 @@
-"""Weights held in fewer bits than a step computes in: unpacked before each product in training, in its kernel in inference."""
+"""Weights stored in fewer bits than a step computes in: unpacked before each product in training, inside its kernel in
+inference.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ _WEIGHT = CATEGORIES.index("weight")
 
 
 def pack(draft: Draft, calls: Iterable[int], weight_bytes: float, *, dtype: str = "", unpacked_bytes: float = 0.0) -> None:
-    """Hold the weights these products read in so many bytes each, and widen them before each product: to `dtype`, or the
-    product's own. `unpacked_bytes` are those of a weight that passes in between write, where no kernel does it in one."""
+    """Store the weights that these products read in this many bytes each, and unpack them before each product: to `dtype`, or
+    to the product's own type. `unpacked_bytes` per weight are written by intermediate passes, if no single kernel unpacks
+    it.
+    """
     done: set[int] = set()
     for number in calls:
         call = draft.calls[number]
@@ -38,7 +42,7 @@ def pack(draft: Draft, calls: Iterable[int], weight_bytes: float, *, dtype: str 
 
 
 def _widened(draft: Draft, call: Call, number: int, row: int, wide: int, unpacked_bytes: float) -> int:
-    """The packed weight as this tensor, right before the call that reads it."""
+    """Return the packed weight as this tensor, unpacked right before the call that reads it."""
     source = row
     if unpacked_bytes:
         between = draft.tensor("uint8", draft.scaled(draft.tensors[wide].elements, unpacked_bytes))
@@ -50,7 +54,7 @@ def _widened(draft: Draft, call: Call, number: int, row: int, wide: int, unpacke
 
 
 def _pass(draft: Draft, call: Call, number: int, name: tuple[str, str], read: int, write: int, *, after: bool = False) -> None:
-    """One pass from a buffer to another, beside this call."""
+    """Add one pass from one buffer to another, next to this call."""
     source, made = (draft.buffers[row].tensor for row in (read, write))
     wide = draft.tensors[made]
     op = draft.op(Op(*name, wide.dtype, (wide.elements,), {}, (source,), (made,)))
@@ -58,7 +62,7 @@ def _pass(draft: Draft, call: Call, number: int, name: tuple[str, str], read: in
 
 
 def compute_in(draft: Draft, calls: Iterable[int], dtype: str) -> None:
-    """Products in a narrower type than the tensors around them: what they read is cast before, what they write after."""
+    """Run products in a narrower type than the tensors around them: cast what they read before, and what they write after."""
     for number in calls:
         call = draft.calls[number]
         if call is None:
@@ -77,7 +81,9 @@ def compute_in(draft: Draft, calls: Iterable[int], dtype: str) -> None:
 
 
 def quantised(workload: Workload, weight_bytes: float) -> Workload:
-    """Inference with the weights of linear layers in so many bytes each, widened inside the kernels that read them."""
+    """Return an inference step with the weights of linear layers in this many bytes each, unpacked inside the kernels that
+    read them.
+    """
     draft = Draft(workload)
     for numbers in linear_modules(workload).values():
         for number in numbers:

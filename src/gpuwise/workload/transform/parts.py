@@ -1,7 +1,8 @@
-"""A captured step cut where a cluster may cut it: what runs before the repeated blocks, the blocks, and what runs after them.
+"""Divides a captured step where a cluster may divide it: what runs before the repeated blocks, the blocks, and what runs
+after.
 
-Blocks that run the same calls are one kind, priced once. A unit is the first part, a kind of block, or the last part; a model
-without repeated blocks is one unit. The optimizer belongs to no unit: it works on whatever weights a rank holds.
+Blocks that run the same calls are one kind and are predicted once. A unit is the first part, a kind of block, or the last part; a
+model without repeated blocks is one unit. The optimizer belongs to no unit, because it works on whatever weights a rank holds.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ NOWHERE = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """`kinds` is the unit of each block in the order they run: 1, 1, 1, ... in a plain transformer. The first part is unit 0, the
-    last part unit `units - 1`. `place` is where every call stands: 0 before the blocks, i + 1 in block i, then after them;
-    `unit` the same as a unit, `NOWHERE` for calls of a block that another of its kind stands for, and for the optimizer."""
+    """`kinds` is the unit of each block in execution order: 1, 1, 1, ... in a plain transformer. The first part is unit 0, the
+    last part unit `units - 1`. `place` is the position of every call: 0 before the blocks, i + 1 in block i, then after
+    them. `unit` is the same as a unit, or `NOWHERE` for the optimizer and for calls of a block that another of its kind
+    represents.
+    """
 
     workload: Workload
     blocks: tuple[str, ...]
@@ -44,7 +47,7 @@ _known: WeakKeyDictionary[Workload, Parts] = WeakKeyDictionary()
 
 
 def parts_of(workload: Workload) -> Parts:
-    """The parts of this workload, found once."""
+    """Return the parts of this workload, computed once."""
     found = _known.get(workload)
     if found is None:
         found = _known[workload] = _cut(workload)
@@ -65,7 +68,9 @@ def _cut(workload: Workload) -> Parts:
 
 
 def _places(workload: Workload, blocks: Sequence[str]) -> Ints:
-    """Calls of modules outside the blocks stand where their neighbours do: before, after, or with the block that ran last."""
+    """Calls of modules outside the blocks take the position of their neighbours: before, after, or with the block that ran
+    last.
+    """
     number = {name: place for place, name in enumerate(blocks)}
     inside = np.array([_block_of(path, number) for path in workload.modules], dtype=np.int64)
     own = inside[workload.calls.module]
@@ -84,14 +89,14 @@ def _places(workload: Workload, blocks: Sequence[str]) -> Ints:
 
 
 def _block_of(path: str, number: dict[str, int]) -> int:
-    """The block a module is in, or -1."""
+    """Return the block that contains a module, or -1."""
     parts = path.split(".")
     above = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
     return next((number[name] for name in above if name in number), -1)
 
 
 def _kinds(workload: Workload, place: Ints, count: int) -> list[int]:
-    """Blocks that call the same ops in the same order are of one kind, numbered from 1 as they come."""
+    """Blocks that call the same ops in the same order have the same kind. Kinds are numbered from 1 in order of appearance."""
     order = np.argsort(place, kind="stable")
     starts = np.searchsorted(place[order], np.arange(1, count + 2))
     known: dict[bytes, int] = {}

@@ -1,6 +1,6 @@
-"""A plain forward pass of a language model, as benchmarks time it: the scores of every token, and no cache of keys and values.
+"""A plain forward pass of a language model, as benchmarks time it: scores for every token, and no cache of keys and values.
 
-A captured prefill is what comes before generating: it keeps keys and values, and needs the scores of the last token only.
+A captured prefill, by contrast, prepares for generation: it keeps keys and values, and needs only the scores of the last token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["scoring_every_token"]
 
 
 def scoring_every_token(workload: Workload) -> Workload:
-    """The same pass without its cache, with scores of all tokens; a workload that is no prefill stays as it is."""
+    """Return the same pass without its cache and with scores for all tokens. A workload that is not a prefill is unchanged."""
     if workload.options.get("phase") != "prefill":
         return workload
     draft = Draft(workload)
@@ -26,7 +26,7 @@ def scoring_every_token(workload: Workload) -> Workload:
 
 
 def _score(draft: Draft) -> None:
-    """The last product, of one row a sequence, with a row a token."""
+    """Change the last product from one row per sequence to one row per token."""
     workload = draft.workload
     tokens = next(op.sizes[3] for op in workload.ops if op.kind == "attention")
     number = len(workload.calls) - 1

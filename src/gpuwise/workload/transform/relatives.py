@@ -1,12 +1,12 @@
-"""Turns one captured graph into its near relatives, so that few graphs need to be stored.
+"""Derives related graphs from a captured one, so that only a few graphs need to be stored.
 
-- another 16-bit type: the same graph, other dtypes; tf32 and fp8 change nothing but what kernels may use;
-- a model wholly in 16 bits: the fp32 graph with narrower tensors, but for what fused kernels keep in fp32;
-- mixed precision in bf16: the graph of fp16 without the gradient scaler, and with the casts that softmax needs there;
-- an optimizer: its multi-tensor ops behind a graph that ends with the gradients;
-- channels-last: the same convolutions on the other layout.
+- another 16-bit type: the same graph with other dtypes; tf32 and fp8 change only what kernels may use;
+- a model entirely in 16 bits: the fp32 graph with narrower tensors, except for what fused kernels keep in fp32;
+- mixed precision in bf16: the fp16 graph without the gradient scaler, and with the casts that softmax needs there;
+- an optimizer: its multi-tensor ops, appended to a graph that ends with the gradients;
+- channels-last: the same convolutions in the other layout.
 
-`tools/build_zoo.py --verify` and the tests hold each against a direct capture.
+`tools/build_zoo.py --verify` and the tests compare each with a direct capture.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 _OPTIMIZER, _INPUT, _TEMPORARY = (CATEGORIES.index(name) for name in ("optimizer", "input", "temporary"))
 BLOCK = 256  # values that share a scale in an 8-bit state
 SMALLEST_IN_8_BITS = 4096  # bitsandbytes keeps the states of smaller tensors in fp32
-# Among what an op reads and then writes, the place of a tensor that stays in fp32.
+# The index, among an op's reads and then writes, of a tensor that stays in fp32.
 _WIDE = {
     "gpuwise::attention": -1,
     "gpuwise::attention_backward": 5,
@@ -51,7 +51,7 @@ _WIDE = {
 
 
 def retyped(graph: Graph, names: Mapping[str, str]) -> Graph:
-    """The same graph with dtypes called otherwise, such as {"bf16": "fp16"}."""
+    """Return the same graph with dtypes renamed, such as {"bf16": "fp16"}."""
     if names.get("fp16") == "bf16":
         graph = with_softmax_casts(graph)
     return replace(
@@ -62,7 +62,7 @@ def retyped(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 
 def narrowed(graph: Graph, dtype: str) -> Graph:
-    """An fp32 graph of a model held in a 16-bit type."""
+    """Return an fp32 graph for a model stored in a 16-bit type."""
     kept = [_kept(op) for op in graph.ops]
     wide = {tensor for op, places in zip(graph.ops, kept, strict=True) for tensor in _at(op, places)}
     row = {tensor: len(graph.tensors) + number for number, tensor in enumerate(sorted(wide))}
@@ -79,7 +79,7 @@ def narrowed(graph: Graph, dtype: str) -> Graph:
 
 
 def _kept(op: Op) -> tuple[int, ...]:
-    """The place of the tensor that an op keeps in fp32 whatever its dtype: sums over rows, for the backward pass."""
+    """Return the index of the tensor that an op always keeps in fp32: sums over rows, for the backward pass."""
     place = _WIDE.get(op.name)
     return () if place is None else (place % (len(op.reads) + len(op.writes)),)
 
@@ -90,7 +90,7 @@ def _at(op: Op, places: Sequence[int]) -> list[int]:
 
 
 def _with_tensors_of_writers(graph: Graph, row: Mapping[int, int]) -> Graph:
-    """Buffers written by an op as one of the tensors that stayed wide are of that tensor."""
+    """Give buffers that an op writes as a tensor that stayed wide that tensor's type."""
     _, tensor, written = slots(graph)
     tensor_of = graph.tensor_of.copy()
     stays = written & np.isin(tensor, list(row.values()))
@@ -99,7 +99,7 @@ def _with_tensors_of_writers(graph: Graph, row: Mapping[int, int]) -> Graph:
 
 
 def channels_last(graph: Graph) -> Graph:
-    """Convolutions on two-dimensional images in the layout NHWC."""
+    """Return convolutions on two-dimensional images in the layout NHWC."""
     return replace(graph, ops=[_last(op) if op.kind == "conv" else op for op in graph.ops])
 
 
@@ -112,10 +112,10 @@ def _last(op: Op) -> Op:
 
 
 def without(graph: Graph, dropped: NDArray[np.bool_], instead: Mapping[int, int]) -> Graph:
-    """The graph without these calls; where later ones read what a dropped one wrote, they read the buffer given `instead`."""
+    """Return the graph without these calls. Later calls that read a dropped call's result read the buffer given in `instead`."""
     call, _, _ = slots(graph)
     stays = ~dropped
-    moved = np.append(0, np.cumsum(stays))  # where each call, and the end, comes to stand
+    moved = np.append(0, np.cumsum(stays))  # the new position of each call, and of the end
     phase_of = np.repeat(np.arange(3), graph.phase_counts)
     same = np.arange(len(graph.born))
     died = graph.died.copy()
@@ -145,7 +145,7 @@ def without(graph: Graph, dropped: NDArray[np.bool_], instead: Mapping[int, int]
 
 
 def unscaled(graph: Graph) -> Graph:
-    """Mixed precision without the gradient scaler, from a graph that has it and no optimizer."""
+    """Return mixed precision without the gradient scaler, from a graph that has it and no optimizer."""
     updates = [row for row, op in enumerate(graph.ops) if op.name == "_amp_update_scale_"]
     if not updates:
         return graph
@@ -166,14 +166,14 @@ def unscaled(graph: Graph) -> Graph:
 
 
 class _Lists:
-    """Buffers of one role, one for each weight, and the tensors they are seen as."""
+    """Buffers of one role, one for each weight, and the tensors that describe them."""
 
     def __init__(self, buffers: list[int], tensors: list[int]) -> None:
         self.buffers, self.tensors = buffers, tensors
 
 
 class _Editor:
-    """A graph that grows at its end: new sizes, tensors, ops, buffers and calls of the optimizer."""
+    """A graph that is extended at its end with sizes, tensors, ops, buffers and calls of the optimizer."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -205,7 +205,7 @@ class _Editor:
         return len(self.tensors) - 1
 
     def elements(self, tensors: Sequence[int]) -> int:
-        """Elements of these tensors together; none of them depends on the batch."""
+        """Return the total elements of these tensors, none of which depends on the batch."""
         sizes = {
             tensor: prod(int(self.dims[dim][0]) for dim in self.products[self.tensors[tensor].elements])
             for tensor in set(tensors)
@@ -213,13 +213,13 @@ class _Editor:
         return sum(sizes[tensor] for tensor in tensors)
 
     def buffers(self, tensors: list[int], category: int, *, born: int = 0, calls: int | None = None) -> _Lists:
-        """New buffers that live for so many calls, or stay."""
+        """Add buffers that live for this many calls, or permanently."""
         first, self._count = self._count, self._count + len(tensors)
         self._new.append((tensors, category, born, -1 if calls is None else born + calls))
         return _Lists(list(range(first, self._count)), tensors)
 
     def call(self, name: str, sizes: tuple[int, ...], reads: Sequence[_Lists], writes: Sequence[_Lists]) -> None:
-        """A multi-tensor call on these lists."""
+        """Add a multi-tensor call on these lists."""
         read, written = ([tensor for lists in side for tensor in lists.tensors] for side in (reads, writes))
         self.ops.append(Op("optimizer", name, self.tensors[read[0]].dtype, sizes, {}, tuple(read), tuple(written)))
         self._calls.append(len(self.ops) - 1)
@@ -228,7 +228,7 @@ class _Editor:
 
     def done(self) -> Graph:
         graph, end = self._graph, self.now
-        outlives = (graph.died == len(graph.op_of)) & (graph.category_of <= _INPUT)  # not what the backward pass leaves
+        outlives = (graph.died == len(graph.op_of)) & (graph.category_of <= _INPUT)  # not left over from the backward pass
         forward, backward, optimizer = graph.phase_counts
         counts = [len(tensors) for tensors, *_ in self._new]
         rows = np.array([row[1:] for row in self._new], dtype=np.int64).reshape(-1, 3)
@@ -305,7 +305,7 @@ OPTIMIZERS: Mapping[tuple[str, str], _Rule] = {
 
 
 def with_optimizer(graph: Graph, optimizer: str, implementation: str) -> Graph:
-    """The graph and the update of its weights by this optimizer."""
+    """Return the graph with an update of its weights by this optimizer."""
     if optimizer == "none":
         return graph
     editor = _Editor(graph)
@@ -327,7 +327,7 @@ def with_optimizer(graph: Graph, optimizer: str, implementation: str) -> Graph:
 
 
 def _update(editor: _Editor, rule: _Rule, weights: Ints, gradients: Ints) -> None:
-    """The calls of one group of weights. Gradients are seen in the shape of their weights."""
+    """Add the calls for one group of weights. Gradients take the shape of their weights."""
     tensors = editor.tensors_of(weights)
     found = {"w": _Lists(weights.tolist(), tensors), "g": _Lists(gradients.tolist(), tensors)}
     for state in rule.states:
@@ -344,7 +344,7 @@ def _update(editor: _Editor, rule: _Rule, weights: Ints, gradients: Ints) -> Non
 
 
 def _update_in_8_bits(editor: _Editor, weights: Ints, gradients: Ints) -> None:
-    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel a tensor, an fp32 scale for 256 values."""
+    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel per tensor, an fp32 scale per 256 values."""
     one = editor.product(1)
     for weight, gradient in zip(weights.tolist(), gradients.tolist(), strict=True):
         (tensor,) = editor.tensors_of(np.array([weight]))

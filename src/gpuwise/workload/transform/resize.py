@@ -1,7 +1,8 @@
-"""A step of a network of convolutions for pictures of any size, from the same step at two sizes, one with twice the side.
+"""Derives a step of a convolutional network for images of any size from the same step at two sizes, one with twice the side.
 
-Every size in such a step is a number of channels, a side, an area or a product of these: between the two steps it stays the
-same, or grows by a power of two. The power says how it grows with the side. Sides that the network halves without rest are exact.
+Every size in such a step is a number of channels, a side, an area or a product of these: between the two steps it either stays
+the same or grows by a power of two. The power says how it grows with the side. The result is exact for sides that the network
+halves evenly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ROUND = 1e-9
 
 
 def resized(small: Workload, large: Workload, ratio: float) -> Workload:
-    """The step of `small` at `ratio` times its side; `large` is the same step at twice the side."""
+    """Return the step of `small` at `ratio` times its side; `large` is the same step at twice the side."""
     if not _same_form(small, large):
         raise BadValue(f"{small.model} and {large.model} are not the same network", hint="use one of their own image sizes")
     tables = _Tables(small, large, ratio)
@@ -54,7 +55,7 @@ def _same_form(small: Workload, large: Workload) -> bool:
 
 
 class _Tables:
-    """The tables of the new step, filled as its calls and buffers ask for them: what was one size at both sides is one row."""
+    """The tables of the new step, filled as its calls and buffers need them. Sizes that are equal at both sides share one row."""
 
     def __init__(self, small: Workload, large: Workload, ratio: float) -> None:
         self._small, self._large, self._ratio = small, large, ratio
@@ -69,7 +70,7 @@ class _Tables:
         self._factors: dict[float, int] = {}
 
     def op(self, one: int, two: int) -> int:
-        """The row of this pair of ops."""
+        """Return the row for this pair of ops."""
         key = ("op", one, two)
         if key not in self._rows:
             small, large = self._small.ops[one], self._large.ops[two]
@@ -84,7 +85,7 @@ class _Tables:
         return self._rows[key]
 
     def tensor(self, one: int, two: int) -> int:
-        """The row of this pair of tensors."""
+        """Return the row for this pair of tensors."""
         key = ("tensor", one, two)
         if key not in self._rows:
             small, large = self._small.tensors[one], self._large.tensors[two]
@@ -108,7 +109,7 @@ class _Tables:
         return self._rows[key]
 
     def _factor(self, power: int) -> tuple[int, ...]:
-        """The dimension that a size of this power is multiplied by."""
+        """Return the dimension by which a size of this power is multiplied."""
         if not power:
             return ()
         factor = self._ratio**power

@@ -1,12 +1,12 @@
-"""A step's memory spread over time, over several GPUs, or to the host.
+"""Spreads a step's memory over time, over several GPUs, or to the host.
 
-- accumulation: gradients stay from one micro-batch to the next;
-- offload: the optimizer's states, and its work, go to the host;
+- accumulation: gradients are kept from one micro-batch to the next;
+- offload: the optimizer's states and work move to the host;
 - ZeRO and FSDP (Rajbhandari et al. 2020): each of n GPUs holds an n-th of the states (1), gradients (2), weights (3). Stage 3
   gathers the weights of a block before it runs, one block ahead;
 - splits of a model for inference: whole layers, or every matrix.
 
-Messages between GPUs are not calls here: `scale` knows what they cost.
+Messages between GPUs are not calls here; `scale` computes their cost.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ _WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weigh
 
 
 def without_update(workload: Workload) -> Workload:
-    """The calls of a micro-batch that is not the last: for its time, not its memory."""
+    """Return the calls of a micro-batch that is not the last, for its time but not its memory."""
     return replace(workload, calls=Calls.of([call for call in workload.calls if call.phase != _UPDATE]))
 
 
 def accumulating(workload: Workload) -> Workload:
-    """The last micro-batch of several: the gradients of the earlier ones are there all the time, and new ones are added."""
+    """Return the last of several micro-batches: gradients of the earlier ones exist throughout, and new ones are added to
+    them.
+    """
     draft = Draft(workload)
     end, maker = len(workload.calls), makers(workload)
     for number, call in enumerate(workload.calls):
@@ -55,7 +57,8 @@ def _is(workload: Workload, row: int, category: int) -> bool:
 
 
 def offloaded(workload: Workload) -> tuple[Workload, float, float]:
-    """The step without its optimizer; bytes that cross the link (gradients down, weights up); bytes the host's memory moves.
+    """Return the step without its optimizer, the bytes that cross the link (gradients down, weights up), and the bytes moved
+    in the host's memory.
 
     The host reads weights, gradients and states once and writes weights and states, as a fused CPU optimizer does.
     """
@@ -85,7 +88,7 @@ def _bytes(draft: Draft, rows: Collection[int]) -> float:
 
 
 def sharded(workload: Workload, stage: int, count: int) -> Workload:
-    """What one of `count` GPUs does and holds under ZeRO of this stage."""
+    """Return what one of `count` GPUs does and holds under ZeRO at this stage."""
     draft = Draft(workload)
     share = 1.0 / count
     _shard_update(draft, share)
@@ -103,7 +106,7 @@ def _scaled(draft: Draft, tensor: int, share: float) -> int:
 
 
 def _shard_update(draft: Draft, share: float) -> None:
-    """Each GPU updates its part of the weights, and holds the states of that part."""
+    """Each GPU updates its part of the weights and holds the states for that part."""
     workload = draft.workload
     start = next((number for number, call in enumerate(workload.calls) if call.phase == _UPDATE), len(workload.calls))
     for number in range(start, len(workload.calls)):
@@ -119,7 +122,7 @@ def _shard_update(draft: Draft, share: float) -> None:
 
 
 def _units(workload: Workload) -> list[str]:
-    """For every module the part of the model that is gathered with it: its block, or itself."""
+    """Return for every module the part of the model that is gathered with it: its block, or itself."""
     blocks = set(blocks_of(workload))
     units = []
     for path in workload.modules:
@@ -130,7 +133,7 @@ def _units(workload: Workload) -> list[str]:
 
 
 def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
-    """A gradient is whole until its unit's backward pass ends; then each GPU keeps its part."""
+    """A gradient is complete until its unit's backward pass ends; then each GPU keeps its part."""
     workload = draft.workload
     last: dict[str, int] = {}
     for number, call in enumerate(workload.calls):
@@ -157,7 +160,7 @@ def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
 
 
 def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
-    """Weights are held in parts, and gathered one unit before they are used, in each of the passes."""
+    """Weights are stored in parts, and gathered one unit before they are used, in each of the passes."""
     workload = draft.workload
     starts: dict[tuple[int, str], int] = {}
     used: dict[tuple[int, str], dict[int, int]] = {}
@@ -192,10 +195,11 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
 
 
 def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
-    """What the fullest of `count` GPUs holds of a model for inference: some of its blocks, or a part of every matrix in them.
+    """Return what the fullest of `count` GPUs holds of a model for inference: some of its blocks, or a part of every matrix in
+    them.
 
-    Embeddings and the output layer stay whole, and so do results between layers. Splitting matrices divides the work; splitting
-    by layers does not: one GPU works at a time.
+    Embeddings, the output layer and results between layers are not divided. Splitting matrices divides the work; splitting by
+    layers does not, because one GPU works at a time.
     """
     blocks = blocks_of(workload)
     share = 1.0 / count if matrices else -(-len(blocks) // count) / max(1, len(blocks))
@@ -214,7 +218,7 @@ def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
 
 
 def _part(draft: Draft, op: Op, share: float) -> Op | None:
-    """A product with a part of its columns, attention with a part of its heads."""
+    """Return a product with a part of its columns, or attention with a part of its heads."""
     if op.kind == "matmul":
         batch, rows, wide, deep = op.sizes
         reads = (op.reads[0], _scaled(draft, op.reads[1], share), *op.reads[2:])

@@ -1,4 +1,6 @@
-"""Softmax from fp16 to fp32 and back casts in its own kernel on CUDA; from bf16 it does not, so there the casts are calls."""
+"""Adds the casts around softmax for bf16: on CUDA, softmax from fp16 to fp32 and back casts in its own kernel, but from bf16
+it does not.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ _TEMPORARY = CATEGORIES.index("temporary")
 
 
 def with_softmax_casts(graph: Graph) -> Graph:
-    """A cast before each softmax that reads fp16 and writes fp32, and one after each whose backward pass does the reverse."""
+    """Add a cast before each softmax that reads fp16 and writes fp32, and one after each whose backward pass does the reverse."""
     before = [op.name in _FORWARD and _changes(graph, op, "fp16", "fp32") for op in graph.ops]
     after = [op.name in _BACKWARD and _changes(graph, op, "fp32", "fp16") for op in graph.ops]
     if not any(before) and not any(after):
         return graph
     first, last = (np.array(rows)[graph.op_of] for rows in (before, after))
-    place = np.arange(len(graph.op_of)) + np.cumsum(first) + np.cumsum(last) - last  # where each call comes to stand
+    place = np.arange(len(graph.op_of)) + np.cumsum(first) + np.cumsum(last) - last  # the new position of each call
     return _Editor(graph, before, after).inserted(first, last, place)
 
 
@@ -33,7 +35,7 @@ def _changes(graph: Graph, op: Op, source: str, target: str) -> bool:
 
 
 class _Editor:
-    """The ops that the two forms of a softmax become, and the calls of them."""
+    """The ops that the two forms of a softmax become, and their calls."""
 
     def __init__(self, graph: Graph, before: Sequence[bool], after: Sequence[bool]) -> None:
         self._graph = graph
@@ -59,7 +61,7 @@ class _Editor:
         refs: list[int] = []
         wide: list[int] = []
         born: list[int] = []  # of the wide tensors
-        moved: list[int] = []  # gradients that the cast writes now
+        moved: list[int] = []  # gradients that the cast now writes
         arity = ints(len(op.reads) + len(op.writes) for op in graph.ops)[graph.op_of]
         parts = np.split(graph.refs, np.cumsum(arity)[:-1])
         for call, (row, module, part) in enumerate(zip(graph.op_of.tolist(), graph.module_of.tolist(), parts, strict=True)):

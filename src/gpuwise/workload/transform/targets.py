@@ -1,4 +1,4 @@
-"""The linear layers that adapters can go on, and which of them a user means."""
+"""The linear layers that adapters can be added to, and which of them a user means."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TARGETS", "chosen_modules", "linear_modules"]
 TARGETS = ("all", "attention", "mlp", "qkv", "qv")
 _FORWARD = PHASES.index("forward")
 _WEIGHT = CATEGORIES.index("weight")
-# The last part of a layer's path, as the common families call them. A single projection to all three counts as each of them.
+# The last part of a layer's path in the common families. A single projection to q, k and v counts as each of them.
 _TOGETHER = ("c_attn", "qkv_proj", "query_key_value", "Wqkv", "qkv", "in_proj")
 _QUERIES = ("q_proj", "query", "q", "q_lin", "to_q")
 _KEYS = ("k_proj", "key", "k", "k_lin", "to_k")
@@ -20,7 +20,7 @@ _VALUES = ("v_proj", "value", "v", "v_lin", "to_v")
 
 
 def linear_modules(workload: Workload) -> dict[str, list[int]]:
-    """The linear layers inside the model's repeated blocks, with their forward calls."""
+    """Return the linear layers in the model's repeated blocks, with their forward calls."""
     prefixes = tuple(f"{block}." for block in blocks_of(workload))
     inside = [path.startswith(prefixes) for path in workload.modules]
     found: dict[str, list[int]] = {}
@@ -33,7 +33,7 @@ def linear_modules(workload: Workload) -> dict[str, list[int]]:
 
 
 def _holding_weights(workload: Workload) -> set[int]:
-    """Buffers of weights, and of copies of them in another type."""
+    """Return the buffers of weights, and of their copies in another type."""
     held = {row for row, buffer in enumerate(workload.buffers) if buffer.category == _WEIGHT}
     for call in workload.calls:
         if call.phase == _FORWARD and workload.ops[call.op].kind == "cast" and held & set(call.reads):
@@ -42,7 +42,7 @@ def _holding_weights(workload: Workload) -> set[int]:
 
 
 def chosen_modules(paths: Iterable[str], targets: str) -> tuple[str, ...]:
-    """The layers that `targets` names: one of `TARGETS`, or the names of layers with commas between them.
+    """Return the layers that `targets` names: one of `TARGETS`, or comma-separated layer names.
 
     >>> chosen_modules(["h.0.attn.c_attn", "h.0.mlp.c_fc"], "attention"), chosen_modules(["h.0.mlp.c_fc"], "c_fc,c_proj")
     (('h.0.attn.c_attn',), ('h.0.mlp.c_fc',))

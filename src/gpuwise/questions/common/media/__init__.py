@@ -1,1 +1,1 @@
-"""Programs that make images or transcripts: what is asked of them, and what is answered."""
+"""Programs that generate images or transcripts: the questions about them, and the answers."""

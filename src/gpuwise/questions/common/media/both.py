@@ -1,4 +1,4 @@
-"""Programs that make images or transcripts, whichever a question is about."""
+"""Programs that generate images or transcripts, whichever a question is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does an image take on a GPU? Answers in seconds per image and iterations per second, with the step they rest on."""
+"""How long does an image take on a GPU? Answers in seconds per image and iterations per second, with the underlying step."""
 
 from __future__ import annotations
 

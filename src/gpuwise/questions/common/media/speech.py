@@ -1,4 +1,4 @@
-"""How fast does a GPU write down speech? Answers as a multiple of real time, with the step they rest on."""
+"""How fast does a GPU transcribe speech? Answers as a multiple of real time, with the underlying step."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Long work: spread over processes or a cluster, kept part by part, continued where it stopped."""
+"""Long runs: spread over processes or a cluster, saved part by part, and resumed where they stopped."""

@@ -1,4 +1,4 @@
-"""Where large work runs: here, in processes of this machine, or on a Dask cluster."""
+"""Where large runs execute: in this process, in several processes on this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Long work kept part by part in a folder, beside what was asked, so that the same question goes on where it stopped.
+"""Saves a long run part by part in a folder, together with its question, so that asking again resumes where it stopped.
 
-    results.parquet.parts/question.json     what was asked, with the versions it rests on; at the end also what came out
-    results.parquet.parts/0000017.part      the seventeenth part, there whole or not at all
+    results.parquet.parts/question.json     the question, with the versions it depends on; at the end also the outcome
+    results.parquet.parts/0000017.part      the seventeenth part, written atomically
 
-Knows nothing of what the parts hold.
+Independent of what the parts contain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many tasks over an executor, a bounded number of them at a time; each result is kept as soon as it is there."""
+"""Runs many tasks on an executor, a bounded number at a time; each result is saved as soon as it is available."""
 
 from __future__ import annotations
 

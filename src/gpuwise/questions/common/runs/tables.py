@@ -1,6 +1,6 @@
-"""Tables too long for memory, written as they come: Parquet, CSV or JSON lines, by the ending of the file.
+"""Writes tables too long for memory as they arrive: Parquet, CSV or JSON lines, by file extension.
 
-A table comes in pieces: columns of equal length by name, None for what is not there. The file appears when it is whole.
+A table arrives in pieces: columns of equal length by name, with None for missing values. The file appears when it is complete.
 """
 
 from __future__ import annotations

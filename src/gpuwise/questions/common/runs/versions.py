@@ -1,4 +1,6 @@
-"""What rows that are kept rest on, so that those of another program, or of a worker that has one, are never mixed in."""
+"""The versions that saved rows depend on, so that rows from another version of the program, or from a worker with one, are
+never mixed in.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What questions about generated text share: their options, their defaults, and the answer in tokens."""
+"""Code shared by questions about generated text: their options, their defaults, and the answer in tokens."""

@@ -1,4 +1,4 @@
-"""Options for generating text that are out of bounds, refused wherever they are asked."""
+"""Refuses out-of-range options for generating text, for every question that has them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What tokens cost on GPUs that cost so much an hour: those read in prompts, and those written in answers.
+"""The cost of tokens on GPUs with a given hourly cost: tokens read in prompts, and tokens written in answers.
 
-A GPU that reads a prompt writes nothing meanwhile, so its hours divide between the two: a prompt takes its own reading, and an
-answer its share of the steps that it runs in with others.
+A GPU that reads a prompt writes nothing meanwhile, so its hours are divided between the two: a prompt costs the time to read it,
+and an answer its share of the steps that it shares with others.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Models of Hugging Face transformers, from their configuration alone."""
+"""Hugging Face transformers models, built from their configuration alone."""

@@ -1,4 +1,4 @@
-"""Builds a transformers model from its configuration, without values."""
+"""Builds a transformers model from its configuration, without weight values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16, "
 
 
 def build(config: Any, head: str, few_pairs: bool) -> Any:
-    """The model of class `head` in fp32; `few_pairs` says that a step has fewer token-expert pairs than experts."""
+    """Build the model of class `head` in fp32; `few_pairs` says that a step has fewer token-expert pairs than experts."""
     kind = getattr(transformers, head)
     try:
         with _no_initial_values():
@@ -35,19 +35,19 @@ def build(config: Any, head: str, few_pairs: bool) -> Any:
 
 
 def kept_dtype(precision: str) -> torch.dtype:
-    """What keys and values are cached in."""
+    """Return the type in which keys and values are cached."""
     return _KEPT.get(precision, torch.float32)
 
 
 def _attention(kind: Any, config: Any) -> str:
-    """Fused attention where the model has it; soft-capped scores and older models compute it step by step."""
+    """Use fused attention if the model supports it; soft-capped scores and older models compute it step by step."""
     capped = getattr(config.get_text_config(), "attn_logit_softcapping", None)
     return "sdpa" if getattr(kind, "_supports_sdpa", False) and not capped else "eager"
 
 
 @contextlib.contextmanager
 def _no_initial_values() -> Iterator[None]:
-    """Leave parameters as allocated: a capture needs no values."""
+    """Leave parameters uninitialised: a capture needs no values."""
     try:
         from transformers.initialization import no_init_weights
     except ImportError:

@@ -1,7 +1,6 @@
-"""Finds the hyper-parameters of a Hugging Face model without a network: local cache, built-in table, or a config.json.
+"""Finds the hyper-parameters of a Hugging Face model offline: in the local cache, the built-in table, or a config.json.
 
-Reads JSON and nothing else: no code that comes with a model is ever run, and nothing is downloaded. What the figures mean is
-left to transformers.
+Reads only JSON: no code that comes with a model is ever run, and nothing is downloaded. transformers interprets the values.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "download config.json from the model page and pass its path: `path/to/config.json`"
-# Ours, not the model's; and what would name code, kernels or files to load.
+# Our own keys, and those that would name code, kernels or files to load.
 _OURS = frozenset(("like", "repo", "parameters", "null"))
 _LEFT_OUT = frozenset(
     "auto_map custom_pipelines quantization_config compression_config attn_implementation experts_implementation use_kernels "
@@ -38,7 +37,7 @@ _LEFT_OUT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A configuration as it stands in config.json, and where it was found."""
+    """A configuration as in config.json, and where it was found."""
 
     config: Mapping[str, Any]
     where: str
@@ -46,7 +45,7 @@ class Found:
 
 
 def find_config(model: str) -> Found:
-    """The configuration of `hf:ID` or of a path to a config.json."""
+    """Return the configuration for `hf:ID` or for a path to a config.json."""
     prefix, colon, name = model.partition(":")
     if not (colon and prefix == "hf"):
         path = Path(model)
@@ -64,7 +63,7 @@ def find_config(model: str) -> Found:
 
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:
-    """Without what would load code or kernels; quantised weights are captured as plain ones, and that is said."""
+    """Remove whatever would load code or kernels. Quantised weights are captured as plain ones, with a note."""
     notes = [f"hyperparameters come from {where}"]
     if config.get("quantization_config"):
         notes.append("the config specifies quantised weights, but unquantised weights were captured")
@@ -77,12 +76,12 @@ def _cleaned(config: Mapping[str, Any], where: str) -> Found:
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """The rows of the built-in table as they are written, by id."""
+    """Return the rows of the built-in table as written, by id."""
     return parse_toml((files("gpuwise.workload") / "data" / "hf_configs.toml").read_text(encoding="utf-8"))
 
 
 def row(name: str) -> dict[str, Any]:
-    """The whole configuration of a row, without our own keys."""
+    """Return the full configuration in a row, without our own keys."""
     found = table()[name]
     base = row(found["like"]) if "like" in found else {}
     empty = dict.fromkeys(found.get("null", ()))
@@ -90,7 +89,7 @@ def row(name: str) -> dict[str, Any]:
 
 
 def known_parameters() -> dict[str, int]:
-    """The published parameter count of every model of the table."""
+    """Return the published parameter count of every model in the table."""
     return {name: int(row["parameters"]) for name, row in table().items()}
 
 
@@ -104,7 +103,7 @@ def _repositories(name: str | None) -> tuple[str, ...]:
 
 
 def _known_name(name: str) -> str | None:
-    """The row for an id, by its name or by where it lives today, case forgiven."""
+    """Return the row for an id, by its name or its current location, ignoring case."""
     wanted = name.lower()
     for row in table():
         if wanted in (row.lower(), *(repository.lower() for repository in _repositories(row))):
@@ -129,14 +128,14 @@ def _unknown(name: str) -> UnknownName:
 
 
 def cache_folders() -> tuple[Path, ...]:
-    """Where the Hugging Face libraries keep what they downloaded, by their documented environment variables."""
+    """Return the folders where the Hugging Face libraries store downloads, from their documented environment variables."""
     base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "huggingface"
     named = [os.environ.get(name) for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE")]
     return tuple(dict.fromkeys(Path(folder).expanduser() for folder in (*named, Path(base) / "hub") if folder))
 
 
 def _cached(repository: str) -> Path | None:
-    """The config.json of a repository in the cache: of its main revision, else of the newest one there."""
+    """Return a repository's cached config.json: of its main revision, or else of the newest one there."""
     for folder in cache_folders():
         base = folder / f"models--{repository.replace('/', '--')}"
         try:
@@ -155,7 +154,7 @@ def _cached(repository: str) -> Path | None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The JSON object of a config.json that names a model type; BadFile says what any other file lacks."""
+    """Return the JSON object in a config.json that names a model type; BadFile says what any other file lacks."""
     hint = 'pass the config.json of a Hugging Face model, which contains a line such as "model_type": "bert"'
     if path.is_dir():
         raise BadFile(f"{path} is a folder, not a config.json", hint=f"pass the file in it: `{path / 'config.json'}`")
@@ -184,6 +183,6 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def reason(fault: BaseException) -> str:
-    """The kind and the first words of an exception, in one line."""
+    """Return the type and first words of an exception, in one line."""
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
     return f"{type(fault).__name__}: {' '.join(lines)[:200]}"

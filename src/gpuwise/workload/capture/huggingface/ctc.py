@@ -1,7 +1,8 @@
-"""The CTC loss of speech recognisers as one op of known shapes; torch's own reads lengths from tensors, which a capture cannot.
+"""The CTC loss of speech recognisers as one op with known shapes; torch's own op reads lengths from tensors, which a capture
+cannot.
 
-What it keeps for the backward pass is torch's: the log-probabilities of every state of the transcript with blanks in between,
-(batch, frames, 2 · characters + 1).
+It keeps the same tensor for the backward pass as torch: the log-probabilities of every state of the transcript with blanks in
+between, (batch, frames, 2 · characters + 1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Mixture of experts without looking at the data: every expert gets its even share of the tokens, as one grouped matrix product.
+"""Mixture of experts independent of the data: every expert gets an equal share of the tokens, as one grouped matrix product.
 
-transformers holds the weights of all experts of a layer in one tensor, (experts, out, in), and multiplies the tokens, sorted by
-expert, with it. How many tokens an expert gets depends on the data; a capture assumes the balance that training aims for. Where
+transformers stores the weights of all experts of a layer in one tensor, (experts, out, in), and multiplies it with the tokens,
+sorted by expert. The number of tokens per expert depends on the data; a capture assumes the balance that training aims for. If
 there are fewer token-expert pairs than experts (decoding a few sequences), each pair reads an expert of its own.
 """
 
@@ -18,7 +18,9 @@ __all__ = ["balance_experts"]
 
 
 def balance_experts(model: torch.nn.Module, few: bool) -> int:
-    """Give every bank of experts a forward pass of fixed shapes; how many there are. `few`: fewer pairs than experts."""
+    """Give every bank of experts a forward pass with fixed shapes, and return the number of banks. `few`: fewer pairs than
+    experts.
+    """
     banks = [module for module in model.modules() if _is_bank(module)]
     for bank in banks:
         bank.forward = partial(_forward, bank, few)
@@ -31,7 +33,7 @@ def _is_bank(module: Any) -> bool:
 
 
 def _forward(bank: Any, few: bool, hidden: torch.Tensor, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Sort the token-expert pairs by expert, multiply group by group, put them back and add up what each token got."""
+    """Sort the token-expert pairs by expert, multiply group by group, restore the order and sum the results for each token."""
     choices = index.shape[-1]
     experts, order = torch.sort(index.reshape(-1))
     ends = torch.cumsum(torch.histc(experts.float(), bins=bank.down_proj.shape[0]), dim=0, dtype=torch.int32)
@@ -97,12 +99,12 @@ _grouped.register_autograd(_backward, setup_context=_setup)
 
 
 def _grouped_kernel(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """(experts, pairs / experts, out, in): the even share, a fraction where it is one. With few pairs, one expert a pair."""
+    """(experts, pairs / experts, out, in): an equal share, possibly fractional. With few pairs, one expert per pair."""
     rows, weight, _, few = args
     pairs, experts = rows.shape[0], weight.shape[0]
     attrs: dict[str, Any] = {"trans_a": False, "trans_b": weight.stride(-2) == 1, "groups": "experts"}
     batch, share = ((pairs,), (1,)) if few else ((experts,), (_ratio(pairs, experts),))
-    if few:  # what is read of the experts: one matrix a pair, which a view of that size stands for
+    if few:  # what is read of the experts: one matrix per pair, represented by a view of that size
         weight = weight.as_strided((pairs, *weight.shape[1:]), (1, 1, 1))
     sizes: Any = (batch, share, (weight.shape[-1],), (weight.shape[-2],))
     return [Kernel("matmul", sizes, (rows, weight), tuple(writes), attrs, dtype=rows.dtype)]

@@ -1,8 +1,8 @@
-"""The two halves of generating text: prefill (read the prompt, fill the KV cache) and decode (one token over a full cache).
+"""The two phases of generating text: prefill (read the prompt, fill the KV cache) and decode (one token over a full cache).
 
-The cache is allocated beforehand and written in place, as serving engines do: prefill stores keys and values beside the
-attention that uses them; decode stores one position and attends over all of them. `seq` is the number of cached positions, the
-new token included. A layer with a sliding window keeps no more than its window.
+The cache is preallocated and written in place, as serving engines do: prefill stores keys and values in addition to the attention
+that uses them; decode stores one position and attends to all of them. `seq` is the number of cached positions, including the new
+token. A layer with a sliding window keeps no more than its window.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuwise.core.errors import BadValue
 __all__ = ["PHASES", "Generation"]
 
 PHASES = ("prefill", "decode")
-_PROBE = 8  # positions of the run that shows how large a layer's keys and values are
+_PROBE = 8  # positions in the run that shows the size of a layer's keys and values
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Layer:
 
 
 class _Slot(cache_utils.CacheLayerMixin):
-    """The cache of one layer, allocated for `total` positions (or its window) of which `seen` are filled before the step."""
+    """The cache of one layer, allocated for `total` positions (or its window), of which `seen` are filled before the step."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor, seen: int, total: int, sliding: bool) -> None:
         super().__init__()
@@ -44,10 +44,10 @@ class _Slot(cache_utils.CacheLayerMixin):
         self._seen, self._total = seen, total
 
     def lazy_initialization(self, *tensors: Any) -> None:
-        """Nothing: the tensors are there."""
+        """Does nothing: the tensors already exist."""
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Store the new positions in place. The first ones are used as they are; later ones with all that is cached."""
+        """Store the new positions in place. The first ones are used as they are; later ones together with everything cached."""
         kept, new = self.keys.shape[-2], min(key_states.shape[-2], self.keys.shape[-2])
         for store, states in ((self.keys, key_states), (self.values, value_states)):
             store[:, :, kept - new :].copy_(states[:, :, states.shape[-2] - new :])
@@ -68,7 +68,7 @@ class _Slot(cache_utils.CacheLayerMixin):
 
 
 class Generation:
-    """Inputs and step of one phase. `built` gives the model once it exists: how large its cache is, it shows itself."""
+    """Inputs and step of one phase. `built` returns the model once it exists; the size of its cache is found by running it."""
 
     def __init__(
         self, phase: str, built: Callable[[], Any], dtype: torch.dtype, source: Callable[[int, int], dict[str, Any]]
@@ -77,7 +77,7 @@ class Generation:
         self._layers: tuple[list[_Layer], list[_Layer]] | None = None
 
     def inputs(self, batch: int, seq: int | None) -> dict[str, Any]:
-        """The tokens, the cache and, for encoder-decoders, what the encoder reads or gave."""
+        """Return the tokens, the cache and, for encoder-decoders, the encoder's input or output."""
         model, length = self._built(), seq or 1
         own, cross = self._shapes(model)
         source = self._source(batch, length)
@@ -94,7 +94,7 @@ class Generation:
         return {"tokens": tokens, "length": length, "source": source} | caches
 
     def forward(self, model: Any, batch: dict[str, Any], training: bool) -> Any:
-        """The scores of the last token; the cache is written on the way."""
+        """Return the scores of the last token; the cache is written on the way."""
         seen = max(1, batch["length"] - 1) if self._phase == "decode" else 0
         own = _cache(
             [
@@ -133,7 +133,7 @@ def _cache(layers: list[_Slot]) -> Any:
 
 
 def _probe(model: Any, source: dict[str, Any]) -> tuple[list[_Layer], list[_Layer]]:
-    """Run the model once on a few tokens and read off its own cache what each layer keeps."""
+    """Run the model once on a few tokens and read from its own cache what each layer keeps."""
     tokens = torch.zeros(1, _PROBE, dtype=torch.int64)
     both = model.config.is_encoder_decoder
     dtype = next(model.parameters()).dtype
@@ -163,7 +163,7 @@ def _layers(cache: Any) -> list[_Layer]:
 
 
 def _encoded_length(model: Any, source: dict[str, Any]) -> int:
-    """How many positions the encoder gives: as many as tokens, or as many as the audio has after its convolutions."""
+    """Return how many positions the encoder outputs: one per token, or what remains of the audio after its convolutions."""
     if "input_ids" in source:
         return int(source["input_ids"].shape[1])
     return int(model.config.max_source_positions)

@@ -29,7 +29,7 @@ _MOST_LAYERS = 2000
 
 
 def subject(request: Request) -> Any:
-    """The model of that id or file on inputs of its task."""
+    """Return the model with that id or file, with inputs for its task."""
     phase = _phase(request)
     found = find_config(request.model)
     config = _configuration(_transformers(), request, found)
@@ -58,14 +58,14 @@ def _phase(request: Request) -> str:
 
 
 def _transformers() -> Any:
-    """transformers, with torch; a torchvision whose compiled operators do not fit torch is made to import first."""
+    """Import transformers with torch. A torchvision whose compiled operators do not match torch is made importable first."""
     from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
     try:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtra("torch", extra="torch", needed_for="capturing a Hugging Face model") from None
-    with contextlib.suppress(MissingExtra):  # transformers does without
+    with contextlib.suppress(MissingExtra):  # transformers does not need it
         import_torchvision()
     try:
         import transformers
@@ -80,7 +80,7 @@ def _transformers() -> Any:
 
 
 def _configuration(transformers: Any, request: Request, found: Found) -> Any:
-    """The configuration as transformers understands it; its checks become our errors."""
+    """Return the configuration as transformers understands it; failed checks become our errors."""
     kind = found.config["model_type"]
     known = list(transformers.CONFIG_MAPPING.keys())
     if kind not in known:
@@ -106,7 +106,7 @@ def _configuration(transformers: Any, request: Request, found: Found) -> Any:
 
 
 def _without_chance(config: Any) -> None:
-    """Every layer runs in every step: no layer drop, no random masking of the input, no cache in a plain forward pass."""
+    """Make every layer run in every step: no layer drop, no random masking of the input, no cache in a plain forward pass."""
     for part in (config, config.get_text_config()):
         for name in vars(part):
             if name.endswith("layerdrop"):

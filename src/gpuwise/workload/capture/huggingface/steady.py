@@ -1,4 +1,4 @@
-"""Keeps a step of a transformers model on one course where it would look at values, which a capture does not have."""
+"""Removes branches that depend on tensor values, which a capture does not have, from a step of a transformers model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["fixed_course", "steady"]
 
 
 def fixed_course(forward: Any) -> Any:
-    """A step whose course does not hang on values, which a capture does not have."""
+    """Return a step that does not depend on values, which a capture does not have."""
 
     def run(model: Any, inputs: Any, training: bool) -> Any:
         try:
@@ -35,16 +35,17 @@ def fixed_course(forward: Any) -> Any:
 
 @contextlib.contextmanager
 def steady() -> Iterator[None]:
-    """While entered, models take one course whatever the values: full rows, every layer."""
+    """While entered, models behave the same whatever the values: full rows, every layer."""
     with _full_rows(), _no_layer_drop():
         yield
 
 
 @contextlib.contextmanager
 def _full_rows() -> Iterator[None]:
-    """Every row is one text without padding. transformers reads that off values, then leaves the mask to the attention kernel.
+    """Treat every row as one text without padding. transformers reads that from values, then leaves the mask to the attention
+    kernel.
 
-    The few small kernels of asking whether texts share a row do run; masks of ones that models make for themselves count as none.
+    The few small kernels that check whether texts share a row do run; masks of ones that models create themselves count as none.
     """
 
     def unpacked(plain: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One request for a transformers model as a subject to record: sizes, inputs, step, and what is assumed about them."""
+"""Turns a request for a transformers model into a subject to record: sizes, inputs, step, and the assumptions about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIT_ON = (64, 128, 192)
 
 
 class Capture:
-    """Puts the parts together for one request."""
+    """Combines the parts for one request."""
 
     def __init__(self, request: Request, config: Any, task: Task, head: str, phase: str, notes: tuple[str, ...]) -> None:
         self._request, self._config, self._task, self._head, self._phase = request, config, task, head, phase
@@ -28,7 +28,7 @@ class Capture:
         self._few = self._few_pairs()
 
     def subject(self) -> Subject:
-        """What the recorder needs to know."""
+        """Return what the recorder needs to know."""
         inputs, forward = self._step()
         has_seq = bool(self._task.seq) and not (self._phase == "prefill" and self._task.mapping == "SPEECH_SEQ_2_SEQ")
         seq = self._seq() if has_seq else None
@@ -53,7 +53,9 @@ class Capture:
         return asked or min(self._task.seq, limit or self._task.seq)
 
     def _seqs(self, seq: int) -> tuple[int, int, int]:
-        """Lengths to fit on, on the same side of the sliding window as the one asked for: attention changes there."""
+        """Return lengths to fit on, on the same side of the sliding window as the requested one, because attention changes
+        there.
+        """
         limit, window = self._limit or 10**9, self._window()
         low, high = 0, limit
         if window is not None:
@@ -102,7 +104,7 @@ class Capture:
         step = Generation(self._phase, lambda: self._model, dtype, lambda batch, seq: task.inputs(config, batch, seq))
 
         def inputs(batch: int, seq: int | None) -> Any:
-            with steady():  # the first call runs the model to see its cache
+            with steady():  # the first call runs the model to inspect its cache
                 return step.inputs(batch, seq)
 
         return inputs, step.forward
@@ -112,7 +114,7 @@ class Capture:
         return self._model
 
     def _few_pairs(self) -> bool:
-        """Whether a step has fewer token-expert pairs than experts; says how the experts are captured."""
+        """Return whether a step has fewer token-expert pairs than experts, and note how the experts are captured."""
         text = self._config.get_text_config()
         experts = next((count for name in _EXPERTS if (count := getattr(text, name, None))), 0)
         choices = getattr(text, "num_experts_per_tok", None) or 1

@@ -1,7 +1,7 @@
-"""What a Hugging Face model is for, and so what goes in and what its loss is: text, text to text, speech or images.
+"""What a Hugging Face model is for, which determines its inputs and loss: text, text to text, speech or images.
 
-The task follows from the head named in the configuration, else from what transformers can build of that model type. Sequences
-are full: no padding, so no attention mask, which is what lets a GPU use its fused causal attention.
+The task follows from the head named in the configuration, or else from what transformers can build for that model type. Sequences
+are full: without padding there is no attention mask, so a GPU can use its fused causal attention.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Inputs = Callable[[Any, int, int], dict[str, torch.Tensor]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of model. `seq` is the usual length (0: no sequence), `batch` the usual batch of a training step."""
+    """One kind of model. `seq` is the default length (0: no sequence), `batch` the default batch of a training step."""
 
     name: str
     mapping: str
@@ -37,12 +37,12 @@ def _tokens(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
 
 
 def _mel(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
-    """Thirty seconds of audio, as the model is built for: two spectrogram frames per encoder position."""
+    """Return thirty seconds of audio, for which the model is built: two spectrogram frames per encoder position."""
     return {"input_features": torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions)}
 
 
 def _samples(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
-    """As many audio samples as give `seq` frames after the convolutions (320 samples a frame at 16 kHz: 20 ms)."""
+    """Return the audio samples that give `seq` frames after the convolutions (320 samples per frame at 16 kHz: 20 ms)."""
     length = seq
     for kernel, stride in reversed(list(zip(config.conv_kernel, config.conv_stride, strict=True))):
         length = (length - 1) * stride + kernel
@@ -68,11 +68,11 @@ def _span_labels(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
 
 
 def _characters(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
-    """A transcript with a character for every four frames (12 a second)."""
+    """Return a transcript with one character per four frames (12 per second)."""
     return {"labels": torch.zeros(batch, max(1, seq // 4), dtype=torch.int64)}
 
 
-# RoBERTa's family numbers positions from the padding token on, and so loses the first few.
+# Models in RoBERTa's family number positions starting from the padding token, and so lose the first few.
 _FROM_PADDING = (
     "roberta",
     "roberta-prelayernorm",
@@ -84,7 +84,7 @@ _FROM_PADDING = (
     "longformer",
 )
 
-# In the order of preference where the configuration names no head.
+# In order of preference if the configuration names no head.
 _TASKS = (
     Task(name="speech to text", mapping="SPEECH_SEQ_2_SEQ", inputs=_mel, labels=_token_labels, seq=448, batch=8),
     Task(name="text to text", mapping="SEQ_TO_SEQ_CAUSAL_LM", inputs=_tokens, labels=_token_labels, seq=512),
@@ -99,7 +99,9 @@ _TASKS = (
 
 
 def choose_task(config: Any) -> tuple[Task, str]:
-    """The task of a configuration and the class to build: of the head it names, else of the first task its type can do."""
+    """Return the task of a configuration and the class to build: for the head it names, or else for the first task its type
+    supports.
+    """
     heads = {task.name: _heads(task, config.model_type) for task in _TASKS}
     for named in getattr(config, "architectures", None) or ():
         for task in _TASKS:
@@ -121,14 +123,14 @@ def _heads(task: Task, model_type: str) -> tuple[str, ...]:
 
 
 def _suits(task: Task, config: Any) -> bool:
-    """Encoder-decoders read and write; a BERT that is told to decode is a causal model, any other masks."""
+    """Encoder-decoders read and write; a BERT configured as a decoder is a causal model, any other is masked."""
     if task.mapping == "SEQ_TO_SEQ_CAUSAL_LM":
         return bool(config.is_encoder_decoder)
     return not (task.mapping == "MASKED_LM" and getattr(config, "is_decoder", False))
 
 
 def longest(task: Task, config: Any) -> int | None:
-    """The most positions the model can take; None where its positions are relative."""
+    """Return the most positions the model supports, or None if its positions are relative."""
     if task.mapping == "CTC":
         return None
     if task.mapping == "SPEECH_SEQ_2_SEQ":
@@ -143,7 +145,7 @@ def longest(task: Task, config: Any) -> int | None:
 
 
 def plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
-    """The model's own loss when training, else its scores; answers to questions have scores of where they start and end."""
+    """Return the model's own loss in training, otherwise its scores; question answering has scores for the start and end."""
     output = model(**inputs)
     if training:
         return output.loss
@@ -151,7 +153,7 @@ def plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
 
 
 def ctc_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
-    """Scores of a speech recogniser, or its loss against transcripts of full length."""
+    """Return the scores of a speech recogniser, or its loss against transcripts of full length."""
     scores = model(input_values=inputs["input_values"]).logits
     if not training:
         return scores

@@ -1,1 +1,1 @@
-"""Models of Keras 3, translated layer by layer."""
+"""Keras 3 models, translated layer by layer."""

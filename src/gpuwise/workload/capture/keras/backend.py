@@ -1,6 +1,6 @@
-"""How Keras is imported: on the user's backend where that is installed, and without allocating any weights.
+"""Imports Keras on the user's backend if it is installed, without allocating any weights.
 
-Keras serves as the reader of the graph only, so where the configured backend is missing another one reads the same graph.
+Keras is only used to read the graph, so if the configured backend is missing, another one reads the same graph.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from gpuwise.core.errors import BadValue, MissingExtra
 __all__ = ["choose_backend", "configured_backend", "import_keras", "without_weights"]
 
 _NEEDS = {"tensorflow": ("tensorflow",), "jax": ("jax", "jaxlib"), "torch": ("torch",), "numpy": ("numpy", "scipy")}
-_FALLBACK = "torch"  # a capture needs it in any case
+_FALLBACK = "torch"  # needed for a capture in any case
 
 
 def configured_backend() -> str | None:
-    """The backend the user set: KERAS_BACKEND, else keras.json; None if neither says more than Keras' default, tensorflow."""
+    """Return the backend the user set: KERAS_BACKEND, else keras.json; None if neither differs from Keras' default,
+    tensorflow.
+    """
     named = os.environ.get("KERAS_BACKEND")
     if named:
         return named
@@ -38,7 +40,7 @@ def configured_backend() -> str | None:
 
 
 def choose_backend() -> str:
-    """Make sure that `import keras` will find its backend; call it before the first import. Returns a note or an empty text."""
+    """Make sure that `import keras` finds a backend. Call it before the first import. Returns a note or an empty text."""
     if "keras" in sys.modules:
         return ""
     os.environ.setdefault("KERAS_TORCH_DEVICE", "cpu")  # on the PyTorch backend, whatever GPU there is or seems to be
@@ -53,7 +55,7 @@ def choose_backend() -> str:
 
 
 def import_keras() -> Any:
-    """Keras 3, on a backend that is installed."""
+    """Import Keras 3 on an installed backend."""
     choose_backend()
     try:
         import keras
@@ -71,11 +73,11 @@ def import_keras() -> Any:
 
 @contextlib.contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside, Keras layers learn the shapes of their weights but allocate none, and no file of weights is fetched or read."""
+    """Inside, Keras layers determine the shapes of their weights but allocate none, and no weight file is fetched or read."""
     keras = import_keras()
     try:
         scope = keras.StatelessScope(initialize_variables=False)
-    except TypeError:  # an older Keras allocates on leaving the scope: no gain in entering it
+    except TypeError:  # an older Keras allocates on leaving the scope, so entering it would gain nothing
         yield
         return
     waiting = _waiting()
@@ -85,14 +87,14 @@ def without_weights() -> Iterator[None]:
             for target, name, value in _replacements(keras):
                 stack.enter_context(mock.patch.object(target, name, value))
             yield
-    finally:  # else the next scope that Keras opens would give all of them values after all
+    finally:  # otherwise the next scope that Keras opens would give all of them values after all
         waiting = _waiting()
         if waiting is not None:
             waiting[:] = before or []
 
 
 def _waiting() -> list[Any] | None:
-    """Keras' list of variables that still lack a value; None where this version keeps none."""
+    """Return Keras' list of variables that still lack a value, or None if this version has none."""
     state = sys.modules.get("keras.src.backend.common.global_state")
     found = None if state is None else state.get_global_attribute("uninitialized_variables")
     return found if isinstance(found, list) else None
@@ -107,7 +109,7 @@ def _replacements(keras: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _deferring(keras: Any, plain: Callable[..., None]) -> Callable[..., None]:
-    """Variables made from a value (an optimizer's step count) wait for it like those made by an initializer."""
+    """Defer variables created from a value (an optimizer's step count), like those with an initializer."""
 
     def init(variable: Any, initializer: Any, shape: Any = None, dtype: Any = None, *rest: Any, **options: Any) -> None:
         if not callable(initializer) and not isinstance(initializer, str):

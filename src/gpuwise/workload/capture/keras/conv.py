@@ -1,7 +1,7 @@
-"""Keras' convolutions, pools, paddings and resizings as single GPU kernels, in the layout the layer asks for.
+"""Keras convolutions, pools, paddings and resizings as single GPU kernels, in the layout the layer asks for.
 
-One-dimensional layers run as two-dimensional ones of height one, as TensorFlow and cuDNN do. `same` padding that is not symmetric
-is a padding kernel for the odd row and column, then a symmetric convolution.
+One-dimensional layers run as two-dimensional ones of height one, as in TensorFlow and cuDNN. Asymmetric `same` padding is a
+padding kernel for the odd row and column, followed by a symmetric convolution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _wide(sizes: Sizes, fill: int = 1) -> Sizes:
 
 
 def _same(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """How many cells `same` adds before and after: https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2"""
+    """Return how many cells `same` adds before and after: https://www.tensorflow.org/api_docs/python/tf/nn#notes_on_padding_2"""
     out = -(-size // stride)
     total = max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2
@@ -53,7 +53,7 @@ def convolve(
     last: bool,
     extra: Sizes | None = None,
 ) -> torch.Tensor:
-    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), `extra` the padding of a layer before it."""
+    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), `extra` the padding of a preceding layer."""
     rank = len(stride)
     x = _open(x, last)
     stride, dilation = _wide(stride), _wide(dilation)

@@ -1,6 +1,7 @@
-"""Keras layers and the GPU work they are: dense, embedding, normalization, dropout, activations, merging, reshaping.
+"""Keras layers and the GPU work they do: dense, embedding, normalization, dropout, activations, merging, reshaping.
 
-Each class is one layer. What is not here, in keras_conv or in keras_rnn is opened by keras_trace and comes out as its parts.
+Each class is one layer. Layers that are not here, in keras_conv or in keras_rnn are opened by keras_trace and recorded as their
+parts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["leaf_class"]
 
 
 def leaf_class(layer: Any) -> type[Leaf] | None:
-    """The translation of a layer, or None where it has to be opened: unknown to us, or with a `call` of its own."""
+    """Return the translation of a layer, or None if it has to be opened because it is unknown or has its own `call`."""
     for base in type(layer).__mro__:
         leaf = _LEAVES.get(base.__name__) if base.__module__.startswith("keras.") else None
         if leaf is not None:
@@ -44,7 +45,7 @@ class _Dense(Leaf):
 
 
 class _EinsumDense(Leaf):
-    """One matrix product where the equation is one (`abc,cde->abde`), else an einsum."""
+    """One matrix product if the equation is one (`abc,cde->abde`), otherwise an einsum."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
@@ -62,7 +63,7 @@ class _EinsumDense(Leaf):
         self.bias = None if bias is None else self.new(math.prod(bias.shape))
 
     def _summed(self) -> int:
-        """How many labels are summed over, if they end the input and begin the kernel in one order; else 0."""
+        """Return how many labels are summed over, if they end the input and begin the kernel in the same order; otherwise 0."""
         count = len([label for label in self.kernel_labels if label in self.in_labels and label not in self.out_labels])
         same = self.in_labels.endswith(self.kernel_labels[:count])
         plain = self.out_labels == self.in_labels[: len(self.in_labels) - count] + self.kernel_labels[count:]
@@ -106,7 +107,7 @@ class _ReversibleEmbedding(_Embedding):
 
 
 class _BatchNorm(Leaf):
-    """One kernel. A layer that is not trained normalizes by its moving statistics, as Keras does."""
+    """One kernel. A layer that is not trained uses its moving statistics, as in Keras."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)

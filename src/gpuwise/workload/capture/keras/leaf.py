@@ -1,4 +1,4 @@
-"""What all translated Keras layers share: weights without values, activations by name, Keras' view of its variables."""
+"""What all translated Keras layers share: weights without values, activations by name, and Keras' view of its variables."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def relu(x: torch.Tensor, top: float | None, slope: float, threshold: float) -> 
 
 
 def activation_of(function: Any) -> Activation | None:
-    """The torch function of a Keras activation, or None for one that is not Keras' own."""
+    """Return the torch function for a Keras activation, or None if it is not one of Keras' own."""
     if function is None:
         return _ACTIVATIONS["linear"]
     if not str(getattr(function, "__module__", "")).startswith("keras."):
@@ -81,7 +81,7 @@ def activation_of(function: Any) -> Activation | None:
 
 
 def parameter(*shape: int, trainable: bool = True, nhwc: bool = False) -> nn.Parameter:
-    """A weight of this shape; convolution kernels of channels-last models are stored the way cuDNN reads them."""
+    """Return a weight of this shape; convolution kernels of channels-last models are stored the way cuDNN reads them."""
     tensor = torch.empty(shape)
     if nhwc:
         tensor = tensor.to(memory_format=torch.channels_last if len(shape) == 4 else torch.channels_last_3d)
@@ -99,17 +99,17 @@ def type_name(layer: Any) -> str:
 
 
 def channels_first(x: torch.Tensor) -> torch.Tensor:
-    """(batch, …, channels) seen as (batch, channels, …): a view, in memory it stays channels-last."""
+    """(batch, …, channels) viewed as (batch, channels, …): in memory it stays channels-last."""
     return x.movedim(-1, 1)
 
 
 def channels_last(x: torch.Tensor) -> torch.Tensor:
-    """The way back."""
+    """The inverse."""
     return x.movedim(1, -1)
 
 
 class Leaf(nn.Module):
-    """One Keras layer as the work a GPU does for it. `fits` says whether this translation holds for a layer."""
+    """One Keras layer as the work a GPU does for it. `fits` says whether this translation is valid for a layer."""
 
     takes_mask = False
     takes_padding = False
@@ -122,12 +122,12 @@ class Leaf(nn.Module):
 
     @classmethod
     def fits(cls, layer: Any) -> bool:
-        """Whether the layer does what this class says, and no more."""
+        """Return whether the layer does exactly what this class translates."""
         special = getattr(layer, "quantization_mode", None) is not None or getattr(layer, "lora_enabled", False)
         return not special and activation_of(getattr(layer, "activation", None)) is not None
 
     def new(self, *shape: int, nhwc: bool = False) -> nn.Parameter:
-        """A weight that is trained where its layer is."""
+        """Return a weight that is trained if its layer is."""
         return parameter(*shape, trainable=self.trainable, nhwc=nhwc)
 
     def export(self, variable: Any, view: Callable[[], torch.Tensor]) -> None:
@@ -136,7 +136,7 @@ class Leaf(nn.Module):
             self.exports[id(variable)] = view
 
     def check(self, layer: Any) -> None:
-        """As many weights as Keras counts, or the translation is wrong."""
+        """Check that there are as many weights as Keras counts; otherwise the translation is wrong."""
         here = sum(weight.numel() for weight in self.parameters())
         there = sum(math.prod(weight.shape) for weight in layer.weights)
         if here != there:

@@ -1,4 +1,4 @@
-"""The loss a Keras model is trained with: as compiled where it is, else the usual one for its outputs."""
+"""The loss for a Keras model: the compiled one if there is one, otherwise the usual one for its outputs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _KNOWN = frozenset((*_POINTWISE, "sparse_categorical_crossentropy", "categorical
 
 
 def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | None], list[str]]:
-    """One loss for each output (None: not trained on), and what has to be said about the choice."""
+    """Return one loss for each output (None: not trained on), and notes about the choice."""
     compiled = _by_output(model, len(program.results))
     losses: list[Loss | None] = []
     notes = []
@@ -95,7 +95,7 @@ def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | Non
 
 
 def _by_output(model: Any, count: int) -> list[Any] | None:
-    """The compiled losses in the order of the outputs, or None where the model is not compiled with one."""
+    """Return the compiled losses in the order of the outputs, or None if the model is not compiled with one."""
     loss = getattr(model, "loss", None)
     if loss is None:
         return None
@@ -143,7 +143,7 @@ def _usual(spec: Spec, activation: str) -> Loss:
 
 
 def _last_activation(program: Program, number: int) -> str:
-    """The name of the activation that made an output, looked for inside nested models too; empty if there is none."""
+    """Return the name of the activation that produced an output, also inside nested models; empty if there is none."""
     result = program.results[number]
     for step in reversed(program.steps):
         if isinstance(result, Ref) and result.index in step.outputs:

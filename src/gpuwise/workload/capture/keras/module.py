@@ -1,6 +1,6 @@
-"""Runs a traced Keras program in torch: one torch module for each Keras layer, in the same nesting and under the same names.
+"""Runs a traced Keras program in torch: one torch module for each Keras layer, with the same nesting and names.
 
-Values are dropped after their last use, and every result's shape is held against the one Keras has for it.
+Values are freed after their last use, and every result's shape is checked against Keras' own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Block", "Model", "prepared"]
 
 
 def prepared(program: Program) -> Program:
-    """The program with paddings folded into the ops they feed and with the last use of every value marked."""
+    """Return the program with paddings folded into the ops they feed and with the last use of every value marked."""
     for step in program.steps:
         if step.inner is not None:
             step.inner = prepared(step.inner)
@@ -90,7 +90,7 @@ def _takes(step: Step, amounts: tuple[int, ...]) -> bool:
 
 
 class _Shared:
-    """What all blocks of one model know: the module of each layer, the tensor of each variable, the float type in use."""
+    """What all blocks of one model share: the module of each layer, the tensor of each variable, the float type in use."""
 
     def __init__(self) -> None:
         self.modules: dict[int, nn.Module] = {}
@@ -105,7 +105,7 @@ class _Shared:
 
 
 class Block(nn.Module):
-    """A model or layer that was opened: its parts as children, its own variables as weights."""
+    """An opened model or layer: its parts as children, its own variables as weights."""
 
     def __init__(self, shared: _Shared, layer: Any = None) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Block(nn.Module):
         self._shared.variables[id(variable)] = lambda: getattr(self, name)
 
     def grow(self, program: Program) -> None:
-        """Make the modules that a program needs and that no block has yet."""
+        """Create the modules that a program needs and that no block has yet."""
         for step in program.steps:
             key = id(step.operation)
             if step.kind in ("op", "inline", "unknown-op"):
@@ -205,7 +205,7 @@ class Block(nn.Module):
 
 
 class Model(Block):
-    """The root: a whole Keras model, with weights it owns but does not use in this program."""
+    """The root: a whole Keras model, including weights that this program does not use."""
 
     def __init__(self, keras_model: Any, program: Program) -> None:
         super().__init__(_Shared(), keras_model)
@@ -233,7 +233,7 @@ def _clean(module: nn.Module, name: str) -> str:
 
 
 def _check(step: Step, spec: Spec, result: torch.Tensor) -> None:
-    """Hold a result against what Keras says of it; -1 is a size that Keras leaves open."""
+    """Check a result against what Keras says about it; -1 is a size that Keras leaves open."""
     if len(spec.shape) == result.dim() and all(want in (-1, have) for want, have in zip(spec.shape, result.shape, strict=True)):
         return
     raise GpuwiseError(

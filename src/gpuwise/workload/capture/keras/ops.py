@@ -1,4 +1,4 @@
-"""keras.ops operations inside a graph, in torch. Shapes are known from the trace, so a reshape goes straight to its result."""
+"""Runs keras.ops operations in a graph with torch. Shapes are known from the trace, so a reshape goes straight to its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operation = Callable[..., Any]
 
 
 def is_known(operation: Any) -> bool:
-    """Whether an operation is Keras' own and one we can run."""
+    """Return whether an operation is Keras' own and supported here."""
     return type(operation).__module__.startswith("keras.") and type(operation).__name__ in _OPS
 
 
@@ -95,7 +95,7 @@ def _shaped(op: Any, specs: Any, x: torch.Tensor, *_: Any, **__: Any) -> Any:
 
 
 def _cast(op: Any, specs: Any, x: torch.Tensor) -> Any:
-    """Between floats the precision asked for decides, not the model's own casts."""
+    """Between floats, the requested precision decides, not the model's own casts."""
     wanted = DTYPES.get(specs[0].dtype, torch.float32)
     return x if x.dtype == wanted or (x.is_floating_point() and wanted.is_floating_point) else x.to(wanted)
 
@@ -385,7 +385,7 @@ def _special() -> dict[str, Operation]:
 
 
 def _times(x: torch.Tensor, spec: Spec) -> tuple[int, ...]:
-    """How often a tensor is repeated along each dimension to reach a shape."""
+    """Return how often a tensor is repeated along each dimension to reach a shape."""
     have = (1,) * (len(spec.shape) - x.dim()) + tuple(x.shape)
     return tuple(want // size for want, size in zip(spec.shape, have, strict=True))
 

@@ -1,7 +1,7 @@
-"""LSTM and GRU layers as whole cuDNN calls, and the loop for cells that cuDNN has no kernel for.
+"""LSTM and GRU layers as whole cuDNN calls, and a loop for cells without a cuDNN kernel.
 
-Keras takes cuDNN for the usual activations with a bias, without recurrent dropout or unrolling; SimpleRNN and other cells never.
-A bidirectional layer is one call on the PyTorch and JAX backends of recent Keras, else two.
+Keras uses cuDNN for the standard activations with a bias, without recurrent dropout or unrolling, and never for SimpleRNN and
+other cells. A bidirectional layer is one call on the PyTorch and JAX backends of recent Keras, otherwise two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _is_cudnn(layer: Any) -> bool:
 
 
 class _Weights(nn.Module):
-    """The weights of one direction. Keras' LSTM has one bias where cuDNN takes two: the second is a constant zero."""
+    """The weights of one direction. Keras' LSTM has one bias, while cuDNN takes two: the second is a constant zero."""
 
     def __init__(self, leaf: Leaf, layer: Any) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class _Bidirectional(_Recurrent):
 
 
 def _fuses_directions(layer: Any, part: Any) -> bool:
-    """Whether this version of Keras calls cuDNN once for both directions, on the backend it reads the graph with."""
+    """Return whether this version of Keras calls cuDNN once for both directions, on the backend that reads the graph."""
     import keras
 
     return hasattr(layer, f"_can_attempt_fused_{type_name(part).lower()}") and keras.config.backend() != "tensorflow"
@@ -168,7 +168,7 @@ def _each_step(keras: Any, layer: Any, inputs: Any, training: Any = None, mask: 
 
 
 def _in_turn(keras: Any, model: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-    """A sequential model layer by layer, whatever length it was first built for."""
+    """Run a sequential model layer by layer, whatever length it was first built for."""
     for layer in model.layers:
         inputs = layer(inputs)
     return inputs

@@ -1,7 +1,7 @@
-"""`keras:NAME`: the models of keras.applications, and any Keras 3 model a user's code returns, without weights.
+"""`keras:NAME`: the models in keras.applications, and any Keras 3 model returned by user code, without weights.
 
-Keras, on whatever backend, only describes the graph: its layers, their settings and their symbolic shapes. What is captured is
-the work a GPU does for those layers (one batch norm, one LSTM, one attention), not what a backend takes them apart into.
+Keras, on any backend, only describes the graph: its layers, their settings and their symbolic shapes. The capture contains the
+work a GPU does for those layers (one batch norm, one LSTM, one attention), not the pieces into which a backend splits them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _image_shape(keras: Any, size: int) -> tuple[int, int, int]:
 
 
 def compiled_optimizer(model: Any) -> str | None:
-    """Our name of the optimizer a Keras model was compiled with, or None."""
+    """Return our name for the optimizer with which a Keras model was compiled, or None."""
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # a loss-scaling wrapper
     name = _OPTIMIZERS.get(type(optimizer).__name__) if optimizer is not None else None
@@ -77,7 +77,7 @@ def compiled_optimizer(model: Any) -> str | None:
 
 
 def subject_from_model(keras_model: Any, request: Request, notes: tuple[str, ...] = ()) -> Any:
-    """What to record for a Keras model that exists, with or without weights in memory."""
+    """Return what to record for an existing Keras model, with or without weights in memory."""
     _need_torch()
     keras = import_keras()
     if not isinstance(keras_model, keras.Layer):
@@ -98,7 +98,7 @@ def subject_from_model(keras_model: Any, request: Request, notes: tuple[str, ...
 
 
 def _first_step(model: Any, request: Request, make: Any) -> Any:
-    """The model traced once; where long sequences do not pass (a table of positions that ends), shorter ones are tried."""
+    """Trace the model once; if long sequences fail (a position table that ends), try shorter ones."""
     for seqs in _SEQS:
         try:
             return make(model, request, seqs)
@@ -113,7 +113,7 @@ def _first_step(model: Any, request: Request, make: Any) -> Any:
 
 
 def _remarks(model: Any, request: Request) -> list[str]:
-    """What the reader should know about how this model was taken."""
+    """Return what the reader should know about how this model was captured."""
     found = []
     trained = sum(_count(weight) for weight in model.trainable_weights)
     frozen = sum(_count(weight) for weight in model.non_trainable_weights)

@@ -26,7 +26,7 @@ _IMAGE = 224
 
 
 class KerasStep:
-    """Traces the model once when made, then once for every size asked for."""
+    """Traces the model once when created, then once for every requested size."""
 
     def __init__(self, model: Any, request: Request, seqs: tuple[int, int, int]) -> None:
         self._keras, self._model, self._request = import_keras(), model, request
@@ -95,7 +95,9 @@ class KerasStep:
     # ------------------------------------------------------------ tracing at a size
 
     def _program(self, batch: int, seq: int | None) -> Program:
-        """The program at a size, with the same layers known and unknown as at the first size; ValueError where that is not so."""
+        """Return the program at a size, with the same known and unknown layers as at the first size; raise ValueError
+        otherwise.
+        """
         key = (batch, seq)
         if key not in self._programs:
             tracer = Tracer(self._keras, lambda layer: leaf_class(layer) is not None, keras_ops.is_known, REWRITES)

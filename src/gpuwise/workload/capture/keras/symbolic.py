@@ -1,8 +1,7 @@
-"""Makes Keras answer with symbols where it would compute, while a model is traced.
+"""Makes Keras return symbols instead of computing, while a model is traced.
 
-Keras computes at once whatever does not depend on a symbolic input: positions looked up in a table, a weight that is transposed.
-For a trace these are work like any other. All of it is undone when the trace ends; inside Keras' own shape inference nothing is
-changed.
+Keras immediately computes whatever does not depend on a symbolic input: positions looked up in a table, a transposed weight. For
+a trace, these are work like any other. All changes are undone when the trace ends, and Keras' own shape inference is unaffected.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _MODULES = "numpy nn core math linalg image einops".split()
 
 @contextlib.contextmanager
 def symbolic(keras: Any) -> Iterator[None]:
-    """Inside, layers called on plain arrays and operations on weights give symbolic tensors."""
+    """Inside, layers called on plain arrays and operations on weights return symbolic tensors."""
     inferring = _inference_test()
     with contextlib.ExitStack() as stack:
         _patch(stack, keras.Layer, "__call__", _layer_call(keras, keras.Layer.__call__, inferring))
@@ -65,7 +64,7 @@ def _layer_call(keras: Any, plain: Callable[..., Any], inferring: Callable[[], b
 
 
 def _input_check(keras: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A nested model may hold the length some shape inference made up; its layers are checked all the same."""
+    """A nested model may hold a length invented by shape inference; its layers are checked all the same."""
 
     def check(layer: Any, *args: Any) -> Any:
         return None if isinstance(layer, keras.Model) else plain(layer, *args)
@@ -95,12 +94,12 @@ def _symbolic_test(keras: Any, plain: Callable[..., bool], inferring: Callable[[
 
 
 def _is_weight(variable: Any) -> bool:
-    """Floats are weights; whole numbers are counters and the states of random generators, which Keras must be let to update."""
+    """Floats are weights. Integers are counters and states of random generators, which Keras must be able to update."""
     return "float" in str(variable.dtype)
 
 
 def _einsum_shape(layer: Any, shape: Any) -> tuple[Any, ...]:
-    """The result's shape from the input's own sizes; Keras answers with those the layer was built for."""
+    """Return the result's shape from the input's own sizes; Keras returns those for which the layer was built."""
     left, _, result = layer.equation.replace(" ", "").replace("...", "*").partition("->")
     labels, kernel = left.split(",")
     free = len(shape) - len(labels.replace("*", ""))

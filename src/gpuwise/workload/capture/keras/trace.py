@@ -1,8 +1,9 @@
-"""From a Keras model to a flat list of steps at one size, by calling its layers on symbolic tensors.
+"""Turns a Keras model into a flat list of steps at one size, by calling its layers on symbolic tensors.
 
-Every size is traced anew with whole numbers for batch and sequence, so that code which reads shapes (`ops.shape(x)[0]`) works. A
-layer is a step of its own where we know what a GPU does for it; any other layer (a nested model, attention, the user's own) is
-opened by calling its `call` on symbolic tensors. What cannot be opened is an unknown step that only moves bytes, and is named.
+Every size is traced separately, with integers for batch and sequence, so that code which reads shapes (`ops.shape(x)[0]`) works.
+A layer is a step of its own if we know what a GPU does for it; any other layer (a nested model, attention, the user's own) is
+opened by calling its `call` on symbolic tensors. A layer that cannot be opened becomes an unknown step that only moves bytes, and
+is reported.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A tensor that is no input and no result: positions, masks, tables."""
+    """A tensor that is neither an input nor a result: positions, masks, tables."""
 
     spec: Spec
 
@@ -81,7 +82,9 @@ class Program:
 
 
 class Tracer:
-    """Opens Keras models. `is_leaf(layer)`, `is_op(operation)`: what needs no opening; `rewrites` replace a layer's `call`."""
+    """Opens Keras models. `is_leaf(layer)`, `is_op(operation)`: what does not need to be opened; `rewrites` replace a layer's
+    `call`.
+    """
 
     def __init__(
         self,
@@ -171,7 +174,7 @@ class Tracer:
         return Step(kind, node.operation, encoded_args, encoded_kwargs, outputs, specs, training, inner)
 
     def _opened(self, operation: Any, args: Any, kwargs: dict[str, Any], training: bool) -> tuple[str, Program | None, Any]:
-        """The kind of a step and, where it can be looked into, its own program and that program's inputs."""
+        """Return the kind of a step and, if it can be opened, its own program and that program's inputs."""
         layer = isinstance(operation, self._keras.Layer)
         if (self._is_leaf if layer else self._is_op)(operation):
             return ("leaf" if layer else "op"), None, None
@@ -185,7 +188,7 @@ class Tracer:
             return "block" if layer else "inline", *self._trace(call, args, kwargs, training)
         except GpuwiseError:
             raise
-        except Exception as fault:  # what a layer's code does with symbolic tensors is its own affair
+        except Exception as fault:  # a layer's code may do anything with symbolic tensors
             self._note_unknown(operation, fault)
             return "unknown" if layer else "unknown-op", None, None
 
@@ -232,7 +235,7 @@ class Tracer:
 
 
 class _Fresh:
-    """Copies of symbolic tensors without their history, and of the masks they carry; the originals in the same order."""
+    """Copies of symbolic tensors without their history, and of their masks; the originals in the same order."""
 
     def __init__(self, keras: Any) -> None:
         self._keras = keras
@@ -252,7 +255,7 @@ class _Fresh:
 
 
 def reason_of(fault: BaseException) -> str:
-    """The line of an error that says what is wrong: Keras wraps it in lines about where."""
+    """Return the line of an error that says what is wrong: Keras wraps it in lines about where."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(fault))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [

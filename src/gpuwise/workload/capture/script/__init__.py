@@ -1,1 +1,1 @@
-"""The user's own code: a model by name, or a whole training script. It runs only when the user names it."""
+"""The user's own code: a model by name, or a whole training script. It runs only if the user names it."""

@@ -1,8 +1,9 @@
-"""How a training script runs without its GPU: fake tensors on an imagined device, real ones on the host, a recorder that pauses.
+"""Runs a training script without its GPU: fake tensors on an imaginary device, real ones on the host, and a recorder that
+pauses.
 
-A script mixes two worlds. What it does with data on the host (reading, shuffling, augmenting) happens for real and is not
-recorded. What it puts on "cuda", and every parameter, is a fake CPU tensor whose ops are recorded. `Placement` sees each call of
-torch's Python interface, decides which world it belongs to and turns "cuda" into "cpu".
+What a script does with data on the host (reading, shuffling, augmenting) happens for real and is not recorded. Whatever it puts
+on "cuda", and every parameter, is a fake CPU tensor whose ops are recorded. `Placement` sees each call to torch's Python
+interface, decides whether it belongs to the host or the device, and turns "cuda" into "cpu".
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gpuwise.workload.capture.torch.stand_ins import is_cuda
 __all__ = ["Placement", "ScriptRecorder", "is_host"]
 
 _CPU = torch.device("cpu")
-# Number sequences and indices that scripts read back stay real while they are on the host and not large.
+# Number sequences and indices that scripts read back stay real while they are small and on the host.
 _SEQUENCES = frozenset(
     (torch.tensor, torch.as_tensor, torch.asarray, torch.arange, torch.linspace, torch.logspace, torch.randperm, torch.randint)
 )
@@ -44,14 +45,14 @@ _HOLDS = {torch.isfinite: True, _TENSOR.isfinite: True} | dict.fromkeys(
 
 
 def is_host(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lives on the host: a real one, or a fake one made there. What is trained lives on the device."""
+    """Return whether a tensor is on the host: a real one, or a fake one created there. Trained tensors are on the device."""
     if not isinstance(tensor, FakeTensor):
         return True
     return getattr(tensor, "_gpuwise_host", False) and not (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))
 
 
 class ScriptRecorder(Recorder):
-    """A recorder entered for the whole script: it records between `start` and `stop`, except while `quiet`."""
+    """A recorder that is active for the whole script: it records between `start` and `stop`, except while `quiet`."""
 
     def __init__(self, values: Values) -> None:
         super().__init__()
@@ -61,11 +62,11 @@ class ScriptRecorder(Recorder):
 
     def __enter__(self) -> ScriptRecorder:
         super().__enter__()
-        gc.enable()  # until the step to record; a script may run for long before it
+        gc.enable()  # until the step to record, which may come late in a script
         return self
 
     def start(self) -> None:
-        """Begin a step, forgetting an earlier one."""
+        """Begin a step, discarding an earlier one."""
         self.close()
         gc.collect()
         gc.disable()
@@ -81,7 +82,7 @@ class ScriptRecorder(Recorder):
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """What happens inside is not the GPU's work."""
+        """Mark what happens inside as not being the GPU's work."""
         self.quiet += 1
         try:
             yield
@@ -90,7 +91,7 @@ class ScriptRecorder(Recorder):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if is_cuda(kwargs.get("device")):  # asked from inside a backward pass, where no function mode is
+        if is_cuda(kwargs.get("device")):  # called from inside a backward pass, where no function mode is active
             kwargs["device"] = _CPU
         try:
             return self._run(func, args, kwargs)
@@ -111,7 +112,7 @@ class ScriptRecorder(Recorder):
 
 
 class Placement(TorchFunctionMode):
-    """Sorts the calls of torch's Python interface into host and device."""
+    """Assigns the calls to torch's Python interface to host or device."""
 
     def __init__(self, recorder: ScriptRecorder) -> None:
         super().__init__()
@@ -144,7 +145,7 @@ class Placement(TorchFunctionMode):
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """On again where user code runs within one of torch's functions: a checkpointed block in the backward pass."""
+        """Reactivate where user code runs within one of torch's functions: a checkpointed block in the backward pass."""
         if not self._handling:
             yield
             return
@@ -176,7 +177,7 @@ class Placement(TorchFunctionMode):
         return self._constant(out, _HOLDS[func]) if func in _HOLDS and isinstance(out, FakeTensor) else out
 
     def _placed(self, func: Any, tensors: list[torch.Tensor], args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run a call in the world it belongs to."""
+        """Run a call on the host or the device, whichever it belongs to."""
         device = self._device(func, kwargs)
         if device == "other":
             return func(*args, **kwargs)
@@ -188,20 +189,20 @@ class Placement(TorchFunctionMode):
             real = host and (self._on_host > 0 or _is_sequence(func, args, kwargs))
         if not host:
             return func(*args, **kwargs)
-        # A script that never names a GPU is taken as if all that is not plain data were on one.
+        # If a script never names a GPU, everything except plain data is treated as being on one.
         is_apart = real or self.uses_cuda or self._on_host > 0
         quiet = self._recorder.silent() if is_apart else contextlib.nullcontext()
         with quiet, unset_fake_temporarily() if real else contextlib.nullcontext():
             return _marked(func(*args, **kwargs))
 
     def _device(self, func: Any, kwargs: dict[str, Any]) -> str:
-        """Where the caller wants the result: device, host or other (such as meta). The argument becomes a CPU device."""
+        """Return where the caller wants the result: device, host or other (such as meta). The argument becomes a CPU device."""
         asked = kwargs.get("device")
         if asked is None:
             if func not in _FACTORIES or not is_cuda(torch.get_default_device()):
                 return "host"
         elif isinstance(asked, torch.device) and asked.type == "cpu":
-            # The device of some tensor, for on an imagined GPU they all say "cpu"; people write "cpu" as text.
+            # The device of some tensor: on an imaginary GPU, all of them say "cpu", whereas people write "cpu" as text.
             return "device" if self.uses_cuda and not self._on_host else "host"
         elif not is_cuda(asked):
             return "host" if asked == "cpu" else "other"
@@ -220,7 +221,7 @@ class Placement(TorchFunctionMode):
             return x.to(target, **form)
         if target is None or not self.uses_cuda or is_cuda(target) != is_host(x):  # it stays where it is
             return self._placed(_TENSOR.to, [x], (x,), form) if form else x
-        with self._recorder.silent():  # a new buffer, and no kernel
+        with self._recorder.silent():  # a new buffer, but no kernel
             out = x.to(**(form | {"dtype": form.get("dtype", x.dtype), "copy": True}))
         if not is_cuda(target):
             return _marked(out)
@@ -252,7 +253,7 @@ class Placement(TorchFunctionMode):
 
     @staticmethod
     def _constant(out: torch.Tensor, value: bool) -> torch.Tensor:
-        """A real tensor of that one value in the form of a fake one, so that `if torch.isnan(loss)` has an answer."""
+        """Return a real tensor with that one value in the form of a fake one, so that `if torch.isnan(loss)` works."""
         with unset_fake_temporarily():
             return torch.full((), value).expand(out.shape)
 
@@ -269,7 +270,7 @@ def _numel(args: Any, kwargs: dict[str, Any]) -> int:
 
 
 def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Where `Tensor.to` with these arguments moves a tensor, and in which form (dtype, copy, memory_format)."""
+    """Return where `Tensor.to` with these arguments moves a tensor, and in which form (dtype, copy, memory_format)."""
     target = kwargs.get("device", kwargs.get("other"))
     form = {key: kwargs[key] for key in ("dtype", "copy", "memory_format") if kwargs.get(key) is not None}
     for position, value in enumerate(args):
@@ -285,7 +286,7 @@ def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]
 
 
 def _marked(out: Any) -> Any:
-    """The same, its fake tensors marked as living on the host."""
+    """Return the same, with its fake tensors marked as being on the host."""
     for leaf in tree_leaves(out):
         if isinstance(leaf, FakeTensor):
             leaf._gpuwise_host = True

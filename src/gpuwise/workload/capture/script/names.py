@@ -1,4 +1,4 @@
-"""Stand-ins for what a training script calls beyond its model: data loaders, several processes, checkpoints, clipping."""
+"""Stand-ins for what a training script calls besides its model: data loaders, several processes, checkpoints, clipping."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def script_names(placement: Placement, note: Note) -> list[StandIn]:
 
 
 class _OneReplica(torch.nn.Module):
-    """A model wrapped for several GPUs, on one."""
+    """A model wrapped for several GPUs, running on one."""
 
     def __init__(self, module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ def _single_process(note: Note) -> list[StandIn]:
 
 
 class _HostIterator:
-    """The batches of a data loader, made for real and not recorded."""
+    """The batches of a data loader, loaded for real and not recorded."""
 
     def __init__(self, batches: Any, placement: Placement) -> None:
         self._batches, self._placement = batches, placement
@@ -119,7 +119,7 @@ def _host_work(placement: Placement) -> list[StandIn]:
             return _HostIterator(iterate(self), placement)
 
     def checkpoint_here(function: Any, *args: Any, **options: Any) -> Any:
-        def again(*inner: Any, **more: Any) -> Any:  # the second time, inside the backward pass, no function mode is on
+        def again(*inner: Any, **more: Any) -> Any:  # the second time, inside the backward pass, no function mode is active
             with placement.inside():
                 return function(*inner, **more)
 

@@ -1,7 +1,7 @@
-"""Sees what the user's code reads while it is captured: its own modules, data and settings, but not what is installed.
+"""Observes what the user's code reads during a capture: its own modules, data and settings, but not installed packages.
 
-Python tells of every file that it opens and every folder that it lists (`sys.addaudithook`). Files are looked at when they are
-opened, so that one which changes meanwhile does not count as read.
+Python reports every file that it opens and every folder that it lists (`sys.addaudithook`). Files are inspected when they are
+opened, so that a file which changes later does not count as read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VARIABLE = re.compile(r"""(?:environ(?:\.get\(|\.pop\(|\.setdefault\(|\[)|geten
 
 
 def watch_reading() -> Callable[[], RestsOn]:
-    """Begin to watch; gives a function that tells what was read up to then."""
+    """Start watching, and return a function that reports what has been read so far."""
     states: dict[str, str] = {}
     written: set[str] = set()
     is_busy = False
@@ -42,12 +42,12 @@ def watch_reading() -> Callable[[], RestsOn]:
         nonlocal is_busy
         if is_busy or event not in ("open", "os.listdir", "os.scandir"):
             return
-        is_busy = True  # looking at a file opens it
+        is_busy = True  # inspecting a file opens it
         try:
             if event != "open" and sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
-                return  # an import looks for modules; those that it finds are opened
+                return  # imports search for modules; those found are opened
             _note(event, arguments, states, written)
-        except Exception:  # a hook that fails would fail the user's code
+        except Exception:  # a failing hook would break the user's code
             states["\0"] = "unknown"
         finally:
             is_busy = False
@@ -97,7 +97,7 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_users(name: str) -> bool:
-    """Whether this is neither ours, nor installed, nor the system's."""
+    """Return whether this belongs neither to gpuwise, nor to an installed package, nor to the system."""
     if name.startswith(_SYSTEM) or "site-packages" in name or "dist-packages" in name:
         return False
     return not os.path.realpath(name).startswith(_INSTALLED)

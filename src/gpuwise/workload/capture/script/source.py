@@ -1,6 +1,6 @@
 """`train.py`: a whole training script, run on fake tensors until its second optimizer step and then stopped.
 
-The user's own loop, loss, optimizer and precision are what is captured, at the batch the script uses. What the script does on the
+The capture contains the user's own loop, loss, optimizer and precision, at the script's batch size. What the script does on the
 host (reading data, shuffling) happens for real.
 """
 
@@ -27,7 +27,7 @@ _ONE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR"
 
 
 def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapture, Description]:
-    """One step of the script at its own size, and what it is called."""
+    """Record one step of the script at its own size, and its name."""
     path = _checked(request)
     try:
         import torch
@@ -92,7 +92,7 @@ def _checked(request: Request) -> Path:
 
 
 def _run(path: Path, arguments: tuple[str, ...], window: Any) -> None:
-    """Run the script as `python train.py arguments` would; its own end after the recording does not matter."""
+    """Run the script as `python train.py arguments` would; how it ends after the recording does not matter."""
     from gpuwise.workload.capture.script.window import Enough
 
     os.environ.setdefault("WANDB_MODE", "disabled")
@@ -137,7 +137,7 @@ def _check_sizes(request: Request, batch: int | None, seq: int | None) -> None:
 
 
 def _precision(torch: Any, capture: RawCapture, parameters: list[Any]) -> str:
-    """In which precision the heavy ops of the forward pass run, against that of the weights."""
+    """Return the precision in which the heavy ops of the forward pass run, compared with that of the weights."""
     used = Counter(call.dtype for call in capture.calls if KINDS[call.kind].is_product and call.phase == "forward")
     dtype = used.most_common(1)[0][0] if used else "fp32"
     if dtype not in ("fp16", "bf16"):
@@ -150,7 +150,7 @@ def _precision(torch: Any, capture: RawCapture, parameters: list[Any]) -> str:
 
 
 def _rhythm(recorded: list[tuple[Any, int]]) -> list[str]:
-    """What is to be said where several optimizers do not simply take turns."""
+    """Return a note if several optimizers do not simply take turns."""
     if all(steps == 1 for _, steps in recorded):
         return []
     named = [f"{_optimizer_name(optimizer)} (optimizer {place})" for place, (optimizer, _) in enumerate(recorded, 1)]

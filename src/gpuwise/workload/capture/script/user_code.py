@@ -1,7 +1,7 @@
-"""`file.py:Net` and `package.module:function`: models in the user's own code, which runs here because it was named.
+"""`file.py:Net` and `package.module:function`: models in the user's own code, which runs here because the user named it.
 
-The name may be a class of models, a model, or a function without arguments that returns a model, (model, inputs) or
-(model, inputs, loss_function). It may be a PyTorch or a Keras model.
+The name may be a model class, a model, or a function without arguments that returns a model, (model, inputs) or (model, inputs,
+loss_function). It may be a PyTorch or a Keras model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Inside = Callable[[list[str], str, Path, bool], AbstractContextManager[None]]
 
 
 def subject(request: Request) -> Any:
-    """The model of that name; its inputs from `--input`, from the function, or guessed."""
+    """Return the model with that name; its inputs come from `--input`, from the function, or are guessed."""
     notes: list[str] = []
     make = maker(request.model, notes, believing)
     if "keras" in sys.modules:
@@ -50,7 +50,9 @@ def subject(request: Request) -> Any:
 
 
 def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
-    """What gives the model of this name; its code is imported `inside` a context, such as one in which it believes in a GPU."""
+    """Return what creates the model with this name. Its code is imported `inside` a context, such as one that pretends to have
+    a GPU.
+    """
     where, name = split_name(model)
     if not where or not name:
         raise BadValue(f"'{model}' does not name a model", hint="try `my_model.py:Net` or `package.module:function`")
@@ -70,7 +72,7 @@ def _check_image(model: Any, request: Request) -> None:
 
 
 def _from_file(path: Path, notes: list[str], inside: Inside) -> ModuleType:
-    """The file as a module, with its folder in front of the path, as `python file.py` has it."""
+    """Import the file as a module, with its folder first on the path, as in `python file.py`."""
     if not path.is_file():
         what = f"{path} is a folder, not a Python file" if path.is_dir() else f"file {path} not found"
         raise BadFile(what, looked_in=str(Path.cwd()), hint="pass the path of the file, such as `models/net.py:Net`")
@@ -88,7 +90,7 @@ def _from_file(path: Path, notes: list[str], inside: Inside) -> ModuleType:
 
 def _imported(name: str, notes: list[str], inside: Inside) -> ModuleType:
     try:
-        with inside(notes, "keras torchvision", Path.cwd(), True):  # what is installed goes before what lies here
+        with inside(notes, "keras torchvision", Path.cwd(), True):  # installed packages take precedence over local files
             return importlib.import_module(name)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
@@ -119,7 +121,7 @@ def _named(module: ModuleType, name: str, where: str) -> Any:
 
 
 def _own_names(module: ModuleType) -> list[str]:
-    """Classes and functions defined here, and objects that can be called."""
+    """Return the classes and functions defined here, and callable objects."""
     return sorted(
         name
         for name, value in vars(module).items()
@@ -134,7 +136,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 
 def _maker(thing: Any, label: str) -> Callable[[], Any]:
-    """A function without arguments that gives what was named."""
+    """Return a function without arguments that creates what was named."""
     is_model_object = hasattr(thing, "forward") or is_keras(thing)
     if is_model_object and not inspect.isclass(thing):
         return lambda: thing
@@ -165,7 +167,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
 
 
 def is_keras(value: Any) -> bool:
-    """Whether this is a layer or model of Keras, or a class of them."""
+    """Return whether this is a Keras layer or model, or such a class."""
     kinds = value.__mro__ if inspect.isclass(value) else type(value).__mro__
     return any(
         kind.__name__ in ("Layer", "Model") and kind.__module__.partition(".")[0] in ("keras", "tf_keras") for kind in kinds

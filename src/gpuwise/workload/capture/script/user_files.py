@@ -1,4 +1,4 @@
-"""What happens before a user's file runs: its folder goes on the path, and libraries that need help are imported."""
+"""Prepares for running a user's file: puts its folder on the path, and imports libraries that need help."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def text_of(path: Path) -> str:
 
 
 def prepare(text: str, folder: Path, last: bool = False) -> list[str]:
-    """Make ready for code of this text in this folder, which is searched first or last; returns what is to be noted."""
+    """Prepare for code with this text in this folder, which is searched first or last; returns notes."""
     sys.path.insert(len(sys.path) if last else 0, str(folder))
     remark = choose_backend() if "keras" in text else ""
     if any(word in text for word in _USE_TORCHVISION):
-        with contextlib.suppress(GpuwiseError):  # if it is missing, the code will say where it needs it
+        with contextlib.suppress(GpuwiseError):  # if it is missing, the code itself will report it
             import_torchvision()
     return [remark] if remark else []
 
 
 @contextlib.contextmanager
 def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
-    """Code of this text, imported inside, believes that it has a GPU and all weights. Without torch nothing is done for it."""
+    """Code with this text, imported inside, sees a GPU and all weights. Nothing is done without torch."""
     try:
         from gpuwise.workload.capture.torch.stand_ins import OnCpu, gpu_names, swapped
     except ModuleNotFoundError as missing:
@@ -50,6 +50,6 @@ def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> 
 
 @contextlib.contextmanager
 def plainly(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
-    """Code of this text, imported inside, sees the machine as it is."""
+    """Code with this text, imported inside, sees the machine as it is."""
     notes += prepare(text, folder, last)
     yield

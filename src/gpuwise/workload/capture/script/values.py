@@ -1,7 +1,7 @@
-"""What a script is told when it reads the value of a tensor that has none: a neutral one, noted with the line that asked.
+"""Supplies neutral values when a script reads a tensor that has none, and notes the line that asked.
 
-Numbers are 1, so that they can be divided by, taken the logarithm of and used as a size; conditions are false, but `isfinite`
-holds. Where the size of a result depends on values (`x[mask]`, `nonzero`), every element counts as selected.
+Numbers are 1, so that a script can divide by them, take their logarithm and use them as sizes; conditions are false, except that
+`isfinite` is true. If the size of a result depends on values (`x[mask]`, `nonzero`), every element counts as selected.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Values:
 
     @property
     def notes(self) -> list[str]:
-        """One note a kind of reading, with the first lines that did it."""
+        """Return one note for each kind of access, with the first lines that did it."""
         return [f"{text} ({', '.join(lines)})" for text, lines in self._lines.items()]
 
     def scalar(self, dtype: torch.dtype) -> float | int | bool | complex:
-        """The value of a one-element tensor."""
+        """Return the value of a one-element tensor."""
         if dtype is torch.bool:
             self.note("a branch depends on tensor values, which are not available during a capture; false is assumed")
             return False
@@ -42,7 +42,7 @@ class Values:
         return 1.0 if dtype.is_floating_point else 1j if dtype.is_complex else 1
 
     def array(self, tensor: torch.Tensor) -> Any:
-        """A numpy array in place of the values of a whole tensor."""
+        """Return a numpy array in place of the values of a whole tensor."""
         import numpy as np
 
         self.note("data-dependent: tensor values were read; 0 is assumed")
@@ -52,7 +52,9 @@ class Values:
         )
 
     def selection(self, func: Any, args: Any, kwargs: dict[str, Any], run: Callable[..., Any]) -> Any:
-        """The result of an op whose size depends on values, as if every element were selected; NotImplemented if unknown."""
+        """Return the result of an op whose size depends on values, as if every element were selected; NotImplemented if
+        unknown.
+        """
         self.note("data-dependent: the number of selected tensor elements is unknown; all are assumed")
         name, x = func._opname, args[0]
         if name == "nonzero":
@@ -76,7 +78,7 @@ class Values:
             lines.append(line)
 
     def line(self) -> str:
-        """The innermost line of the user's own files that is running."""
+        """Return the innermost line of the user's own files that is running."""
         frame = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
@@ -96,7 +98,7 @@ def _called_by(file: str) -> bool:
 
 
 def _positions(entry: Any) -> list[Any]:
-    """A mask as the index tensors it stands for, were it true everywhere."""
+    """Return the index tensors that a mask would stand for if it were true everywhere."""
     if isinstance(entry, torch.Tensor) and entry.dtype in (torch.bool, torch.uint8):
         return [entry.new_empty(entry.numel(), dtype=torch.int64) for _ in range(max(1, entry.dim()))]
     return [entry]

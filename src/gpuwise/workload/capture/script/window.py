@@ -1,8 +1,8 @@
-"""Which part of a script's run is its training step, and in which phase it is.
+"""Determines which part of a script's run is its training step, and the phase within it.
 
-The step recorded runs from the end of one step of the script's first optimizer to the end of its next: then optimizer state
-exists. Where several optimizers take turns (a GAN), it is the first full round in which each of them steps and none is new; one
-that does not come again soon is left out, and that is said.
+The recorded step runs from the end of one step of the script's first optimizer to the end of its next, when optimizer state
+exists. If several optimizers take turns (a GAN), it is the first full round in which each of them steps and none is new. An
+optimizer that does not step again soon is left out, with a note.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpuwise.workload.capture.script.modes import ScriptRecorder, is_host
 
 __all__ = ["Enough", "Window"]
 
-_MOST_STEPS = 16  # of the first optimizer, while another is waited for
+_MOST_STEPS = 16  # steps of the first optimizer while waiting for another
 
 
 class Enough(BaseException):
-    """The step is recorded; the script can stop. Not an Exception, so that a script's own handlers let it pass."""
+    """The step is recorded, so the script can stop. Not an Exception, so that a script's own handlers do not catch it."""
 
 
 class Window:
@@ -88,7 +88,7 @@ class Window:
             self._models[id(module)] = module
 
     def _sort(self, module: torch.nn.Module) -> None:
-        """A model that was trained and now only looks (eval, no gradients) is being validated: not part of the step."""
+        """A trained model that now only evaluates (eval, no gradients) is being validated: this is not part of the step."""
         if module.training and torch.is_grad_enabled():
             self._trained.add(id(module))
         elif id(module) in self._trained and not module.training and not torch.is_grad_enabled():
@@ -97,7 +97,7 @@ class Window:
             self.evaluations += self._recorder.active
 
     def _measure(self, given: Any) -> None:
-        """The batch is the leading dimension of what the first model is given; token ids have a sequence too."""
+        """The batch is the leading dimension of the first model's input; token ids also have a sequence."""
         tensor = next((leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.dim()), None)
         if tensor is not None:
             self.batch = tensor.shape[0]
@@ -140,7 +140,7 @@ class Window:
         if all(known is not optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
         for group in optimizer.param_groups:
-            # On a GPU the default is the multi-tensor form; on the CPU tensors seen here it would not be.
+            # The default on a GPU is the multi-tensor form; for the CPU tensors seen here it would not be.
             if group.get("foreach", False) is None and not group.get("fused") and not isinstance(group.get("lr"), torch.Tensor):
                 group["foreach"] = True
         self._recorder.mark(self._gradients(), "gradient")
@@ -168,7 +168,7 @@ class Window:
                 raise Enough
 
     def settle(self) -> bool:
-        """Make do with the first step of the first optimizer, if there is one: the others do not come in time."""
+        """Settle for the first step of the first optimizer, if there is one: the others do not arrive in time."""
         if not self.done and self._cut is not None and not self._is_new_round:
             calls, buffers, self._passes = self._cut
             self._in_round = Counter({0: 1})
@@ -184,7 +184,7 @@ class Window:
         self.done, self.backward_count = True, self._passes
 
     def recorded(self) -> list[tuple[torch.optim.Optimizer, int]]:
-        """Each optimizer seen, and how often it steps in what was recorded."""
+        """Return each optimizer seen, and how often it steps in the recording."""
         return [(optimizer, self._in_round[number]) for number, optimizer in enumerate(self.optimizers)]
 
     def _begin(self) -> None:

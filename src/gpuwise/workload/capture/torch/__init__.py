@@ -1,1 +1,1 @@
-"""Records PyTorch modules on fake tensors: no GPU, no weights, no arithmetic. Imported only when something is captured."""
+"""Records PyTorch modules on fake tensors, without a GPU, weights or arithmetic. Imported only for captures."""

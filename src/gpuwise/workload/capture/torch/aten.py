@@ -1,8 +1,9 @@
-"""What kind of work each aten op is on a GPU, with its sizes. One table, one small function a kind; those of
-windows over images are in `aten_windows.py`.
+"""Maps each aten op to the kind of work it is on a GPU, with its sizes, in one table with one small function per kind. Windows
+over images are in `aten_windows.py`.
 
-A handler gets the op's arguments and outputs and returns the kernels it stands for: none for what only moves metadata or happens
-on the host, two for a convolution's backward pass. What no rule knows becomes kind `other`, priced by its bytes and named.
+A handler gets the op's arguments and outputs and returns its kernels: none for ops that only change metadata or run on the host,
+two for a convolution's backward pass. Ops without a rule become kind `other`: their time is estimated from their bytes, and they
+are reported.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def kernels_of(
 
 
 def register(name: str, handler: Handler) -> None:
-    """Say what kernels an op defined elsewhere stands for (`namespace::name`)."""
+    """Register the kernels of an op that is defined elsewhere (`namespace::name`)."""
     _HANDLERS[name] = handler
 
 
 def _is_pointwise(name: str, func: Any) -> bool:
-    """By torch's own tag, which in-place forms often lack, or by our list."""
+    """Decided by torch's own tag, which in-place forms often lack, or by our list."""
     plain = getattr(getattr(torch.ops.aten, name.rstrip("_"), None), "default", func)
     return torch.Tag.pointwise in func.tags or torch.Tag.pointwise in plain.tags or name.rstrip("_") in POINTWISE
 
@@ -69,7 +70,7 @@ def _reduction(reads: Tensors, writes: Tensors) -> Kernel:
 
 
 def _simple(kind: str) -> Handler:
-    """A kind whose only size is the elements written."""
+    """A kind whose only size is the number of elements written."""
     return lambda args, kwargs, reads, writes: [Kernel(kind, (_shape(writes or reads),), tuple(reads), tuple(writes))]
 
 
@@ -178,7 +179,7 @@ def _rows(kind: str, columns: Callable[[Sequence[Any], Any], Shape], which: int 
 
 
 def _without(shape: Shape, row: Shape) -> Shape:
-    """The other dimensions. Rows lie at the end of a shape, so equal sizes are taken from there."""
+    """Return the other dimensions. Rows are at the end of a shape, so equal sizes are matched from there."""
     left = list(reversed(shape))
     for dim in row:
         left.remove(dim)
@@ -191,7 +192,7 @@ def _along(position: int) -> Callable[[Sequence[Any], Any], Shape]:
 
 
 def _channels(args: Sequence[Any], x: Any) -> Shape:
-    """Batch norm: one row a channel."""
+    """Batch norm: one row per channel."""
     return _without(tuple(x.shape), (x.shape[1],))
 
 
@@ -227,7 +228,7 @@ def _embedding_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list
 
 
 def _embedding_bag(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """As an embedding: only the rows looked up are read, and summed on the way."""
+    """Like an embedding: only the rows looked up are read, and summed on the way."""
     table, rows = args[0], args[1]
     width = table.shape[-1]
     sizes: tuple[Shape, ...] = (tuple(rows.shape), (width,), (table.shape[0],))
@@ -255,7 +256,7 @@ def _copy_into(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
 
 
 def _fills(kind: str) -> Handler:
-    """Writes values that depend on no tensor; one given as an argument only lends its shape."""
+    """Writes values that depend on no tensor; a tensor argument only provides the shape."""
     return lambda args, kwargs, reads, writes: [Kernel(kind, (_shape(writes),), (), tuple(writes))]
 
 
@@ -275,7 +276,7 @@ def _sort(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
 
 
 def _fft(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Along the dimensions of the second argument; a real side has all points, its complex side about half of them."""
+    """Along the dimensions in the second argument; a real side has all points, its complex side about half of them."""
     shape = _shape((reads[0], writes[0]))
     along = {dim % len(shape) for dim in args[1]}
     batch, points = (tuple(size for dim, size in enumerate(shape) if (dim in along) == inside) for inside in (False, True))

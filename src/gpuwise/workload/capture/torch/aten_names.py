@@ -1,4 +1,4 @@
-"""Aten ops by the kind of kernel they are, where the name alone tells. `aten.py` has the rules for the others."""
+"""Aten ops by kind of kernel, if the name alone determines it. `aten.py` has the rules for the others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ADAPTIVE_POOLS = (
     "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward "
     "_adaptive_avg_pool3d _adaptive_avg_pool3d_backward adaptive_max_pool3d adaptive_max_pool3d_backward"
 ).split()
-# How many values of the image make one value of the result. Their backward passes have the names with `_backward`.
+# How many image values contribute to one value of the result. Their backward passes have the suffix `_backward`.
 RESIZES = {
     "upsample_nearest1d": 1,
     "upsample_nearest2d": 1,

@@ -1,4 +1,4 @@
-"""Windows over images: which sizes pools, resizes and folds have."""
+"""The sizes of pools, resizes and folds: windows over images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["window_handlers"]
 
 
 def window_handlers() -> dict[str, Handler]:
-    """What to do with each of these ops, by its name."""
+    """Return the handler for each of these ops, by name."""
     handlers: dict[str, Handler] = {
         "im2col": _resize(1, backward=False),  # columns are written one value at a time
         "col2im": _fold,
@@ -38,14 +38,14 @@ def _pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
 
 
 def _adaptive_pool(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """The image is divided into as many windows as the result has places; the argument is their number, not their size."""
+    """The image is divided into as many windows as the result has positions; the argument is their number, not their size."""
     image, result = sorted((reads[0], writes[0]), key=lambda tensor: tensor.numel(), reverse=True)
     window = tuple(-(-large // small) for large, small in zip(image.shape, result.shape, strict=True) if small)
     return [Kernel("pool", (tuple(image.shape), tuple(result.shape), window), tuple(reads), tuple(writes), dtype=reads[0].dtype)]
 
 
 def _resize(taps: int, backward: bool) -> Handler:
-    """Every value of the result takes `taps` values of the image, and gives its gradient back to them."""
+    """Every value of the result reads `taps` values of the image, and passes its gradient back to them."""
 
     def handle(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
         image, result = (writes[0], reads[0]) if backward else (reads[0], writes[0])
@@ -56,6 +56,6 @@ def _resize(taps: int, backward: bool) -> Handler:
 
 
 def _fold(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Every value of the image is the sum of the columns that hold it, as many as the kernel has places."""
+    """Every value of the image is the sum of the columns that contain it, as many as the kernel has positions."""
     sizes: tuple[Shape, ...] = (tuple(reads[0].shape), tuple(writes[0].shape), tuple(args[2]))
     return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]

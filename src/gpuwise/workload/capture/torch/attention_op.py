@@ -1,4 +1,4 @@
-"""Attention kept whole, as the fused kernels run it: the ops `gpuwise::attention` and `gpuwise::attention_backward`."""
+"""Attention as a single op, like the fused kernels: `gpuwise::attention` and `gpuwise::attention_backward`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """What stands for `aten::scaled_dot_product_attention`; refuses what torch refuses."""
+    """Replaces `aten::scaled_dot_product_attention`; refuses what torch refuses."""
     lead = _lead(q, k, v, enable_gqa)
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: attn_mask must not be set when is_causal=True")
@@ -37,7 +37,7 @@ def attention(
 
 
 def _lead(q: Any, k: Any, v: Any, grouped: bool) -> tuple[int, ...]:
-    """The dimensions before (length, width), after the check that the three fit."""
+    """Return the dimensions before (length, width), after checking that the three match."""
     shapes = f"query {_text(q)}, key {_text(k)}, value {_text(v)}"
     _check(min(tensor.dim() for tensor in (q, k, v)) >= 2, f"at least two dimensions are needed: {shapes}")
     _check(q.dtype == k.dtype == v.dtype, f"query, key and value must have the same dtype: {q.dtype}, {k.dtype}, {v.dtype}")

@@ -1,8 +1,8 @@
-"""Autocast by CUDA's rules on fake CPU tensors.
+"""Applies CUDA's autocast rules to fake CPU tensors.
 
-The lists are those of `ATen/autocast_mode.h`, which CUDA registers whole; a test holds them against that header and against
-the dispatcher. Rules that CPU autocast has in the same form stay torch's own (they keep its cache of cast weights), those it has
-in another form are replaced, and those that only the CPU has are taken out.
+The lists are those in `ATen/autocast_mode.h`, which CUDA registers in full; a test compares them with that header and with the
+dispatcher. Rules that CPU autocast has in the same form remain torch's own (they keep its cache of cast weights), those that
+differ are replaced, and those that only the CPU has are removed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FP32 = (
     "upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d "
     "_upsample_bicubic2d_aa"
 ).split()
-# They are asked for an fp32 output unless the caller asked for another; most kernels then read the narrow input themselves.
+# They get an fp32 output unless the caller requested another; most kernels then read the narrow input themselves.
 FP32_OUTPUT = (
     "prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm "
     "linalg_matrix_norm.str_ord sum sum.dim_IntList"
 ).split()
-# The same for ops that take an output type in another overload only.
+# The same for ops that take an output type only in another overload.
 _OTHER_OVERLOAD = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
 # Cast to fp32 if one of their inputs is fp32 already.
 WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split()
@@ -172,7 +172,7 @@ def _to_low(value: Any) -> Any:
 
 
 def _to_low_once(value: Any) -> Any:
-    """As autocast does it: a weight is cast once, until the outermost autocast ends."""
+    """As in autocast: a weight is cast once, until the outermost autocast ends."""
     if isinstance(value, torch.Tensor) and value.dtype is torch.float32 and value.requires_grad and value.is_leaf:
         return getattr(torch.ops.aten, _CACHE)(*[value] * 7, False, [], 0, 0, 0, False, False, False, False)[0]
     return _to_low(value)

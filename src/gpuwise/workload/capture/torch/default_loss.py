@@ -1,4 +1,4 @@
-"""The loss of a model whose user named none, or one without its targets."""
+"""The loss for a model if the user named none, or gave one without targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
 def default_loss(output: Any, passed: Any, *, real: bool = False) -> tuple[torch.Tensor, str]:
-    """A loss for this output, and a sentence that says which: the model's own, cross-entropy, or the mean of squares.
+    """Return a loss for this output, and a sentence that says which: the model's own, cross-entropy, or the mean of squares.
 
     Targets have no values unless they are to be `real`.
     """
@@ -37,7 +37,7 @@ def default_loss(output: Any, passed: Any, *, real: bool = False) -> tuple[torch
 
 
 def given_loss(loss: Callable[..., Any], output: Any, targets: Sequence[Any], *, real: bool = False) -> tuple[Any, str]:
-    """The user's loss function on this output, with targets of the right form where none were given."""
+    """Return the user's loss function on this output, with targets of the right form if none were given."""
     if targets:
         return loss(output, *targets), ""
     if _needed(loss) < 2:
@@ -64,7 +64,7 @@ def _needed(loss: Callable[..., Any]) -> int:
 
 
 def _own_loss(output: Any) -> torch.Tensor | None:
-    """A loss the model returns itself: one number, alone or as `.loss`, `["loss"]` or among a tuple's values."""
+    """Return a loss that the model itself returns: one number, alone or as `.loss`, `["loss"]` or among a tuple's values."""
     if isinstance(output, torch.Tensor):
         return output if output.dim() == 0 and output.requires_grad else None
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
@@ -76,7 +76,7 @@ def _own_loss(output: Any) -> torch.Tensor | None:
 
 
 def _main(output: Any) -> torch.Tensor:
-    """The tensor that matters of what a model returns: `logits`, else the first."""
+    """Return the main tensor of what a model returns: `logits`, or else the first."""
     named = getattr(output, "logits", None)
     if isinstance(named, torch.Tensor):
         return named

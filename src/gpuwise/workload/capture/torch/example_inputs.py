@@ -1,6 +1,6 @@
-"""Inputs for a model: as given by hand, as returned by the user's function, or guessed from its first layer.
+"""Inputs for a model: given by hand, returned by the user's function, or guessed from its first layer.
 
-Each candidate makes its inputs at any batch (and sequence, where it has one); the first that the model runs with is taken.
+Each candidate creates its inputs at any batch (and sequence, if it has one); the first one that the model runs with is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DTYPES = {
 
 @dataclass(slots=True)
 class Candidate:
-    """One way to make inputs. A certain one is the user's word: if the model does not run with it, that is the answer."""
+    """One way to create inputs. A certain one comes from the user: if the model does not run with it, that is reported."""
 
     make: Callable[[int, int | None], Passed]
     note: str = ""
@@ -47,7 +47,7 @@ class Candidate:
 
     @property
     def seqs(self) -> tuple[int, int, int]:
-        """Lengths to fit the symbolic form on, within what the model has been seen to take."""
+        """Return lengths on which to fit the symbolic form, within what the model accepts."""
         length = self.seq or _DEFAULT_SEQ
         return (length // 4, length // 2, 3 * length // 4) if length >= 8 else (2, 3, 4)
 
@@ -55,11 +55,11 @@ class Candidate:
         return self.make(batch, self.seq if self.has_fixed_length else seq)
 
     def fix_length(self) -> None:
-        """The model takes one length only."""
+        """Fix the length: the model takes only one."""
         self.has_fixed_length = True
 
     def settled(self) -> Candidate:
-        """What the capture is to use: without a sequence if its length cannot vary."""
+        """Return what the capture should use: without a sequence if its length cannot vary."""
         if not self.has_fixed_length:
             return self
         length, make = self.seq, self.make
@@ -91,7 +91,7 @@ def signature_text(model: torch.nn.Module) -> tuple[str, str]:
 
 
 def _parameters(model: torch.nn.Module) -> tuple[list[str], int]:
-    """Names that forward takes by position, and how many of them it needs; with *args any number more."""
+    """Return the names that forward takes by position, and how many of them it needs; with *args, any number more."""
     found = inspect.signature(model.forward).parameters.values()
     positional = [
         parameter for parameter in found if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)

@@ -1,4 +1,4 @@
-"""Image models: square images in, scores of classes out, for an image or each place in it; cross-entropy in training."""
+"""Image models: square images in, class scores out (for the whole image or each position); cross-entropy in training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def image_subject(build: Callable[[], torch.nn.Module], size: int, channels: int
 
 
 def _labels(labels: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """One label an image, or one a place where the scores are of places."""
+    """Return one label per image, or one per position if scores are per position."""
     places = scores.shape[2:]
     return labels if not places else labels.new_zeros((scores.shape[0], *places))
 

@@ -1,4 +1,4 @@
-"""What a capture says of one kernel, before sizes are symbols."""
+"""How a capture describes one kernel, before sizes become symbolic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tensors = Sequence[torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel's worth of work: its kind, sizes (products of dimensions), constants and the tensors it touches."""
+    """The work of one kernel: its kind, sizes (products of dimensions), constants and the tensors it touches."""
 
     kind: str
     sizes: tuple[Shape, ...]
@@ -27,7 +27,7 @@ class Kernel:
     attrs: dict[str, AttrValue] = field(default_factory=dict)
     dtype: torch.dtype | None = None
     suffix: str = ""
-    looked_up: Shape | None = None  # what is read of the first tensor, if not all of it
+    looked_up: Shape | None = None  # how much of the first tensor is read, if not all of it
 
 
 Handler = Callable[[Sequence[Any], dict[str, Any], Tensors, Tensors], list[Kernel]]

@@ -1,7 +1,7 @@
-"""Which module is at work, in the forward pass and in its backward pass.
+"""Tracks which module is running, in the forward pass and in its backward pass.
 
-Forward: a stack kept by global module hooks. Backward: each module labels the autograd nodes it created, and the node that
-the engine is running tells its label. Holds no tensor, so that lifetimes stay those of the program.
+Forward: a stack kept by global module hooks. Backward: each module labels the autograd nodes it created, and the node that the
+engine is running gives the label. Holds no tensors, so that lifetimes remain those of the program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LABEL = "gpuwise_module"
 
 
 class ModuleNames:
-    """While entered, `current()` is the path of the innermost module at work, without the root's name."""
+    """While entered, `current()` is the path of the innermost running module, without the root's name."""
 
     def __init__(self) -> None:
         self._names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
@@ -40,7 +40,7 @@ class ModuleNames:
         self._stack.clear()
 
     def current(self) -> str:
-        """The module at work now; empty outside of any."""
+        """Return the running module, or an empty string outside of any."""
         if self._stack:
             return self._stack[-1]
         node = torch._C._current_autograd_node()
@@ -66,7 +66,7 @@ class ModuleNames:
 
 
 def _label(node: Any, name: str) -> None:
-    """Label the nodes this module added: back from its output until nodes that have a label already."""
+    """Label the nodes this module added: from its output back to nodes that already have a label."""
     for found in _unlabelled(node):
         found.metadata[_LABEL] = name
 

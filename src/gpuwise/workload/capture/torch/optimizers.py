@@ -1,4 +1,4 @@
-"""Optimizers by name, as frameworks run them on a GPU, including three that torch does not have in a form a capture can run."""
+"""Optimizers by name, as frameworks run them on a GPU, including three that torch lacks in a form that can be captured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["make_optimizer"]
 
 
 def make_optimizer(parameters: Iterable[torch.nn.Parameter], settings: Settings) -> Any:
-    """The optimizer of these settings, or None for a step without one."""
+    """Return the optimizer for these settings, or None for a step without one."""
     how = {
         "foreach": {"foreach": True, "fused": False},
         "fused": {"foreach": False, "fused": True},
@@ -112,9 +112,9 @@ register("gpuwise::adam8bit", _adam8bit_kernel)
 
 
 class _Adam8bit(torch.optim.Optimizer):
-    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel a tensor, one fp32 scale per 256 values.
+    """Adam with block-wise 8-bit states (Dettmers et al. 2022): one kernel per tensor, one fp32 scale per 256 values.
 
-    As in bitsandbytes, tensors of less than 4096 values keep fp32 states.
+    As in bitsandbytes, tensors with fewer than 4096 values keep fp32 states.
     """
 
     def step(self, closure: Any = None) -> None:

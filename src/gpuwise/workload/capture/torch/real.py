@@ -1,5 +1,4 @@
-"""A model for real: built with values, with inputs on a device, to be run rather than captured. Code of the user sees the machine
-as it is."""
+"""Builds a model with real values and inputs on a device, to be run rather than captured. User code sees the machine as it is."""
 
 from __future__ import annotations
 
@@ -22,10 +21,8 @@ from gpuwise.workload.capture.torch.user_model import Made, check_loss, loss_of,
 __all__ = ["Real", "real"]
 
 _LOW = {"fp16": torch.float16, "bf16": torch.bfloat16}
-_SMALL = (
-    0.02  # spread of weights that nobody initialised: neither zeros nor infinities, which some devices are slower or faster with
-)
-_FEW = 2  # samples of a first look
+_SMALL = 0.02  # spread of uninitialised weights: avoids zeros and infinities, which run slower or faster on some devices
+_FEW = 2  # samples in a first trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,7 @@ class Real:
 
 
 def real(request: Request, device: str) -> Real:
-    """The model of this request at its batch, in its precision and layout, on this device."""
+    """Return this request's model at its batch, in its precision and layout, on this device."""
     source = source_of(request.model)
     if source == "keras":
         raise _not_torch(request.model)
@@ -78,14 +75,14 @@ def _named(request: Request, source: str) -> Real:
 
 
 def _initialise(model: torch.nn.Module) -> None:
-    """Its weights are as they were allocated: give them values."""
+    """Give values to weights that were only allocated."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=_SMALL)
 
 
 def _with_tokens(inputs: Any, model: torch.nn.Module) -> Any:
-    """Tokens by chance: the same one everywhere would be looked up, and its gradient summed, in one place."""
+    """Use random tokens: with a single token everywhere, look-ups and gradient sums would all hit one place."""
     if not isinstance(inputs, dict):
         return inputs
     count = _vocabulary(model)
@@ -96,7 +93,7 @@ def _with_tokens(inputs: Any, model: torch.nn.Module) -> Any:
 
 
 def _vocabulary(model: torch.nn.Module) -> int:
-    """Rows of the largest table that is looked up; 1 where there is none."""
+    """Return the number of rows in the largest look-up table, or 1 if there is none."""
     tables = [layer.num_embeddings for layer in model.modules() if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag))]
     return max(tables, default=1)
 
@@ -120,7 +117,7 @@ def _users(request: Request, device: str) -> Real:
 
 
 def _first_that_runs(made: Made, request: Request, device: str, training: bool) -> Candidate:
-    """The first way of making inputs with which a small step runs."""
+    """Return the first way of creating inputs with which a small step runs."""
     fault: Exception | None = None
     for candidate in candidates(made.model, made.inputs, request):
         batch = candidate.batch if candidate.is_certain else _FEW
@@ -145,7 +142,7 @@ def _first_that_runs(made: Made, request: Request, device: str, training: bool) 
 
 
 def _valued(passed: Passed, made: Made) -> Passed:
-    """The same inputs with values: numbers by chance, whole ones below what the model's tables or the user's own inputs allow."""
+    """Return the same inputs with random values; integers stay below what the model's tables or the user's own inputs allow."""
     own = [leaf for leaf in tree_leaves(made.inputs) if isinstance(leaf, torch.Tensor) and leaf.numel()]
     tables = [layer.num_embeddings for layer in made.model.modules() if hasattr(layer, "num_embeddings")]
 

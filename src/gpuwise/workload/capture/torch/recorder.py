@@ -1,6 +1,6 @@
-"""Records every kernel of a step on fake tensors: what, for which module, on which buffers, and when each buffer dies.
+"""Records every kernel of a step on fake tensors: its kind, module and buffers, and when each buffer is freed.
 
-A dispatch mode sees every aten op below autograd and autocast. Buffers are storages; a finalizer on each tells when it is
+A dispatch mode sees every aten op below autograd and autocast. Buffers are storages; a finalizer on each reports when it is
 freed, so lifetimes are those of the real program.
 """
 
@@ -44,12 +44,12 @@ _DEVICE = torch.ops.prim.device.default
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Our name of a torch dtype; what we have no name for counts as four bytes."""
+    """Return our name for a torch dtype; unnamed ones count as four bytes."""
     return _DTYPES.get(dtype, "fp32")
 
 
 class Recorder(TorchDispatchMode):
-    """While entered, appends to `calls` and `buffers`. Set `phase` from outside; hand over known storages first."""
+    """While entered, appends to `calls` and `buffers`. Set `phase` from outside; pass known storages first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Recorder(TorchDispatchMode):
         self._modules.__exit__(*problem)
 
     def close(self) -> None:
-        """Whatever still lives outlives the step."""
+        """Let whatever is still alive outlive the step."""
         for finalizer in self._finalizers:
             finalizer.detach()
         for buffer in self.buffers:
@@ -87,7 +87,7 @@ class Recorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What runs now is not recorded."""
+        """Do not record what runs inside."""
         self._paused = True
         try:
             yield
@@ -100,21 +100,21 @@ class Recorder(TorchDispatchMode):
             self._buffer(tensor, category)
 
     def mark(self, tensors: Iterable[torch.Tensor], category: str) -> None:
-        """Change the category of buffers recorded so far, such as gradients once they are known to be such."""
+        """Change the category of buffers recorded so far, such as gradients once they are known."""
         for tensor in tensors:
             number = self._ids.get(tensor.untyped_storage()._cdata)
             if number is not None:
                 self.buffers[number].category = category
 
     def mark_alive_as_activation(self) -> None:
-        """What the forward pass made and the backward pass still needs."""
+        """Mark what the forward pass created and the backward pass still needs."""
         for buffer in self.buffers:
             if buffer.category == "temporary" and buffer.died < 0:
                 buffer.category = "activation"
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _DEVICE and isinstance(args[0], FakeTensor):
-            return args[0].fake_device  # asked for more often than all ops together
+            return args[0].fake_device  # called more often than all ops together
         kwargs = kwargs or {}
         out = self._memo.run(func, args, kwargs)
         if self._paused:
@@ -132,7 +132,7 @@ class Recorder(TorchDispatchMode):
 
     @staticmethod
     def _mutated(func: Any, args: Any) -> list[torch.Tensor]:
-        """Some in-place ops (`_foreach_add_`) return nothing; they write the arguments their schema says."""
+        """Some in-place ops (`_foreach_add_`) return nothing; they write the arguments given by their schema."""
         found: list[torch.Tensor] = []
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
@@ -192,7 +192,7 @@ def _read(kernel: Kernel) -> tuple[RawTensor, ...]:
 
 
 def _touched(tensor: torch.Tensor) -> RawTensor:
-    """What a kernel moves of this tensor: broadcast dimensions (stride 0) are read once."""
+    """Return what a kernel moves of this tensor: broadcast dimensions (stride 0) are read once."""
     shape = tuple(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or size == 1)
     return RawTensor(dtype_name(tensor.dtype), shape)
 

@@ -1,4 +1,4 @@
-"""Recurrent layers kept whole, as cuDNN runs them: the ops `gpuwise::rnn` and `gpuwise::rnn_backward`."""
+"""Recurrent layers as single ops, like cuDNN: `gpuwise::rnn` and `gpuwise::rnn_backward`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CELLS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 def rnn(name: str) -> Callable[..., Any]:
-    """What stands for `aten::lstm` and its kin."""
+    """Replaces `aten::lstm` and related ops."""
 
     def run(
         x: Any, hx: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool, both: bool, batch_first: bool
@@ -84,7 +84,7 @@ def _rnn_grad(ctx: Any, grads: Any) -> Any:
     x, *rest = ctx.saved_tensors
     hx, weights = rest[: ctx.states], rest[ctx.states : ctx.states + ctx.count]
     out, reserve = rest[-2:]
-    # cuDNN asks for the gradient of every step; those of the last states may be missing
+    # cuDNN needs the gradient of every step; those of the last states may be missing
     given = [torch.zeros_like(out) if grads[0] is None else grads[0], *(grad for grad in grads[1:-1] if grad is not None)]
     found = torch.ops.gpuwise.rnn_backward(given, x, hx, weights, out, reserve, ctx.cell, ctx.layers, ctx.both, ctx.batch_first)
     dx, dhx, dweights = found[0], found[1 : 1 + ctx.states], found[1 + ctx.states :]
@@ -114,7 +114,7 @@ def _whole(
     hidden, given = hx[-1].shape[-1], hx[0].shape[-1]
     sizes: tuple[tuple[int, ...], ...] = ((steps,), (batch,), (x.shape[-1],), (hidden,), (layers,), (2 if both else 1,))
     attrs: dict[str, AttrValue] = {"cell": cell, "pass": direction}
-    if given != hidden:  # an LSTM with a projection hands on less than it keeps
+    if given != hidden:  # an LSTM with a projection outputs less than it keeps
         attrs["projection"] = given
     return Kernel("rnn", sizes, tuple(reads), tuple(writes), attrs, dtype=x.dtype)
 

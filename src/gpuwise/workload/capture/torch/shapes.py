@@ -1,8 +1,8 @@
-"""Remembers what an op returns for given shapes, so that a model of eighty equal layers works them out once.
+"""Caches what an op returns for given shapes, so that a model with eighty equal layers computes them once.
 
-The first call of an op with certain shapes, strides, dtypes and constants runs on fake tensors; later ones with the same get
-fresh fake tensors (or views of the same argument) of the same form. That is most of a capture's time. What cannot be
-told from the shapes alone (constants, tensors that are not fake, sparse or complex ones) always runs.
+The first call of an op with certain shapes, strides, dtypes and constants runs on fake tensors; later calls with the same ones
+get new fake tensors (or views of the same argument) of the same form. This saves most of a capture's time. What cannot be
+determined from the shapes alone (constants, tensors that are not fake, sparse or complex ones) always runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.la
 
 
 class _Unknown(Exception):
-    """An argument or output whose form says too little."""
+    """An argument or output that is not fully determined by its form."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """How to make one output: `same` is an argument handed back, `base` one it is a view of; else it is new."""
+    """How to create one output: `same` is an argument that is returned, `base` one of which it is a view; otherwise it is new."""
 
     shape: tuple[int, ...] = ()
     stride: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ _Recipe = tuple[type | None, tuple[_Output, ...]]  # list, tuple or None (a sing
 
 
 class Memo:
-    """Runs ops, or answers from earlier runs; all captures of a process share what was learnt."""
+    """Runs ops, or answers from earlier runs; all captures in a process share the cache."""
 
     _known: ClassVar[dict[Any, _Recipe]] = {}
 
@@ -67,9 +67,9 @@ class Memo:
 
 
 def _key(func: Any, args: Any, kwargs: dict[str, Any], tensors: list[Any]) -> tuple[Any, ...]:
-    """The op and the form of its arguments; collects the tensors among them."""
+    """Return the op and the form of its arguments; collects the tensors among them."""
     key: list[Any] = [func]
-    factors = func._opname.startswith(_LIST_OPS)  # a factor a tensor, another every step: no shape depends on them
+    factors = func._opname.startswith(_LIST_OPS)  # factors that vary per tensor and per step: no shape depends on them
     for value in args:
         _describe(len(value) if factors and _is_numbers(value) else value, key, tensors)
     for name, value in kwargs.items():
@@ -85,7 +85,7 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _describe(value: Any, key: list[Any], tensors: list[Any]) -> None:
-    """Add to the key all that the op's answer can depend on; a type beside each number, for 1, 1.0 and True are equal."""
+    """Add to the key everything the op's result can depend on, with a type for each number, because 1, 1.0 and True are equal."""
     if isinstance(value, FakeTensor):
         if value.constant is not None or value.layout is not torch.strided or value.dtype.is_complex:
             raise _Unknown
@@ -103,7 +103,7 @@ def _describe(value: Any, key: list[Any], tensors: list[Any]) -> None:
 
 def _recipe(func: Any, out: Any, tensors: list[Any]) -> _Recipe:
     if out is None and func._opname.startswith(_LIST_OPS):
-        return None, ()  # works in place on lists of tensors, whose forms stay what they are
+        return None, ()  # works in place on lists of tensors, whose forms do not change
     storages: dict[int, int] = {}
     for position, tensor in enumerate(tensors):
         storages.setdefault(tensor.untyped_storage()._cdata, position)

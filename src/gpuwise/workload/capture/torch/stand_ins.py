@@ -1,6 +1,6 @@
-"""Public names of torch that ask for a GPU, a compiler or the network: stand-ins, for user code that runs without them.
+"""Stand-ins for public names of torch that need a GPU, a compiler or the network, for user code that runs without them.
 
-Swapped in while user code runs, in the capturing process only. Each does what one GPU would do, as far as the code can tell.
+They are active while user code runs, in the capturing process only. Each does what one GPU would do, as far as the code can tell.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_cuda(device: Any) -> bool:
 
 @contextlib.contextmanager
 def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
-    """These (owner, name, value) in place of torch's own, until the end."""
+    """Replace torch's own values by these (owner, name, value) until the end."""
     kept: list[StandIn] = []
     try:
         for owner, name, value in stand_ins:
@@ -73,7 +73,7 @@ def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
 
 
 def gpu_names(note: Note) -> list[StandIn]:
-    """What a model or script needs to believe that it has one GPU."""
+    """Return what a model or script needs to see one GPU."""
     lazy = [(kind, "__new__", _refuse_lazy) for kind in (UninitializedParameter, UninitializedBuffer)]
     return [*_cuda(), *_autocast(), *_loading(note), *lazy, (torch.nn.Module, "_apply", _apply)]
 
@@ -86,14 +86,14 @@ def _refuse_lazy(*args: Any, **kwargs: Any) -> Any:
 
 
 def always(value: Any) -> Callable[..., Any]:
-    """A function that returns this, whatever it is given."""
+    """Return a function that always returns this value."""
     return lambda *args, **kwargs: value
 
 
 class OnCpu(TorchFunctionMode):
     """Turns every CUDA device that user code names into the CPU, where the fake tensors are.
 
-    With `real_constants`, while a model is built, number sequences stay real: constructors read values from them.
+    With `real_constants`, number sequences stay real while a model is built, because constructors read values from them.
     """
 
     def __init__(self, real_constants: bool = False) -> None:
@@ -119,7 +119,7 @@ class OnCpu(TorchFunctionMode):
 
 
 def _apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
-    """`Module.to` and its kin for fake tensors, which torch refuses to swap: parameters keep their identity."""
+    """`Module.to` and related methods for fake tensors, which torch refuses to swap: parameters keep their identity."""
     if recurse:
         for child in self.children():
             child._apply(fn)
@@ -142,7 +142,7 @@ def _apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Mod
 
 
 class _Marker:
-    """A CUDA event or stream: nothing to wait for."""
+    """A CUDA event or stream, with nothing to wait for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -190,7 +190,7 @@ def _cuda() -> list[StandIn]:
 
 
 class _Generator(torch.Generator):
-    """A generator for any device, on the host: one for CUDA cannot be made without it."""
+    """A generator for any device, on the host: one for CUDA cannot be created without it."""
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
         return super().__new__(cls, "cpu" if is_cuda(device) else device)

@@ -1,4 +1,4 @@
-"""Runs a model's step on fake tensors at several sizes and records it: the second step on, so that optimizer state exists."""
+"""Runs a model's step on fake tensors at several sizes and records it, from the second step on, when optimizer state exists."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _AUTOCAST = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
 class Subject:
     """What is captured: how to build the model, its inputs at a size, and what a step does with them.
 
-    `forward(model, inputs, training)` returns the loss when training. `batch` and `seq` are the sizes used when the user
-    gives none; `seq` is None for models without a sequence. `seqs` are the two lengths the symbolic form is fitted on and
-    the one it is verified on.
+    `forward(model, inputs, training)` returns the loss in training. `batch` and `seq` are the default sizes; `seq` is None for
+    models without a sequence. `seqs` are the two lengths on which the symbolic form is fitted and the one on which it is
+    verified.
     """
 
     build: Callable[[], torch.nn.Module]
@@ -64,9 +64,10 @@ def capture(subject: Subject, settings: Settings, points: Sequence[tuple[int, in
 
 
 class _RealConstants(TorchFunctionMode):
-    """While a model is built, small number sequences stay real: constructors read values from them (drop-path schedules).
+    """While a model is built, small number sequences stay real, because constructors read values from them (drop-path
+    schedules).
 
-    A fake tensor asked whether it is true says no, so that a loop which draws weights again while some do not fit ends at once.
+    A fake tensor counts as false, so that a loop which redraws weights until they fit ends at once.
     """
 
     _MAKERS = frozenset((torch.linspace, torch.arange, torch.logspace, torch.tensor))
@@ -104,8 +105,8 @@ def _prepared(model: torch.nn.Module, settings: Settings) -> torch.nn.Module:
 
 
 def _convert(model: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Replace every parameter and buffer, tied ones together; `Module.to` cannot, for fake parameters cannot be swapped."""
-    done: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the old one is kept: its id must not be given again
+    """Replace every parameter and buffer, tied ones together; `Module.to` cannot, because fake parameters cannot be swapped."""
+    done: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the old one is kept, so that its id is not reused
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             fresh = torch.nn.Parameter(change(parameter.detach()), requires_grad=parameter.requires_grad)
@@ -115,7 +116,7 @@ def _convert(model: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tens
 
 
 def _checkpoint_blocks(model: torch.nn.Module) -> None:
-    """Recompute each repeated block: the children of lists and sequences that are two or more of one class."""
+    """Recompute each repeated block: the children of lists and sequences with at least two of one class."""
     for parent in list(model.modules()):
         if not isinstance(parent, (torch.nn.ModuleList, torch.nn.Sequential)):
             continue
@@ -171,7 +172,7 @@ class _Step:
         return RawCapture(self._batch, self._seq, recorder.calls, recorder.buffers, recorder.notes)
 
     def run(self, recorder: Recorder | None) -> None:
-        """Forward; in training also backward and optimizer. Gradients are dropped at the end, as training loops do."""
+        """Forward; in training also backward and optimizer. Gradients are freed at the end, as training loops do."""
         if self._settings.mode == "infer":
             with torch.no_grad(), self._autocast():
                 self._subject.forward(self._model, self._inputs, False)
@@ -186,7 +187,7 @@ class _Step:
         self._model.zero_grad(set_to_none=True)
 
     def _know_state(self, recorder: Recorder) -> None:
-        """The optimizer's state, there from the start of the step. A first step makes it, for weights that have a gradient."""
+        """The optimizer's state exists from the start of the step. A first step creates it, for weights that have a gradient."""
         if self._optimizer is None:
             return
         if not self._optimizer.state:
@@ -234,7 +235,7 @@ class _Step:
 
 
 class _Scaler:
-    """The GPU work of `torch.amp.GradScaler`, which itself refuses to run without a CUDA device."""
+    """The GPU work of `torch.amp.GradScaler`, which itself does not run without a CUDA device."""
 
     def __init__(self) -> None:
         self._scale = torch.full((1,), 65536.0)

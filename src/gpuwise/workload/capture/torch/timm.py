@@ -1,4 +1,4 @@
-"""`timm:NAME`: image models of pytorch-image-models, without weights."""
+"""`timm:NAME`: models from pytorch-image-models, without weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["subject"]
 
 
 def subject(request: Request) -> Any:
-    """The model of that name on images of its own default size."""
+    """Return the model with that name on images of its default size."""
     from gpuwise.workload.capture.torch.images import image_subject
 
     import_torchvision()
@@ -31,7 +31,7 @@ def subject(request: Request) -> Any:
             else "list all models with timm.list_models()"
         )
         raise UnknownName(f"timm has no model '{name}'", looked_in=f"{len(timm.list_models())} models", hint=hint)
-    timm.layers.set_fast_norm(request.variant == "fast-norm")  # norms in 16 bit under autocast, as its benchmarks may run
+    timm.layers.set_fast_norm(request.variant == "fast-norm")  # norms in 16 bits under autocast, an option of its benchmarks
     config = timm.get_pretrained_cfg(name)
     default = config.input_size[-1] if config is not None else 224
     size = request.image or default

@@ -1,4 +1,4 @@
-"""`torchvision:NAME`: classification and segmentation models of torchvision, without weights: nothing is downloaded."""
+"""`torchvision:NAME`: classification and segmentation models from torchvision, without weights or downloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["import_torchvision", "subject"]
 
 
 def import_torchvision() -> Any:
-    """torchvision, even where its compiled operators do not match torch: shapes are all a capture needs."""
+    """Import torchvision, even if its compiled operators do not match torch: a capture only needs shapes."""
     try:
         import torch
     except ImportError:
@@ -31,7 +31,7 @@ def import_torchvision() -> Any:
 
 
 def subject(request: Request) -> Any:
-    """The model of that name on images of its usual size."""
+    """Return the model with that name on images of its default size."""
     from gpuwise.workload.capture.torch.images import image_subject
 
     torchvision = import_torchvision()
@@ -48,7 +48,7 @@ def subject(request: Request) -> Any:
 
 
 def _refuse_detectors(torchvision: Any, name: str) -> None:
-    """They choose boxes by their scores, and so what runs next depends on values."""
+    """They select boxes by their scores, so what runs next depends on values."""
     if ".detection" in torchvision.models.get_model_builder(name).__module__:
         raise BadValue(
             f"torchvision:{name} selects boxes by tensor values, which are not available during a capture",
@@ -57,8 +57,9 @@ def _refuse_detectors(torchvision: Any, name: str) -> None:
 
 
 def _unweighted(torchvision: Any, name: str) -> Any:
-    """The model with random weights. Builders of detection and segmentation models fetch those of the backbone unless told not
-    to."""
+    """Return the model with random weights. Builders of detection and segmentation models download the backbone's weights by
+    default.
+    """
     takes = inspect.signature(torchvision.models.get_model_builder(name)).parameters
     none = {key: None for key in ("weights", "weights_backbone") if key in takes}
     return torchvision.models.get_model(name, **none)

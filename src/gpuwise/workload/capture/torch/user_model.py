@@ -1,4 +1,4 @@
-"""A PyTorch model made by user code, as a subject: its inputs, its loss, and a first look at whether it runs."""
+"""A PyTorch model created by user code, as a subject: its inputs, its loss, and a first check that it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException"
 
 
 class NoOutput(BadValue):
-    """A model that gives nothing, whatever it is given."""
+    """A model that returns nothing for any input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Made:
 
 
 def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple[str, ...] = ()) -> Subject:
-    """The model that `make()` returns, looked at once on fake tensors to learn what it takes."""
+    """Return the model that `make()` returns, after running it once on fake tensors to learn what it takes."""
     library, notes = install(), list(remarks)
     training = request.settings.mode == "train"
     with FakeTensorMode(allow_non_fake_inputs=True):
@@ -71,13 +71,13 @@ def subject_from_maker(make: Callable[[], Any], request: Request, remarks: tuple
 
 @contextlib.contextmanager
 def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]:
-    """User code inside believes that it has a GPU."""
+    """User code inside sees a GPU."""
     with swapped(gpu_names(notes.append)), OnCpu(real_constants):
         yield
 
 
 def parsed(value: Any, label: str) -> Made:
-    """What user code returned, with its parts named."""
+    """Return what user code returned, with its parts named."""
     parts = value if isinstance(value, tuple) else (value,)
     if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
         what = (
@@ -95,7 +95,9 @@ def parsed(value: Any, label: str) -> Made:
 
 
 def _adopt(model: torch.nn.Module) -> torch.nn.Module:
-    """Give parameters that are real, or from an earlier look, fake twins of this capture: a model may be built once only."""
+    """Replace parameters that are real, or from an earlier trial, by fake ones for this capture: a model may only be built
+    once.
+    """
     mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
 
     def twin(tensor: torch.Tensor) -> torch.Tensor:
@@ -125,7 +127,7 @@ def _adopt(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _first_that_runs(made: Made, request: Request, training: bool, notes: list[str]) -> tuple[Candidate, list[str]]:
-    """The first candidate inputs with which a step runs, and what is to be said of inputs and loss."""
+    """Return the first candidate inputs with which a step runs, and the notes about inputs and loss."""
     first: tuple[Candidate, Exception] | None = None
     for candidate in candidates(made.model, made.inputs, request):
         try:
@@ -149,9 +151,9 @@ def _first_that_runs(made: Made, request: Request, training: bool, notes: list[s
 
 
 def _is_models(fault: Exception) -> bool:
-    """Whether no other inputs would avoid this: it depends on values, or is a slip in the model's own code."""
+    """Return whether no other inputs would avoid this error: it depends on values, or is a mistake in the model's own code."""
     if isinstance(fault, AttributeError):
-        return not isinstance(getattr(fault, "obj", None), torch.Tensor)  # else it expects something other than a tensor
+        return not isinstance(getattr(fault, "obj", None), torch.Tensor)  # otherwise it expects something other than a tensor
     return type(fault).__name__ in _DATA_DEPENDENT or isinstance(fault, (NameError, RecursionError, NoOutput))
 
 
@@ -164,7 +166,7 @@ def _no_guess(model: torch.nn.Module, request: Request) -> Exception:
 
 
 def _wrong_guess(model: torch.nn.Module, request: Request, candidate: Candidate, fault: Exception) -> Exception:
-    """The model runs with none of the inputs guessed: the first guess is the likeliest, and what it ran into is told."""
+    """The model runs with none of the guessed inputs: report the error for the first guess, which is the likeliest."""
     line, (text, example) = user_line(fault.__traceback__), signature_text(model)
     guess = candidate.note.partition(";")[0] + (f", seq {candidate.seq}" if candidate.seq is not None else "")
     shorter = "use a shorter --seq, or " if request.seq is not None else ""
@@ -186,7 +188,7 @@ def _wrong_inputs(model: torch.nn.Module, request: Request, fault: Exception) ->
 
 
 def _trial(made: Made, candidate: Candidate, training: bool) -> str:
-    """Run one step small; where a sequence may vary, at two lengths. Returns what is to be said of the loss."""
+    """Run one small step; if a sequence may vary, at two lengths. Returns the notes about the loss."""
     batch = candidate.batch if candidate.is_certain else 2
     loss, remark = loss_of(made.model, made.loss, candidate.inputs(batch, candidate.seq), training)
     if training:
@@ -202,7 +204,7 @@ def _trial(made: Made, candidate: Candidate, training: bool) -> str:
 def loss_of(
     model: torch.nn.Module, loss: Callable[..., Any] | None, passed: Passed, training: bool, *, real: bool = False
 ) -> tuple[Any, str]:
-    """The loss of a step, or in inference what the model gives; and what is to be said of it."""
+    """Return the loss of a step, or in inference the model's output, and the notes about it."""
     output = model(*passed["args"], **passed["kwargs"])
     if not training:
         return output, ""
@@ -217,7 +219,7 @@ def loss_of(
 
 
 def check_loss(loss: Any) -> None:
-    """Refuse what has no gradient."""
+    """Refuse a loss without a gradient."""
     if not isinstance(loss, torch.Tensor) or loss.dim() or not loss.requires_grad:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
         raise BadValue(

@@ -1,12 +1,12 @@
 // Sentences of the server for readers of a page: what tells them to type a command is left out, and what they can do here remains.
 
-const COMMAND = /`[^`]*(?:--|gpuwise|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/;
+const COMMAND = /`[^`]*(?:--|gpuwise(?! capture)|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/; // capturing one’s own code is the one thing that the page cannot do itself
 
 const without = (text, between) => text.split(between).filter((part) => !COMMAND.test(part)).join(between);
 
 export function said(text) {
   if (!text) return "";
-  const kept = text.replace(/ \([^()]*`[^()`]*(?:--|gpuwise)[^()]*\)/g, ""); // a remark between brackets
+  const kept = text.replace(/ \([^()]*`[^()`]*(?:--|gpuwise(?! capture))[^()]*\)/g, ""); // a remark between brackets
   const sentences = kept.split(/(?<=[.!?])\s+(?=[A-Z])/).map((sentence) => {
     if (!COMMAND.test(sentence)) return sentence;
     const rest = without(sentence.replace(/[.]$/, ""), "; ");
