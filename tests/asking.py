@@ -1,4 +1,4 @@
-"""Questions that tests change before they are answered."""
+"""Questions that tests modify before they are answered."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Commands without the third of a second that `python -m gpuwise` takes to start: forked from a process that has started already.
+"""Runs commands without the third of a second that `python -m gpuwise` takes to start, by forking a process that has already
+started.
 
-A command still runs in a process of its own, with its arguments, folder, environment, output and exit code. Tests of what a
-command answers or refuses ask through `Commands`. Tests of how it starts, of what it imports and of how it ends when something
-is done to it start it afresh.
+A command still runs in its own process, with its arguments, folder, environment, output and exit code. Tests of what a command
+answers or refuses use `Commands`. Tests of how it starts, what it imports and how it ends start a fresh process.
 """
 
 from __future__ import annotations

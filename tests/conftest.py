@@ -1,10 +1,10 @@
-"""What holds for every test: where captures are kept, what runs side by side with what, and in which order.
+"""Rules for every test: where captures are kept, what runs in parallel, and in which order.
 
-`make test` runs the tests in several processes (pytest-xdist), one more than there are cores, since tests often wait: for a
-browser, a timeout, a program that sleeps. The tests of a file stay together, so that what a file prepares is prepared once, and
-so do those of the folders in TOGETHER. The files of SPREAD take so long that their tests are dealt out one by one. What takes
-longest begins first, so that no process has a long rest at the end. A test marked `alone` judges how fast something runs here:
-while it runs, the others wait. Those tests are one row at the very beginning, when no other test has to end first.
+`make test` runs the tests in several processes (pytest-xdist), one more than there are cores, because tests often wait: for a
+browser, a timeout, a program that sleeps. The tests of a file stay together, so that its fixtures are prepared once, and so do
+those of the folders in TOGETHER. The files in SPREAD take so long that their tests are distributed individually. The longest
+tests start first, so that no process is left with a long one at the end. A test marked `alone` judges how fast something runs:
+while it runs, the others wait. These tests come first, when no other test has to finish before them.
 """
 
 from __future__ import annotations

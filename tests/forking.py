@@ -1,8 +1,8 @@
-"""Captures without the two or three seconds that torch takes to start: forked from a process that has started it already.
+"""Runs captures without the two or three seconds that torch takes to start, by forking a process that has already started it.
 
-A capture runs in a process of its own, started afresh. Tests of what is recorded need the process of its own, with its session,
-its limits and its output, but not the fresh start; they ask for `quick_captures`. Tests of how captures begin, end or are ended
-(limits of time and memory, children, what is imported from where) are marked `afresh`.
+A capture normally runs in a fresh process. Tests of what is recorded need a separate process with its session, limits and output,
+but not the fresh start; they use `quick_captures`. Tests of how captures begin, end or are ended (time and memory limits,
+children, what is imported from where) are marked `afresh`.
 """
 
 from __future__ import annotations

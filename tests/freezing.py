@@ -1,15 +1,14 @@
-"""Questions put to the code of today on the tables of one day, for the texts in tests/golden.
+"""Answers questions with the current code on frozen tables, for the texts in tests/golden.
 
-Golden texts show what a change does to wording and layout. Asked on the tables that ship, they also change with every figure: a
-refit of the constants rewrote half of them, and one new GPU failed those that list or count GPUs, so that a change of wording
-was lost among changed figures. So tests/golden/frozen keeps copies of the tables that the questions read (catalogue, constants,
-ranges, prices), and a process of its own answers from a copy of the package in which these lie in place of the live tables. The
-code is the live code; only tables stand still. It is a process of its own because tables are read once and kept, some at
-import: in the process of the tests, live and frozen figures would mix. What the figures are is judged in tests/accuracy and
-tests/data.
+Golden texts show what a change does to wording and layout. On the live tables, they would also change with every value: a refit
+of the constants rewrote half of them, and one new GPU broke those that list or count GPUs, so that changes in wording were lost
+among changed numbers. tests/golden/frozen therefore keeps copies of the tables that the questions read (catalogue, constants,
+ranges, prices), and a separate process answers from a copy of the package with these tables instead of the live ones. The code is
+live; only the tables are frozen. The process is separate because tables are read once and cached, some at import, so live and
+frozen values would mix. tests/accuracy and tests/data judge the values themselves.
 
-When the form of a table changes, `python tests/freezing.py` takes today's tables in place of the frozen ones; a table that is
-new is copied there by hand. Then GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden renews the texts: read the diff.
+When the format of a table changes, `python tests/freezing.py` replaces the frozen tables by the current ones; a new table is
+copied there by hand. Then GPUWISE_UPDATE_GOLDEN=1 pytest tests/golden renews the texts: read the diff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is done to a good input to make a bad one: bytes, words, numbers and cells changed, cut, doubled or put elsewhere."""
+"""Turns good inputs into bad ones: changes, cuts, duplicates or moves bytes, words, numbers and cells."""
 
 from __future__ import annotations
 

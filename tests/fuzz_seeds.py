@@ -1,4 +1,4 @@
-"""Good inputs of every parser, for `fuzz_targets.py` to break. Made here or taken from the shipped tables."""
+"""Valid inputs for every parser, which `fuzz_targets.py` breaks. Created here or taken from the shipped tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Changes that know the form of a file: cells of SQLite tables, fields of protocol buffers, opcodes and values of pickles, and
-texts that are no UTF-8. What comes out is whole in its form, so it reaches what lies behind the first look at a file."""
+"""Format-aware mutations: cells of SQLite tables, fields of protocol buffers, opcodes and values of pickles, and texts that
+are not UTF-8. The results are well formed, so they get past the first check of a file.
+"""
 
 from __future__ import annotations
 

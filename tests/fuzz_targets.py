@@ -1,8 +1,7 @@
-"""Every parser of what users give, as one function each of bytes: files, typed texts, bodies of the page.
+"""Every parser of user input as a function of bytes: files, typed texts, request bodies of the page.
 
-A target answers or raises a GpuwiseError with a hint. Anything else that comes out is a fault: see `tried`. No target runs
-code of a user, captures a model or reaches a network. `tests/unit/test_parser_fuzz.py` asks each a little, `tools/fuzz.py` for
-long.
+A target answers or raises a GpuwiseError with a hint. Any other outcome is a failure: see `tried`. No target runs user code,
+captures a model or uses a network. `tests/unit/test_parser_fuzz.py` tests each briefly, `tools/fuzz.py` at length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The exam for made runs with a known cause: what must be said of each, and everything that is wrong with an answer."""
+"""Judges the diagnosis of synthetic runs with a known cause: what must be said about each, and everything wrong with an
+answer.
+"""
 
 from __future__ import annotations
 

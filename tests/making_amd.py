@@ -1,4 +1,4 @@
-"""Traces of AMD's profilers made for tests: a kernel of 400 µs every 500 µs, launched 50 µs before it begins."""
+"""Synthetic traces of AMD's profilers: a kernel of 400 µs every 500 µs, launched 50 µs before it begins."""
 
 from __future__ import annotations
 

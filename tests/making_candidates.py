@@ -1,4 +1,4 @@
-"""Options with chosen figures: one real GPU, any time, any money."""
+"""Options with chosen values: one real GPU, any time, any cost."""
 
 from __future__ import annotations
 

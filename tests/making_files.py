@@ -1,5 +1,6 @@
-"""Files without a timeline made for tests, with known content, written as the programs write them. No file of anybody else is
-copied. Traces are in `making_traces.py`."""
+"""Synthetic files without a timeline, with known content, written as the real programs write them. No third-party file is
+copied. Traces are in `making_traces.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Several ranks that wait for one another, in a file each or all in one; and a `Host` as Nsight Systems would export it.
+"""Several ranks that wait for one another, in one file each or all in one; and a `Host` as Nsight Systems would export it.
 
-It is apart from `making_hosts`, which knows one host alone, because collectives need all of them at once.
+This is separate from `making_hosts`, which handles a single host, because collectives need all of them at once.
 """
 
 from __future__ import annotations

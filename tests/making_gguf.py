@@ -1,4 +1,4 @@
-"""Writes small GGUF files: headers as llama.cpp lays them out, with as many bytes of tensors behind them as wanted."""
+"""Writes small GGUF files: headers in llama.cpp's layout, followed by any number of tensor bytes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Runs whose host is written down too: Python functions, nested ops, annotations, several threads, processes and GPUs.
+"""Synthetic runs that include the host: Python functions, nested ops, annotations, several threads, processes and GPUs.
 
-`making_traces` writes what a device did and how it was called. Which part of a gap is whose fault needs more: what the host did
-all along, and what the same run would have been without it. A `Host` keeps both, so that truth is computed from how the run was
-made and never from what is said of it. It stands in a file of its own because both together would pass 400 lines.
+`making_traces` writes what a device did and how it was called. Attributing a gap to its cause needs more: what the host did
+throughout, and how the same run would have gone without it. A `Host` keeps both, so the expected result is computed from how the
+run was made and never from its diagnosis. It has its own file because both together would exceed 400 lines.
 
-Times are microseconds. The host runs ahead of a device by at most `ahead_us`; then a launch blocks until there is room again,
-as it does in a real queue.
+Times are microseconds. The host runs ahead of a device by at most `ahead_us`; then a launch blocks until there is room again, as
+in a real queue.
 """
 
 from __future__ import annotations

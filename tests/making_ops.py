@@ -1,4 +1,4 @@
-"""Ops made for tests: columns as kernel models read them, of products, convolutions, attention, streams and recurrent layers."""
+"""Synthetic ops: the columns that kernel models read, for products, convolutions, attention, streams and recurrent layers."""
 
 from __future__ import annotations
 

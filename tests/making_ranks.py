@@ -1,7 +1,7 @@
-"""Runs of several GPUs made for tests: ranks that meet in collectives, each with a known reason to be late.
+"""Synthetic runs on several GPUs: ranks that meet in collectives, each with a known reason to be late.
 
-A collective begins on each rank when that rank reaches it and ends on all of them together, as those of NCCL do. The ranks can be
-written as one file each, or as several GPUs of one file in any of the formats.
+A collective begins on each rank when that rank reaches it and ends on all of them together, as in NCCL. The ranks can be written
+as one file each, or as several GPUs in one file in any of the formats.
 """
 
 from __future__ import annotations

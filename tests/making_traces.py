@@ -1,4 +1,4 @@
-"""Traces made for tests: runs with a known shape, written as the profilers write them. No file of anybody else is copied."""
+"""Synthetic traces: runs with a known shape, written as the profilers write them. No third-party file is copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's server as a process of its own, for tests that ask it over a socket, and questions in a line."""
+"""The page's server in a separate process, for tests that query it over a socket, and one-line questions."""
 
 from __future__ import annotations
 

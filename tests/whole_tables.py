@@ -1,4 +1,4 @@
-"""One test for a whole table. A test for each of its rows costs more in running tests than in what is tested."""
+"""One test for a whole table, because a test per row would spend more time on running tests than on testing."""
 
 from __future__ import annotations
 

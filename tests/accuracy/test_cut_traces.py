@@ -1,4 +1,6 @@
-"""Public traces cut off at many places: said first, answered from whole steps as the whole file is, or refused as cut off."""
+"""Public traces truncated at many places: the answer says so first and agrees with the whole file on complete steps, or the
+file is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every finding on every public trace: what is promised is not more than what is said to be lost, or the reason is there."""
+"""Every finding on every public trace promises no more than the time it says is lost, or gives the reason."""
 
 from __future__ import annotations
 

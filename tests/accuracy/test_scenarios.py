@@ -1,6 +1,6 @@
-"""Buyers' questions of 2014 to 2019: how many gpuwise answers as they were answered then, or as they were measured.
+"""Buyers' questions from 2014 to 2019: how many gpuwise answers as they were answered then, or as they were measured.
 
-The number answered only ever grows. Why the others are not is told in docs/scenarios.md, which this test keeps true.
+The number answered only ever grows. docs/scenarios.md explains why the others are not, and this test keeps it up to date.
 """
 
 from __future__ import annotations

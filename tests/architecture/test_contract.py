@@ -1,4 +1,4 @@
-"""The JSON keys that scripts, the page and examinations rely on: they may be added to, never renamed or dropped."""
+"""The JSON keys that scripts and the page rely on: they may be added to, never renamed or dropped."""
 
 from __future__ import annotations
 

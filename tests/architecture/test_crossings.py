@@ -1,4 +1,4 @@
-"""How many modules an answer passes through: a stranger who follows `which` should not have to open half the house."""
+"""Limits how many modules an answer passes through, so that following `which` does not mean opening half the code."""
 
 from __future__ import annotations
 

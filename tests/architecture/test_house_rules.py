@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes, exports, import weight, links in the docs."""
+"""Project rules that no linter checks: sizes, exports, import weight, links in the docs."""
 
 from __future__ import annotations
 

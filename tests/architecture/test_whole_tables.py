@@ -1,4 +1,4 @@
-"""A test of a whole table says of every row that fails which it is and why."""
+"""A test of a whole table names every failing row and the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Chromium on a real server. Where one of them is missing the tests are skipped, and say so."""
+"""A real Chromium on a real server. If one of them is missing, the tests are skipped with a message."""
 
 from __future__ import annotations
 

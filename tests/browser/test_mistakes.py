@@ -1,4 +1,4 @@
-"""What the page does with links that make no sense, cases without an answer, and hands that stay on the keyboard."""
+"""How the page handles invalid links, cases without an answer, and keyboard-only use."""
 
 from __future__ import annotations
 

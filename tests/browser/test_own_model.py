@@ -1,4 +1,4 @@
-"""A model of one's own, dropped on the page in a real browser."""
+"""The user's own model, dropped on the page in a real browser."""
 
 from __future__ import annotations
 

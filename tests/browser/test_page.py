@@ -1,4 +1,4 @@
-"""Every view in a real browser: it opens, a control changes its numbers to what the API says, and nothing is complained of."""
+"""Every view in a real browser: it opens, a control changes its numbers to what the API says, and there are no errors."""
 
 from __future__ import annotations
 

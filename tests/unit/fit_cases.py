@@ -1,4 +1,4 @@
-"""Answers of `gpuwise.fit` that several tests look at: each is worked out once in a process."""
+"""Answers of `gpuwise.fit` that several tests share: each is computed once per process."""
 
 from __future__ import annotations
 

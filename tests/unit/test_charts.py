@@ -1,4 +1,4 @@
-"""The charts of all GPUs: speeds are those of predictions, prices are told for what they are."""
+"""The charts of all GPUs: speeds match predictions, and prices are labelled correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: answers on stdout, talk on stderr, exit codes."""
+"""The command line as a user sees it: answers on stdout, messages on stderr, exit codes."""
 
 from __future__ import annotations
 

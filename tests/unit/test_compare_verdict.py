@@ -1,4 +1,4 @@
-"""What `compare` says first and below its table: only what is true of each GPU, with its odds and its doubts."""
+"""What `compare` says first and below its table: only what is true for each GPU, with its odds and caveats."""
 
 from __future__ import annotations
 

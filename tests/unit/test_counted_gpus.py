@@ -1,4 +1,4 @@
-"""`--gpu "2x RTX 3090"`: the number may stand with the name, in every question about a step or about text."""
+"""`--gpu "2x RTX 3090"`: the number may be part of the name, in every question about a step or about text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor on machines we do not have: drivers played by stand-ins."""
+"""The doctor on machines we do not have: drivers are simulated by stand-ins."""
 
 from __future__ import annotations
 

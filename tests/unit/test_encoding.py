@@ -1,4 +1,4 @@
-"""Answers become JSON in one way, and no number leaves that JSON has no word for."""
+"""There is one way for answers to become JSON, and it never writes a number that JSON cannot represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where gpuwise may have to run: terminals without colour, signs or room, users without a home, disks without space, Windows."""
+"""Difficult environments: terminals without colour, symbols or room, users without a home, disks without space, Windows."""
 
 from __future__ import annotations
 

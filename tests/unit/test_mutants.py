@@ -1,4 +1,4 @@
-"""The list of planted faults follows the source, and the runner tells what it should."""
+"""The list of introduced faults matches the source, and the runner reports what it should."""
 
 from __future__ import annotations
 

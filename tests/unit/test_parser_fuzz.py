@@ -1,6 +1,6 @@
-"""Every parser of what users give, asked with broken inputs: an answer, or an error in words with a hint. Never a traceback.
+"""Every parser of user input gives an answer or a clear error with a hint for broken inputs, never a traceback.
 
-Some 3,000 inputs in all, so that `make test` stays short; `make release` asks 20,000, and `make fuzz` goes on for as long as
+Some 3,000 inputs in all, so that `make test` stays short; `make release` tries 20,000, and `make fuzz` continues for as long as
 you like.
 """
 

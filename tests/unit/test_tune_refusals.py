@@ -1,4 +1,4 @@
-"""`gpuwise tune`, asked badly."""
+"""Invalid input to `gpuwise tune`."""
 
 from __future__ import annotations
 

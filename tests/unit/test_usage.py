@@ -1,4 +1,4 @@
-"""A command line that cannot be read is told in our words, with a line that works."""
+"""An invalid command line gets our own error message, with a line that works."""
 
 from __future__ import annotations
 

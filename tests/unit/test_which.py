@@ -1,4 +1,4 @@
-"""`gpuwise which`, asked well: its verdict and its options."""
+"""`gpuwise which` with valid input: its verdict and its options."""
 
 from __future__ import annotations
 

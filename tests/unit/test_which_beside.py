@@ -1,4 +1,6 @@
-"""What `which` says beside its recommendation: for labs, rent within a budget, laptops, and the cheapest way to run text."""
+"""What `which` says besides its recommendation: for labs, rent within a budget, laptops, and the cheapest way to generate
+text.
+"""
 
 from __future__ import annotations
 

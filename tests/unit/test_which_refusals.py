@@ -1,4 +1,4 @@
-"""`gpuwise which`, asked badly."""
+"""Invalid input to `gpuwise which`."""
 
 from __future__ import annotations
 

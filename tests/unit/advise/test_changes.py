@@ -1,4 +1,4 @@
-"""Prices and hours at which an answer turns are exactly those at which both sides cost the same."""
+"""The prices and hours at which an answer changes are exactly those at which both sides cost the same."""
 
 from __future__ import annotations
 

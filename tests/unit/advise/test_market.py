@@ -1,4 +1,4 @@
-"""What can be had: sold new, sold used, to rent."""
+"""What is available: sold new, sold used, for rent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job on many GPUs at once says what each GPU alone would."""
+"""Predicting a job on many GPUs at once gives the same result as on each GPU alone."""
 
 from __future__ import annotations
 

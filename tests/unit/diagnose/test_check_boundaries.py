@@ -1,7 +1,7 @@
-"""Each check fires just above the threshold that its page states, and keeps still just below.
+"""Each check fires just above the threshold that its page states, and stays silent just below it.
 
-Steps last 100 ms, so that a share in percent is as many milliseconds; where the device has its launches in time, nothing else in
-them is idle. The share that a page states is read from the check's own docstring: a threshold that moves takes its page along.
+Steps last 100 ms, so a share in percent equals the number of milliseconds; if the device gets its launches in time, nothing else
+in them is idle. The share that a page states is read from the check's own docstring, so a changed threshold must change its page.
 """
 
 from __future__ import annotations

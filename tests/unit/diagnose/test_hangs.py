@@ -1,4 +1,4 @@
-"""Dumps of the NCCL flight recorder: which collective hangs and because of whom."""
+"""Dumps of the NCCL flight recorder: which collective hangs and which rank causes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of watched runs: each fires for its reason and keeps still without it."""
+"""Checks on watched runs: each fires for its reason and stays silent without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of several GPUs with a known culprit: every GPU has a row, collectives are matched one by one, and the cause is told."""
+"""Runs on several GPUs with a known culprit: every GPU has a row, collectives are matched one by one, and the cause is named."""
 
 from __future__ import annotations
 

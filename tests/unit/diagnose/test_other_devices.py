@@ -1,4 +1,4 @@
-"""Devices that are no GPUs, or that the trace numbers in its own way."""
+"""Devices that are not GPUs, or that the trace numbers in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuwise why` as a user meets it: answers on stdout, errors with a hint and exit code 2, never a traceback."""
+"""`gpuwise why` as a user sees it: answers on stdout, errors with a hint and exit code 2, never a traceback."""
 
 from __future__ import annotations
 

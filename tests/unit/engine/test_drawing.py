@@ -1,4 +1,4 @@
-"""Images: an image is the sum of its parts, in the units that people count in."""
+"""Image generation: an image is the sum of its parts, in the units that people use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every question that prices a step, asked for the same forty jobs: one model of the machine, one answer.
+"""Every question that predicts a step gives the same answer for the same forty jobs.
 
-Which question can be asked for which job is part of the table: one that refuses all jobs, or skips one it should take, fails.
+The table includes which question applies to which job: a question that refuses all jobs, or skips one it should take, fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`validate` with odd rows: each left out for its own reason, nothing chosen in silence, nothing boasted of."""
+"""`validate` with odd rows: each is left out for its own reason, nothing is chosen silently, and no result is overstated."""
 
 from __future__ import annotations
 

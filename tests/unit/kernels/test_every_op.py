@@ -1,4 +1,4 @@
-"""What must hold of every kind of op that is registered: its sizes, FLOPs, price and floor, and what others ask of it."""
+"""What must hold for every registered kind of op: its sizes, FLOPs, time and lower bound, and what other code reads from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuwise cost` and `gpuwise prices`, asked well and badly."""
+"""`gpuwise cost` and `gpuwise prices` with valid and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buckets and two lanes."""
+"""Gradient buckets on two lanes, compute and communication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step on lanes: what holds it up, and that it adds up."""
+"""A step on lanes: what limits it, and that its parts add up."""
 
 from __future__ import annotations
 

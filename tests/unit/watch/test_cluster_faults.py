@@ -1,4 +1,4 @@
-"""A Prometheus server that is down, something else, in a bad mood or hostile: clear words, exit code 2, no hang."""
+"""A Prometheus server that is down, not a Prometheus server, failing or hostile: clear errors, exit code 2, no hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that does not answer: nothing waits for it without end, and what became of the limit is looked at or told."""
+"""A driver that does not answer: nothing waits for it forever, and the state of the power limit is checked or reported."""
 
 from __future__ import annotations
 

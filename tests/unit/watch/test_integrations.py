@@ -1,4 +1,4 @@
-"""Callbacks in the real frameworks, on tiny data. A framework that is not installed is skipped, and said."""
+"""Callbacks in the real frameworks, on tiny data. A framework that is not installed is skipped with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Setting a power limit: the real nvidia-ml-py on a stand-in for its driver; the limit is back whatever happened."""
+"""Setting a power limit: the real nvidia-ml-py on a stand-in for its driver; the limit is restored whatever happens."""
 
 from __future__ import annotations
 

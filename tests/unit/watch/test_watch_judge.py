@@ -1,4 +1,4 @@
-"""From a watched run to an answer: what cannot be told becomes a note, never a fault of the training."""
+"""From a watched run to an answer: what cannot be determined becomes a note, never a problem of the training."""
 
 from __future__ import annotations
 

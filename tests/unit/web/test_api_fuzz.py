@@ -1,6 +1,6 @@
-"""The API under questions nobody would ask: made from its own description, no answer may be a fault of the server.
+"""Fuzzes the API with requests generated from its own schema: no response may be a server error.
 
-`GPUWISE_FUZZ=300` asks every route 300 times; the usual number keeps `make test` short.
+`GPUWISE_FUZZ=300` sends every route 300 requests; the default keeps `make test` short.
 """
 
 from __future__ import annotations

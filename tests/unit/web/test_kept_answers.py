@@ -1,4 +1,4 @@
-"""Answers that never change: worked out once, found again by the next server, dropped with the next edition."""
+"""Answers that never change are computed once, found again by the next server, and dropped with the next version."""
 
 from __future__ import annotations
 

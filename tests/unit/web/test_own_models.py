@@ -1,4 +1,4 @@
-"""A model of one's own on the page: its file is read, nothing in it is run, and nothing of it stays on disk."""
+"""The user's own model on the page: its file is read, nothing in it is run, and nothing of it stays on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces that are dropped at the same time share one budget on disk; those who leave are no fault."""
+"""Traces that are dropped at the same time share one disk budget; clients that disconnect cause no error."""
 
 from __future__ import annotations
 

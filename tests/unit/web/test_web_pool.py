@@ -1,4 +1,4 @@
-"""Workers of the page: a long question holds up no small one, and ends alone when nobody waits for it."""
+"""Workers of the page: a long question does not delay short ones, and ends when nobody waits for it."""
 
 from __future__ import annotations
 

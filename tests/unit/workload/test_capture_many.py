@@ -1,4 +1,4 @@
-"""Many models in one process: a model that fails, hangs or dies costs only itself."""
+"""Many models in one process: a model that fails, hangs or dies affects no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The fusion model keeps what a step computes and never makes it dearer; known patterns become the kernels Inductor makes."""
+"""The fusion model keeps what a step computes and never makes it more expensive; known patterns become the kernels that
+Inductor creates.
+"""
 
 from __future__ import annotations
 

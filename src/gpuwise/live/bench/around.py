@@ -18,7 +18,7 @@ _PIXELS = (375, 500)
 
 
 def around(device: str, folder: Path) -> Iterator[Case]:
-    """What this machine has of it; `folder` is for a file to read, deleted afterwards."""
+    """Return what can be measured on this machine; `folder` is for a file to read, deleted afterwards."""
     if device.startswith("cuda"):
         yield from _copies(device)
         yield from _all_reduce()
@@ -50,7 +50,7 @@ def _copies(device: str) -> Iterator[Case]:
 
 
 def _all_reduce() -> Iterator[Case]:
-    """Sums over every device of this process, as torch's own nccl binding does it."""
+    """Sums over every device of this process, with torch's own NCCL binding."""
     import torch
 
     count = torch.cuda.device_count()
@@ -67,7 +67,7 @@ def _all_reduce() -> Iterator[Case]:
 
 
 def _disk(folder: Path) -> Iterator[Case]:
-    """Reading a file that the system is asked to forget first, where it can be asked."""
+    """Read a file after asking the system to drop it from its cache, if possible."""
     number, name = tempfile.mkstemp(prefix="gpuwise-bench-", dir=folder)
     try:
         os.write(number, os.urandom(1 << 20) * (_FILE_BYTES >> 20))

@@ -46,13 +46,15 @@ class Case:
 
 
 def cases(device: str) -> Iterator[Case]:
-    """Every case, what all predictions need first; tensors are made when a case is reached and freed when the next one is."""
+    """Yield every case, starting with those that all predictions need; tensors are created when a case is reached and freed at
+    the next one.
+    """
     for family in (_chain, _matmul, _elementwise, _optimizers, _convolution, _rows, _images, _attention, _lookups, _recurrent):
         yield from family(device)
 
 
 def _turns(make: Callable[[], Any], size_bytes: float) -> Callable[[], Any]:
-    """Operands that take turns, so that they do not come from the nearest cache every time, as they do not in a training."""
+    """Alternate between operands, so that they do not always come from the nearest cache, as in real training."""
     count = int(min(max(_APART_BYTES // max(size_bytes, 1.0), 1), _MOST_TURNS))
     return cycle([make() for _ in range(count)]).__next__
 
@@ -232,7 +234,7 @@ def _optimizers(device: str) -> Iterator[Case]:
 
 
 def _chain(device: str) -> Iterator[Case]:
-    """A chain of small layers: what the framework itself needs for each of its calls."""
+    """A chain of small layers, which shows the framework's own time per call."""
     import torch
 
     layers = [torch.nn.Linear(16, 16, device=device) if place % 2 == 0 else torch.nn.ReLU() for place in range(100)]

@@ -25,8 +25,9 @@ _NEAR = 0.05  # of a doubling, below which a measured size is the same
 
 
 class Priced:
-    """Seconds of a step by phase, and by kind of op; `spread_fraction` is that of the rows used, each by its seconds in the step,
-    as if all were off the same way."""
+    """Seconds of a step by phase and by kind of op; `spread_fraction` is that of the rows used, weighted by their seconds in
+    the step, as if all errors had the same sign.
+    """
 
     def __init__(self, seconds: float, overhead_s: float, by_kind: dict[str, float], spread_fraction: float) -> None:
         self.seconds, self.overhead_s, self.by_kind, self.spread_fraction = seconds, overhead_s, by_kind, spread_fraction
@@ -64,7 +65,7 @@ def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: 
 
 
 def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
-    """Those of the rows that have so many sizes; a profile without one cannot price such work."""
+    """Return the rows with this many sizes; a profile without one cannot predict such work."""
     found = [row for row in rows if size_count in (None, len(row.sizes))]
     if not found:
         raise BadFile(
@@ -75,7 +76,7 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
 
 
 def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> tuple[float, float]:
-    """Seconds from the rates of measured sizes, the nearer the more, on a scale of doublings."""
+    """Return seconds from the rates of measured sizes, weighting nearer ones more, on a scale of doublings."""
     rows = _measured(rows, len(sizes))
     known = np.log2(np.maximum([row.sizes for row in rows], 1.0))
     rates = np.log([row.work / row.seconds for row in rows])
@@ -87,7 +88,7 @@ def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> tupl
 
 
 def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
-    """Seconds between measured amounts of bytes; beyond the largest in proportion, below the smallest what that took."""
+    """Return seconds interpolated by bytes; proportional beyond the largest, and constant below the smallest."""
     ordered = sorted(_measured(rows), key=lambda row: row.work)
     last = ordered[-1]
     if moved >= last.work:
@@ -101,7 +102,7 @@ def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
 def _optimizer_s(
     workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.float64]], profile: Profile
 ) -> tuple[float, float]:
-    """A cost for each tensor and one for each element, from a measured optimizer of many small and one of few large tensors."""
+    """A cost per tensor and one per element, from a measured optimizer with many small tensors and one with few large ones."""
     ops = [op for op in workload.ops if op.kind == "optimizer"]
     if not ops:
         return 0.0, 0.0
@@ -117,7 +118,7 @@ def _optimizer_s(
 def _overhead_s(
     workload: Workload, counts: np.ndarray[tuple[int, int], np.dtype[np.float64]], profile: Profile
 ) -> tuple[float, float]:
-    """What the framework needs beside its ops: so much for a layer forward, so much for each op backward."""
+    """Return the framework's time besides its ops: a fixed amount per layer forward, and per op backward."""
     forward, both = (_measured(profile.of(kind), 2)[0] for kind in ("chain.forward", "chain.step"))
     small, _ = _by_rate(profile.of("matmul.fp32"), (1, 16, 16, 16), 8192.0)
     light, column = (_by_bytes(profile.of(kind), size)[0] for kind, size in (("elementwise", 2048.0), ("columns", 1024.0)))

@@ -34,9 +34,10 @@ def measure(
     progress: Callable[[str, float], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Profile:
-    """Measure within `seconds`: one case of every kind, then the other sizes, then all again some time later, since what disturbs
-    for seconds disturbs one of them. What a device cannot do, and what no time was left for, is left out and named. `clock` may
-    be that of the process, on a CPU that others use meanwhile."""
+    """Measure within `seconds`: one case of every kind, then the other sizes, then everything again later, so that a
+    disturbance of some seconds affects only one of them. What a device does not support, and what there was no time for, is
+    left out and named. `clock` may be that of the process, on a CPU that others use meanwhile.
+    """
     begun = time.perf_counter()
     try:
         import torch
@@ -109,7 +110,7 @@ class _Measuring:
         return tuple(sorted(self._rows.values(), key=lambda row: kinds.index(row.kind)))
 
     def left_out(self) -> list[str]:
-        """What no time was left for."""
+        """What there was no time for."""
         counts = Counter(
             kind for kind, sizes in self._seen if (kind, sizes) not in self._rows and (kind, sizes) not in self._failed
         )
@@ -128,7 +129,7 @@ class _Measuring:
         return time.perf_counter() - self._begun >= self._seconds
 
     def _time(self, key: Key, case: Case, until: float, done: int | None = None) -> None:
-        """One case; what is left until this part of the time is shared by the cases that are left."""
+        """Time one case; the remaining time of this part is shared by the remaining cases."""
         spent = time.perf_counter() - self._begun
         left = until * self._seconds - spent
         self._progress(case.kind, min(spent / self._seconds, 1.0))
@@ -148,7 +149,7 @@ class _Measuring:
 
 
 def device_here(torch: Any, asked: str) -> str:
-    """The device asked for, if torch sees it; the fastest it sees where none is."""
+    """Return the requested device, if torch sees it, or by default the fastest it sees."""
     device = asked or _best(torch)
     _check(torch, device)
     return device
@@ -173,7 +174,7 @@ def _check(torch: Any, device: str) -> None:
 
 
 def waiter(torch: Any, device: str) -> Callable[[], Any]:
-    """What waits until all that was issued to the device is done."""
+    """Return a function that waits until the device has finished all work."""
     if device.startswith("cuda"):
         return lambda: torch.cuda.synchronize(device)
     return torch.mps.synchronize if device == "mps" else (lambda: None)

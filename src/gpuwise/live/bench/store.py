@@ -32,7 +32,7 @@ def folder() -> Path:
 
 
 def check() -> None:
-    """Whether a profile can be written, tried before a minute of measuring, not after it."""
+    """Check that a profile can be written, before a minute of measuring rather than after it."""
     place, hint = folder(), "set GPUWISE_DATA to another folder"
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def path_of(profile: Profile) -> Path:
 
 
 def surer(profile: Profile) -> Profile | None:
-    """The profile of the same device, software and day, if it has more rows, or as many that spread less."""
+    """Return the profile of the same device, software and day, if it has more rows, or as many with less spread."""
     try:
         before = read(path_of(profile))
     except BadFile:
@@ -91,7 +91,7 @@ def read(path: Path) -> Profile:
 
 
 def latest(device: str = "") -> Profile:
-    """The newest profile of a device, of any where none is named."""
+    """Return the newest profile of a device, or of any device by default."""
     pattern = f"{device.replace(':', '')}-*.json" if device else "*.json"
     found = sorted(folder().glob(pattern), key=lambda path: path.name[-15:])
     if not found:

@@ -12,8 +12,9 @@ VERSION = 1
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One piece of work. `work` counts FLOP where the kind computes, else bytes (or images, or operations); `sizes` are what the
-    rate may depend on; `spread_fraction` is the half-width of a 95% interval around the seconds."""
+    """One piece of work. `work` counts FLOPs if the kind computes, otherwise bytes (or images, or operations); `sizes` are
+    what the rate may depend on; `spread_fraction` is the half-width of a 95% interval around the seconds.
+    """
 
     kind: str
     sizes: tuple[float, ...]
@@ -42,5 +43,5 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def spread_fraction(self) -> float:
-        """How unsure its rows are, in the middle."""
+        """The median uncertainty of its rows."""
         return median([row.spread_fraction for row in self.rows] or [1.0])

@@ -33,8 +33,9 @@ Lines = Callable[[str, bool], None]  # a line, and whether the next one takes it
 def run_command(
     command: Sequence[str], *, window: bool, tick: Tick, lines: Lines | None = None, stdout: int | None = None
 ) -> tuple[Run, Session]:
-    """Run it to its end, or to ours. `lines` takes its output line by line; without, it writes where we do. What it writes to
-    stdout goes to `stdout`, where that is given."""
+    """Run the command until it or this process ends. `lines` receives its output line by line; without it, it writes where we
+    do. Its stdout goes to `stdout`, if given.
+    """
     session = Session()
     adopt_orphans()
     before = set(tree_of(os.getpid()))
@@ -62,7 +63,7 @@ def run_command(
 
 
 def follow(pid: int, *, tick: Tick) -> tuple[Run, Session]:
-    """Look at a process that runs already, until it ends or we are interrupted. It is not touched."""
+    """Watch a running process until it ends or we are interrupted, without affecting it."""
     if sys.platform == "win32":
         raise BadValue("--pid is not available on Windows", hint="start the program with `gpuwise watch -- python train.py`")
     if pid < 1 or not _alive(pid):
@@ -113,8 +114,9 @@ def _pass_on(stream: IO[bytes] | None, lines: Lines) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, received: list[int]) -> str:
-    """Wait for the end. The first signal is passed on, and a program may take its time to save; a second one ends the whole tree,
-    and so does a long time after a signal that is not Ctrl-C."""
+    """Wait for the end. The first signal is passed on, and the program may take its time to save; a second one ends the whole
+    tree, and so does a long time after a signal other than Ctrl-C.
+    """
     answered, deadline, ended_by = 0, math.inf, ""
     while process.poll() is None:
         tick(session)
@@ -134,7 +136,7 @@ def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, receiv
 
 
 def _pass_signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """A Ctrl-C at a terminal has reached the command already: it is of our group. Other signals have not."""
+    """A Ctrl-C in a terminal has already reached the command, which is in our group. Other signals have not."""
     with contextlib.suppress(OSError):
         if number == signal.SIGINT and os.isatty(0):
             return
@@ -143,7 +145,7 @@ def _pass_signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _end_tree(process: subprocess.Popen[bytes]) -> None:
-    """The command and all below it, at once."""
+    """End the command and everything below it at once."""
     below = set(tree_of(process.pid)) - {process.pid}
     process.kill()
     _kill(below)
@@ -176,12 +178,12 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _exit_code(returned: int) -> int:
-    """As a shell tells it: 128 and the signal for a command that was killed."""
+    """Return the exit code as a shell reports it: 128 plus the signal for a killed command."""
     return returned if returned >= 0 else 128 - returned
 
 
 def _alive(pid: int) -> bool:
-    """Whether it runs; one that has ended and was not waited for does not."""
+    """Return whether it is running; a zombie is not."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

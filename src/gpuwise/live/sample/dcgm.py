@@ -59,7 +59,7 @@ _REPLICA = re.compile(r"(-(master|worker|launcher|chief|node))?-\d+$")  # of a t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU, or one MIG slice. `job` is empty where no label tells what runs on it."""
+    """One GPU, or one MIG slice. `job` is empty if no label says what runs on it."""
 
     host: str
     index: str
@@ -70,7 +70,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """GPUs over a window: by name of a figure a row a GPU and a column a moment, NaN where nothing is known."""
+    """GPUs over a time window: for each metric, a row per GPU and a column per moment, NaN where unknown."""
 
     devices: tuple[Device, ...]
     times_s: Array
@@ -88,7 +88,7 @@ class Fleet:
 
 
 def read_fleet(server: Server, window: Window) -> Fleet:
-    """Ask for every figure that is there, one question each."""
+    """Query every available metric, with one request each."""
     there = set(server.names("DCGM_FI_.*", window))
     wanted = {figure: [name for name in names if name in there] for figure, names in METRICS.items()}
     fleet = _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
@@ -124,7 +124,7 @@ def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
 
 
 def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int, window: Window) -> Array:
-    """A row a GPU, a column a moment. Of a GPU that tells two names of one figure, the first of METRICS counts."""
+    """A row per GPU, a column per moment. If a GPU reports two names for one metric, the first in METRICS counts."""
     table = np.full((count, len(window.times_s)), np.nan)
     names = np.array([labels.get("__name__", "") for labels in samples.labels], dtype=object)
     moment = np.rint((samples.at_s - window.start_s) / window.step_s)
@@ -142,7 +142,7 @@ def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int,
 
 
 def _known(values: Array) -> Array:
-    """NaN for DCGM's marks of what is not known, and for what none of these figures can be: less than nothing."""
+    """Return NaN for DCGM's markers of unknown values, and for impossible negative values."""
     blank = ((values >= _BLANK_LOW) & (values < _BLANK_LOW + _BLANK_WIDTH)) | (values >= _BLANK_HIGH)
     return np.where(blank | (values < 0.0), np.nan, values)
 
@@ -198,7 +198,9 @@ def _device(labels: Mapping[str, str]) -> Device:
 
 
 def _job(labels: Mapping[str, str]) -> str:
-    """The training that a GPU is part of, by the exporter's labels: a job of Slurm, else pods that differ in their number."""
+    """Return the training job that a GPU belongs to, from the exporter's labels: a Slurm job, or pods that differ in their
+    number.
+    """
     if job := _first(labels, "hpc_job"):
         return f"job {job}"
     pod = _first(labels, "exported_pod", "pod")

@@ -119,7 +119,7 @@ class Keeper:
 
 @contextmanager
 def held(card: Card) -> Iterator[Keeper]:
-    """While entered, limits can be set; the limit of before is back when it is left, and also if this process dies."""
+    """While entered, limits can be set; the previous limit is restored on exit, and also if this process dies."""
     from gpuwise.live.tune.contained import in_python
 
     process = subprocess.Popen(  # noqa: S603 - our own module
@@ -156,7 +156,7 @@ class _Late(Exception):
 
 
 def _in_time(ask: Callable[[], Answer]) -> Answer:
-    """What is answered, by a thread that may be left behind: a driver that hangs cannot be interrupted."""
+    """Return the answer from a thread that may be abandoned: a driver that hangs cannot be interrupted."""
     answers: queue.Queue[tuple[Answer | None, Exception | None]] = queue.Queue()
 
     def run() -> None:
@@ -176,7 +176,7 @@ def _in_time(ask: Callable[[], Answer]) -> Answer:
 
 
 def run(uuid: str, milliwatts: str) -> None:
-    """Set limits that come on the standard input, one a line, and put this one back at the end of it."""
+    """Set limits from standard input, one per line, and restore this one when it ends."""
     for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
         signal.signal(number, signal.SIG_IGN)
     nvml = _nvml()

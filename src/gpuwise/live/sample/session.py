@@ -25,7 +25,7 @@ _RECORD = 32
 
 
 class Session:
-    """One watched process, from `start` to `finish`. What the driver does cannot hold the caller up: it is asked in a thread."""
+    """One watched process, from `start` to `finish`. The driver cannot block the caller, because it is queried in a thread."""
 
     def __init__(self, *, interval_s: float = _INTERVAL_S) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gpuwise-watch-"))
@@ -83,7 +83,7 @@ class Session:
                 self._heard[pid] = time.monotonic()
 
     def waiting_s(self) -> float | None:
-        """How long the process that was heard last has been waiting for a batch, where that is long."""
+        """How long the process heard from last has been waiting for a batch, if that is long."""
         if not self._heard:
             return None
         pid = max(self._heard, key=self._heard.__getitem__)

@@ -23,9 +23,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The steady steps of one process. `work_low_s` is a step at its best without waiting; `wait_cpu_s` what the process itself
-    computed while it waited; `apart_fraction` the share of time in steps that begin a pass over the data, evaluate or save; `by`
-    is optimizer or batches; `batch` and `workers` are None where nothing says."""
+    """The steady steps of one process. `work_low_s` is a step at its best without waiting; `wait_cpu_s` the CPU time of the
+    process while it waited; `apart_fraction` the share of time in steps that begin a pass over the data, evaluate or save;
+    `by` is optimizer or batches; `batch` and `workers` are None if unknown.
+    """
 
     pid: int
     by: str
@@ -50,7 +51,7 @@ class Pace:
 
 
 def pace_of(pid: int, data: bytes) -> Pace | None:
-    """The pace of one process, None where it has too few marks to tell."""
+    """Return the pace of one process, or None if it has too few marks."""
     marks = np.frombuffer(data[: len(data) // RECORD.size * RECORD.size], dtype=_DTYPE)
     at, kind = marks["at"], marks["kind"]
     ends, steps = _times(marks, b"E"), _times(marks, b"S")
@@ -90,7 +91,7 @@ def pace_of(pid: int, data: bytes) -> Pace | None:
 
 
 def typical_pace(marks: Mapping[int, bytes]) -> Pace | None:
-    """Of several processes the one with the median step among those with the most steps."""
+    """Return the pace with the median step among the processes with the most steps."""
     found = [pace for pid, data in marks.items() if (pace := pace_of(pid, data)) is not None]
     most = max((pace.count for pace in found), default=0)
     steady = sorted((pace for pace in found if pace.count > most / 2), key=lambda pace: pace.median_s)

@@ -27,10 +27,10 @@ def measured(
     progress: Callable[[Variant, int], None] = lambda variant, turn: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[Variant, list[Trial]]:
-    """Runs of the baseline and of each variant, round by round; `first` is a run of the baseline that is there already.
+    """Run the baseline and each variant, round by round; `first` is an existing run of the baseline.
 
-    A variant that failed is not run again: its last trial has the fault. One that no time was left for has no trial: where the
-    time is too short for the least number of rounds of all, the later ones of the first round are left out, not rounds.
+    A variant that failed is not run again: its last trial has the fault. One without any trial had no time: if the time is too
+    short for the minimum number of rounds of all, variants at the end of the first round are left out, not rounds.
     """
     begun, order = clock(), random.Random(seed)  # noqa: S311 - an order, no secret
     found: dict[Variant, list[Trial]] = {BASELINE: [first] if first else [], **{variant: [] for variant in variants}}
@@ -58,19 +58,19 @@ def measured(
 
 
 def _is_enough(found: dict[Variant, list[Trial]], spent_s: float, seconds: float) -> bool:
-    """Whether one more run in the first round would leave too little time for the rounds after it; one change is always tried."""
+    """Return whether one more run in the first round would leave too little time for later rounds; one change is always tried."""
     runs = sum(map(len, found.values()))
     tried = any(trials for variant, trials in found.items() if variant)
     return tried and LEAST_ROUNDS * spent_s * (runs + 1) / runs > seconds
 
 
 def _whole(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
-    """Without the part of a round that was begun and not finished, unless it tells of a fault."""
+    """Drop an unfinished round, unless it shows a fault."""
     return {variant: trials[:rounds] if not any(t.fault for t in trials) else trials for variant, trials in found.items()}
 
 
 def _without_last(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
-    """Where the start ran before and does not any more, the rounds before count."""
+    """If the baseline ran before and no longer does, the earlier rounds count."""
     return _whole({**found, BASELINE: found[BASELINE][:-1]}, rounds)
 
 

@@ -49,10 +49,11 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run gave. `spread_fraction` is the half-width of a 95% interval around the step; `begin_s` what came before the
-    first timed step; `watts` the mean over timed steps where a card counts its energy. Of scripts: `wait_s` for input in a step,
-    `work_low_s` a step at its best without it, `cpu_s` its processor time. `fault` says why there is no figure, `kind` whether
-    it was memory, time or an error."""
+    """The result of one run. `spread_fraction` is the half-width of a 95% interval around the step; `begin_s` the time before
+    the first timed step; `watts` the mean over timed steps, if the card measures its energy. For scripts: `wait_s` for
+    input per step, `work_low_s` a step at its best without waiting, `cpu_s` its processor time. `fault` says why there is
+    no result, `kind` whether it was memory, time or an error.
+    """
 
     batch: int = 0
     step_s: float = 0.0
@@ -80,7 +81,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gain(NamedTuple):
-    """How many times as many samples a second, over rounds: the least, the middle, the most."""
+    """The ratio of samples per second over rounds: the least, the median, the most."""
 
     low: float
     middle: float
@@ -89,11 +90,11 @@ class Gain(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether it was a gain in every one of three rounds or more; chance alone does that once in eight times or less."""
+        """Whether every one of at least three rounds showed a gain; chance alone does that at most once in eight times."""
         return self.rounds >= LEAST_ROUNDS and self.low > 1.0
 
 
 def gain_of(before: Sequence[Trial], after: Sequence[Trial]) -> Gain:
-    """Round by round, since what disturbs one round disturbs both in it."""
+    """Compared round by round, because a disturbance affects both runs in a round."""
     ratios = sorted(new.samples_per_s / old.samples_per_s for old, new in zip(before, after, strict=False))
     return Gain(low=ratios[0], middle=median(ratios), high=ratios[-1], rounds=len(ratios))

@@ -36,7 +36,7 @@ _TRAINING_ONLY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureQuery:
-    """Which model, how, and how long it may take. `asked` names the settings that were given, not assumed."""
+    """Which model to capture, how, and the time limit. `asked` names the settings that the user gave."""
 
     request: Request
     compiled: bool = False
@@ -69,7 +69,7 @@ def capture_query(
     memory_limit: str = "8GB",
     output: Path | None = None,
 ) -> CaptureQuery:
-    """The question as typed, checked and completed with stated defaults."""
+    """Return the question as typed, checked and completed with stated defaults."""
     if phase not in ("", "prefill", "decode"):
         raise BadValue(
             f"unknown phase '{phase}'",
@@ -149,7 +149,7 @@ def _refuse_training_only(chosen: Mapping[str, object]) -> None:
 
 
 def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[Assumption, ...]:
-    """What was taken for granted because the user did not say."""
+    """Return what was assumed because the user did not say."""
     found = []
     if "precision" not in chosen:
         found.append(assumed("precision", "fp32", "PyTorch's default; `--precision amp` is faster"))
@@ -161,7 +161,7 @@ def _assumptions(model: str, mode: str, chosen: Mapping[str, object]) -> tuple[A
 
 
 def captured(query: CaptureQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
-    """The workload alone, for questions that go on with it."""
+    """Return only the workload, for questions that build on it."""
     return find.workload(
         query.request,
         asked=query.asked,
@@ -184,7 +184,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
 
 
 def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], None]) -> Callable[[Choices | None], Workload]:
-    """A function that gives the model as the user has it (None), or as choices want it."""
+    """Return a function that gives the model as the user has it (None), or as choices require it."""
     request, own = query.request, find.tells_itself(query.request.model)
     if not own:
         check_precision(request.settings.precision, gpus)

@@ -17,7 +17,7 @@ __all__ = ["device_notes", "generation_note", "maker_notes"]
 
 
 def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float, *, ranged: bool = True) -> tuple[Assumption, ...]:
-    """What is assumed for this GPU and not for others; `ranged` where the answer has a range of its own."""
+    """Return the assumptions specific to this GPU; `ranged` if the answer has its own range."""
     if gpu.is_cpu:
         return (_cpu_note(gpu),)
     notes = (_age_note(gpu, stack), _libraries_note(gpu), _segment_note(gpu, resident_bytes))
@@ -26,7 +26,7 @@ def device_notes(gpu: Gpu, stack: Stack, resident_bytes: float, *, ranged: bool 
 
 
 def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
-    """The last software that supports a GPU, where current software does not, or that none ever did."""
+    """Return the last software that supports a GPU, if current software does not or none ever did."""
     architecture = gpu.architecture
     if not architecture.first_software:
         effect = f"no release of CUDA, ROCm or oneAPI supports this GPU; the times assume that {stack.name} does"
@@ -74,7 +74,7 @@ def _cpu_note(gpu: Gpu) -> Assumption:
 
 
 def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumption, ...]:
-    """For a GPU of such a maker: the software we assume, and, where the answer has a range of its own, that it is assumed too."""
+    """For a GPU of such a maker: the assumed software and, if the answer has its own range, that it is assumed too."""
     if gpu.is_cpu or knows_vendor(gpu):
         return ()
     low, high = UNMEASURED_RANGE
@@ -91,7 +91,7 @@ def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumptio
 
 
 def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
-    """Where the range comes from for a GPU whose generation was not measured, but whose maker was."""
+    """Return where the range comes from for a GPU whose generation was not measured, but whose maker was."""
     if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
         return ()
     effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"

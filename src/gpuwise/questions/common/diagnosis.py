@@ -32,7 +32,7 @@ from gpuwise.trace.readers.telemetry import Telemetry
 
 __all__ = ["CutFile", "WhyAnswer", "diagnose", "finding_dict"]
 
-_FRAGMENT = 0.25  # of what was recorded on the device: a single step that covers less is a fragment; assumed
+_FRAGMENT = 0.25  # share of what was recorded on the device: a single step that covers less is a fragment; assumed
 _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, do not represent a run; assumed
 _LEAST_GAIN = 1.02
 _ALWAYS_TOLD = (SLOWER, "wrong_backend")  # faults, whatever they cost in this recording
@@ -55,7 +55,7 @@ _STEPS_BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutFile:
-    """A file that was cut off, and how much of it the answer rests on. `read_fraction` is at most so much, None if unknown."""
+    """A truncated file, and how much of it the answer is based on. `read_fraction` is an upper bound, None if unknown."""
 
     file: str
     where: str
@@ -71,7 +71,7 @@ class CutFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyAnswer(Shown):
-    """What a run spends its time on, what is wrong with it, and what the files cannot tell."""
+    """What a run spends its time on, what is wrong with it, and what the files do not show."""
 
     TEXT: ClassVar[str] = "questions.why.text.render"
     FIGURE: ClassVar[str] = "questions.why.figure.causes_figure"
@@ -92,12 +92,12 @@ class WhyAnswer(Shown):
 
     @property
     def device_name(self) -> str:
-        """The GPU as the catalogue, else as the profiler calls it."""
+        """The GPU's name in the catalogue, or else in the profile."""
         return self.view.gpu.name if self.view.gpu is not None else self.view.scene.device.name
 
     @property
     def steps_by(self) -> str:
-        """How steps were told apart."""
+        """How steps were identified."""
         return _STEPS_BY[self.view.scene.steps.by]
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,8 +148,9 @@ def diagnose(
     readings: Sequence[Telemetry] = (),
     progress: Progress = lambda text, fraction: None,
 ) -> WhyAnswer:
-    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference to another run. `readings` of
-    its GPUs, taken meanwhile, are checked too."""
+    """Read the files as ranks of one run and diagnose it; with `compare`, explain the difference from another run. GPU
+    `readings` taken at the same time are checked too.
+    """
     if not files:
         raise BadValue("no profiler file was given", hint="try `gpuwise why trace.json.gz`")
     for file in files:
@@ -191,7 +192,7 @@ def diagnose(
 
 
 def _expected(view: View, model: str, progress: Progress) -> Expectation | Abstained:
-    """What `predict` says of the model, on the GPU, at the batch and precision of the trace; or why it was not asked."""
+    """Return the prediction for the model on the GPU, at the batch and precision of the trace, or why there is none."""
     from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.common.step import step_query
     from gpuwise.workload.find import check_name
@@ -223,8 +224,9 @@ def _precision(view: View) -> str:
 
 
 def _lacking(view: View) -> str:
-    """Why the recording is too little for a verdict, or nothing: one step that fills a small part of what was recorded on
-    the device, or no steps and next to no work."""
+    """Return why the recording is too short for a verdict, or nothing: one step that fills a small part of what was recorded
+    on the device, or no steps and almost no work.
+    """
     begin, end = view.scene.steps.window
     work = view.scene.work
     if not view.scene.steps.marked:
@@ -238,12 +240,12 @@ def _lacking(view: View) -> str:
 
 
 def _is_worth(finding: Finding) -> bool:
-    """Whether a fix could gain anything to speak of. What comes from the environment is always told."""
+    """Return whether a fix could gain anything significant. Problems in the environment are always reported."""
     return finding.circumstance or finding.code in _ALWAYS_TOLD or finding.gain.high >= _LEAST_GAIN
 
 
 def _called(view: View, finding: Finding) -> Finding:
-    """The finding in words for the device at hand: checks speak of GPUs, and other accelerators are none."""
+    """Return the finding in words for the device at hand: checks speak of GPUs, but other accelerators are not GPUs."""
     if view.scene.on_cpu or view.is_gpu:
         return finding
 
@@ -262,7 +264,7 @@ def _called(view: View, finding: Finding) -> Finding:
 def _without_basis(
     lacking: str, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What is found where the basis for it is lacking is withdrawn."""
+    """Withdraw findings that lack a basis."""
     if not lacking:
         return findings, abstained
     withdrawn = tuple(Abstained(code=finding.code, reason=lacking, record_next=_RECORD) for finding in findings)
@@ -303,7 +305,7 @@ def _cut_files(views: Sequence[View]) -> tuple[CutFile, ...]:
 
 
 def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
-    """What the verdict begins with where one of so many files was cut off."""
+    """Return the beginning of the verdict if one of this many files was truncated."""
     if not cut:
         return ""
     if len(cut) > 1:

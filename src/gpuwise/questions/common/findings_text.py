@@ -21,15 +21,15 @@ __all__ = [
     "time_text",
 ]
 
-MOST_FINDINGS = 5  # more than anybody acts on in one go; JSON has all
-_BRIEF_NOTES = 2  # the first of them are about this file, the later ones about profilers in general
+MOST_FINDINGS = 5  # more than anyone acts on at once; JSON has all
+_BRIEF_NOTES = 2  # the first ones are about this file, the later ones about profilers in general
 _BAR_WIDTH = 60  # characters: with its brackets and indentation it fits 80 columns
-_LEAST_SHARE = 0.01  # of a step: smaller parts would be less than one character of the bar
+_LEAST_SHARE = 0.01  # share of a step: smaller parts would be less than one character of the bar
 _MARKS = "█▓▒░▚▞▙▟◆◇●○"
 
 
 def shares_of(parts_s: Mapping[str, float], step_s: float) -> list[tuple[str, float]]:
-    """The parts of a step that are large enough to show, the largest first."""
+    """Return the parts of a step that are large enough to show, the largest first."""
     shares = [(name, seconds / step_s) for name, seconds in parts_s.items() if seconds > 0]
     return sorted((part for part in shares if part[1] >= _LEAST_SHARE), key=lambda part: -part[1])
 
@@ -53,7 +53,7 @@ def bar(shares: Sequence[tuple[str, float]], width: int | None = None) -> str:
 
 
 def finding_text(place: int, finding: Finding, *, width: int | None, colour: bool, verbose: bool, per: str = "per step") -> str:
-    """What happens, what it costs and what to do; with `verbose` also the evidence and how to check it."""
+    """Return what happens, what it costs and what to do; with `verbose` also the evidence and how to check it."""
     head = f"{place}. {finding.code} ({finding.severity}): {finding.title}"
     lines = [cost(finding, per), *(finding.lines if verbose else ()), f"fix: {finding.remedy}"]
     lines += [f"check: {finding.verify}"] if verbose else []
@@ -61,13 +61,13 @@ def finding_text(place: int, finding: Finding, *, width: int | None, colour: boo
 
 
 def cost(finding: Finding, per: str = "per step") -> str:
-    """Seconds now, speed then."""
+    """Return the seconds now and the speed after the fix."""
     now = f"{time_text(finding.seconds_per_step)} {per} ({finding.share_fraction:.0%})"
     return f"{now}; {promise(finding.gain)}; confidence: {finding.confidence}"
 
 
 def promise(gain: Gain) -> str:
-    """What a fix would give, or that the range is too wide to say."""
+    """Return what a fix would gain, or that the range is too wide to say."""
     times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
     return (
         f"this trace cannot tell you how much a fix would help ({times})" if gain.is_wide else f"a fix would make the run {times}"
@@ -75,7 +75,7 @@ def promise(gain: Gain) -> str:
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:
-    """A line for those that are not shown."""
+    """Return a line for those that are not shown."""
     more = len(findings) - shown
     if more <= 0:
         return []
@@ -85,7 +85,7 @@ def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str
 
 
 def overlap(findings: Sequence[Finding]) -> list[str]:
-    """A warning where several causes may explain the same time."""
+    """Return a warning if several causes may explain the same time."""
     if len(findings) < 2:
         return []
     return ["findings overlap, so their gains do not multiply: fix the first one, then record again"]

@@ -14,7 +14,7 @@ __all__ = ["fit_command", "fit_of"]
 
 
 def fit_command(model: str, cards: Sequence[Gpu], **options: object) -> str:
-    """The command line. Options that are None, empty or off are left out; flags that are on have no value.
+    """Return the command line. Options that are None, empty or off are omitted; flags that are on have no value.
 
     >>> fit_command("gpt2-xl", (), batch=4, seq=None, compile=True)
     'gpuwise fit gpt2-xl --batch 4 --compile'
@@ -28,7 +28,7 @@ def fit_command(model: str, cards: Sequence[Gpu], **options: object) -> str:
 
 
 def fit_of(query: StepQuery, cards: Sequence[Gpu]) -> str:
-    """The command that asks `fit` the same question."""
+    """Return the command that asks `fit` the same question."""
     request, asked = query.capture.request, query.capture.asked
     settings = request.settings
     return fit_command(

@@ -91,7 +91,7 @@ def gpu_query(
 
 
 def listed(query: GpuQuery) -> tuple[tuple[Gpu, ...], tuple[tuple[str, Match], ...]]:
-    """The GPUs with these names, or those of the catalogue that pass the filters; and how each name was understood."""
+    """Return the GPUs with these names, or those in the catalogue that pass the filters, and how each name was understood."""
     filters = _filters(query)
     catalog = load_catalog(query.catalog)
     matches = tuple((name, catalog.find(name)) for name in query.names)
@@ -153,7 +153,7 @@ def _parse_years(text: str) -> tuple[int, int]:
 
 
 def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:
-    """The GPUs these names mean, each once, and how ambiguous names were read."""
+    """Return the GPUs that these names mean, each once, and how ambiguous names were read."""
     matches = [(name, load_catalog().find(name)) for name in texts]
     notes = [
         assumed(
@@ -169,7 +169,7 @@ def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]
 
 
 def counted(text: str) -> tuple[int, str]:
-    """How many of which GPU.
+    """Return how many of which GPU.
 
     >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
     ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
@@ -187,7 +187,7 @@ def counted(text: str) -> tuple[int, str]:
 
 
 def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
-    """The number of GPUs of each kind and their names, where `--gpus` or the names themselves say it.
+    """Return the number of GPUs of each kind and their names, if `--gpus` or the names themselves give it.
 
     >>> how_many(["2x RTX 3090"], 1), how_many(["RTX 3090", "T4"], 4)
     ((2, ('RTX 3090',)), (4, ('RTX 3090', 'T4')))
@@ -208,7 +208,7 @@ def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
 
 
 def set_name(gpu: Gpu, count: int) -> str:
-    """So many of a GPU, as people write it; a set of several kinds has its own name.
+    """Return the name of this many of a GPU, as people write it; a set of several kinds has its own name.
 
     >>> from gpuwise.hardware.catalog import load_catalog
     >>> set_name(load_catalog().find("RTX 3090").gpu, 2)
@@ -218,5 +218,5 @@ def set_name(gpu: Gpu, count: int) -> str:
 
 
 def on_which(gpu: Gpu, count: int) -> str:
-    """Where a number of bytes is held, behind the number: on each GPU, or on the fullest of a set of several kinds."""
+    """Return where a number of bytes is held: on each GPU, or on the fullest in a set of several kinds."""
     return "" if count == 1 else " on the fullest GPU" if " + " in gpu.name else " on each GPU"

@@ -18,7 +18,7 @@ _AT_LOAD = 0.5
 
 
 def catalogue_gpu(name: str, memory_bytes: float | None) -> Gpu | None:
-    """The product behind a driver's name; of several, the one with the memory that was seen."""
+    """Return the product for a driver's name; if there are several, the one with the observed memory."""
     try:
         match = load_catalog().find(name)
     except UnknownName:
@@ -29,7 +29,7 @@ def catalogue_gpu(name: str, memory_bytes: float | None) -> Gpu | None:
 
 
 def gpu_vitals(samples: tuple[GpuSample, ...], ours: frozenset[int] = frozenset()) -> GpuVitals:
-    """One GPU in figures; `ours` are the processes of the run itself."""
+    """Return the values for one GPU; `ours` are the processes of the run itself."""
     load = tuple(one for one in samples if (one.busy_fraction or 0.0) >= _AT_LOAD)
     looked = load or samples
     last = samples[-1]
@@ -62,8 +62,9 @@ def gpu_vitals(samples: tuple[GpuSample, ...], ours: frozenset[int] = frozenset(
 
 
 def _others(samples: tuple[GpuSample, ...], ours: frozenset[int]) -> tuple[int | None, float, float]:
-    """How many other processes there were at once, how busy they kept the GPU and what they held; nothing is told where the
-    driver lists none of ours: in a container its process numbers are not ours."""
+    """Return how many other processes there were at once, how busy they kept the GPU and what they held. Nothing is reported
+    if the driver lists none of ours: in a container, its process numbers differ from ours.
+    """
     lists = [one.processes for one in samples if one.processes is not None]
     if not any(process.pid in ours for processes in lists for process in processes):
         return None, 0.0, 0.0
@@ -98,7 +99,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _most(values: Iterable[int | None]) -> int | None:
-    """What was seen most often."""
+    """Return the most frequent value."""
     counts = Counter(value for value in values if value is not None)
     return counts.most_common(1)[0][0] if counts else None
 

@@ -18,12 +18,12 @@ from gpuwise.workload.model.types import Workload
 
 __all__ = ["as_measured_here", "gpu_here", "named_here", "without_assumed"]
 
-_NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed of other machines, measured on this one
+_NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed for other machines, measured on this one
 _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
 
 
 def gpu_here(named: Sequence[str], count: int) -> list[str]:
-    """The catalogue's name of the device that was measured here, for a question that names no other."""
+    """Return the catalogue's name for the device measured here, for a question that names no other."""
     if named or count != 1:
         raise BadValue("`--on-this-machine` uses the device that was measured here", hint="leave out `--gpu` and `--gpus`")
     profile = store.latest()
@@ -33,7 +33,7 @@ def gpu_here(named: Sequence[str], count: int) -> list[str]:
 
 
 def named_here(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The device with its own name; a CPU with the memory of this machine too, instead of that of the one that stands for it."""
+    """Return the device with its own name and, for a CPU, the memory of this machine instead of that of its catalogue entry."""
     profile = store.latest()
     if profile.device != "cpu":
         return gpus
@@ -51,12 +51,12 @@ def _memory_bytes() -> float:
 
 
 def without_assumed(assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
-    """What is still assumed where the device itself was measured."""
+    """Return what is still assumed if the device itself was measured."""
     return tuple(one for one in assumptions if one.code not in _NOT_HERE and one.name != "gpu 'cpu'")
 
 
 def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
-    """A prediction with its ops priced by what was measured on this machine."""
+    """Return a prediction with op times from the measurements of this machine."""
     profile = store.latest()
     found = price(
         workload,
@@ -84,7 +84,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
 
 
 def _parts(found: Priced) -> dict[str, float]:
-    """The step as compute, memory and what the framework itself needs."""
+    """Return the step as compute, memory and the framework's own time."""
     compute = sum(seconds for kind, seconds in found.by_kind.items() if KINDS[kind].is_product)
     memory = sum(found.by_kind.values()) - compute
     whole = max(found.seconds, 1e-12)

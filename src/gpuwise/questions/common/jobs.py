@@ -28,7 +28,7 @@ _MOST_KEPT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How all jobs of a question are run, as typed; empty is as each job says."""
+    """How all jobs of a question are run, as typed; empty means as each job says."""
 
     batch: str = ""
     precision: str = ""
@@ -40,20 +40,21 @@ class Asked:
 
     @property
     def size(self) -> int | None:
-        """The batch as a number, where one was given."""
+        """The batch as a number, if one was given."""
         return None if self.batch in ("", "auto") else int(self.batch)
 
 
 class Divides(Protocol):
-    """What knows how fast a job runs on several of one GPU."""
+    """A function that predicts how fast a job runs on several of one GPU."""
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit none of the GPUs, with the
-    bytes that each needs at least. `decodes` where the host would have images to decode."""
+    """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit on none of the GPUs, with the
+    bytes that each needs at least. `decodes` if the host would have to decode images.
+    """
 
     job: Job
     way: str
@@ -64,13 +65,13 @@ class Priced:
     notes: tuple[Assumption, ...]
 
     def after(self, skipped: tuple[tuple[str, float], ...]) -> Priced:
-        """The same, found after other ways had been tried."""
+        """Return the same, found after other ways were tried."""
         return replace(self, skipped=(*skipped, *self.skipped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Model:
-    """A model at hand. `own` is how it runs where it decides that itself, as a workload file does."""
+    """A loaded model. `own` is how it runs if it decides that itself, as a workload file does."""
 
     pacer: Pacer
     own: Choices | None
@@ -83,7 +84,7 @@ _models: dict[object, _Model] = {}
 def price_jobs(
     jobs: Sequence[Job], gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None] = lambda text: None
 ) -> list[Priced]:
-    """Each job on each of these GPUs, in the first of its ways that fits any of them."""
+    """Predict each job on each of these GPUs, in the first of its ways that fits on any of them."""
     return [_priced(job, gpus, asked, progress) for job in jobs]
 
 
@@ -93,7 +94,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
     size, auto = asked.size or (None if asked.batch == "auto" else job.batch), asked.batch == "auto"
     for way in job.ways:
         on = _on(job, way, model, asked)
-        if way != job.ways[-1]:  # what does not fit on the largest fits on none, which is known sooner
+        if way != job.ways[-1]:  # what does not fit on the largest fits on none, and that is quicker to check
             paces = model.pacer.paces(_largest(gpus), on, batch=size, auto=auto)
             if not any(pace.fits for pace in paces.values()):
                 found.append((way, paces))
@@ -117,7 +118,7 @@ def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str
 
 
 def _largest(gpus: Sequence[Gpu]) -> list[Gpu]:
-    """The GPU with the most memory of each maker: makers differ in the precisions that they run."""
+    """Return each maker's GPU with the most memory: makers differ in the precisions that they support."""
     largest: dict[str, Gpu] = {}
     for gpu in sorted(gpus, key=lambda gpu: (gpu.usable_memory_bytes, gpu.launched_on or date.min)):
         largest[gpu.vendor] = gpu
@@ -125,7 +126,7 @@ def _largest(gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Assumption, ...]:
-    """What was guessed of a model that is not of the zoo."""
+    """Return what was guessed about a model that is not in the zoo."""
     told = model.pacer.workload(sample.choices).notes if sample is not None and ":" in job.model else ()
     return (
         (assumed(job.model, "; ".join(told), "use `--input` in `gpuwise predict` to set the inputs", code="captured_model"),)
@@ -135,7 +136,7 @@ def _captured_with(job: Job, model: _Model, sample: JobPace | None) -> tuple[Ass
 
 
 def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
-    """The job on one GPU as it is asked for, in the first of its ways, to try remedies on; None where it has no such way."""
+    """Return the job on one GPU as requested, in the first of its ways, for trying remedies; None if it has no such way."""
     model = _model(job, asked, lambda text: None)
     choices = next(iter(_on(job, job.ways[0], model, asked)(gpu)), None)
     if choices is None:
@@ -152,7 +153,7 @@ def trial_on(job: Job, gpu: Gpu, asked: Asked) -> Trial | None:
 
 
 def _least(paces: dict[str, JobPace]) -> float:
-    """What the job needs, in the smallest parts, on the GPU where it needs least."""
+    """Return what the job needs, in the smallest parts, on the GPU where it needs least."""
     return min(pace.memory_bytes for pace in paces.values())
 
 
@@ -164,7 +165,7 @@ def _on(job: Job, way: str, model: _Model, asked: Asked) -> Callable[[Gpu], Sequ
 
 
 def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
-    """The model with all that is known of it; kept for the next question, files excepted, since those may change."""
+    """Return the model with everything known about it; cached for the next question, except files, which may change."""
     key = (job.model, job.mode, job.phase, job.seq, asked.optimizer, asked.image, asked.cpu, asked.stack)
     if key in _models:
         return _models[key]
@@ -199,5 +200,5 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
 
 
 def width(gpu: Gpu, bound: str) -> Range:
-    """How far a measured step may lie from the predicted one on this GPU."""
+    """Return how far a measured step may be from the predicted one on this GPU."""
     return step_range(gpu, bound)

@@ -35,7 +35,7 @@ KINDS = stand_ins("machine")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLimit:
-    """A GPU held to so many watts; its speed by kind of work, over that at its own limit."""
+    """A GPU with a power limit in watts; its speed by kind of work, relative to that at its own limit."""
 
     gpu: str
     watts: float
@@ -44,7 +44,7 @@ class PowerLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCost:
-    """By how much longer a training step takes than with all lanes of the card, as a fraction."""
+    """How much longer a training step takes than with all lanes of the card, as a fraction."""
 
     kind: str
     gpu_count: int
@@ -53,7 +53,7 @@ class LaneCost:
 
 
 def power_limits(cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimit, ...]:
-    """The power-limit curve of one GPU, high to low, with further limits on it. Empty where its power is not known."""
+    """Return the power-limit curve of one GPU, high to low, including further limits. Empty if its power is not known."""
     rated = cards.gpu.tdp_watts
     if rated is None:
         return ()
@@ -71,7 +71,7 @@ def power_limits(cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimi
 
 @lru_cache(maxsize=64)
 def _asked(kind: StandIn, gpu: Gpu) -> tuple[StepQuery, Workload]:
-    """The work on this GPU; kept, since a page asks for the same GPU with another power supply again and again."""
+    """The work on this GPU; cached, because a page repeatedly asks about the same GPU with another power supply."""
     query = step_query(StepOptions(kind.model, mode=kind.mode, batch=kind.batch, phase=kind.phase), gpus=[gpu])
     return query, workload_of(query)
 
@@ -89,7 +89,9 @@ def _step_s(workload: Workload, gpu: Gpu, run: Run, batch: int | None) -> float:
 
 @lru_cache(maxsize=256)
 def lane_costs(link: CardLink, count: int, limit_watts: float | None) -> tuple[LaneCost, ...]:
-    """What this link costs training on `count` GPUs of one kind: inputs come over it, and gradients where there are several."""
+    """Return the cost of this link for training on `count` GPUs of one kind: it carries inputs and, with several GPUs,
+    gradients.
+    """
     gpu = link.gpu
     own_generation, own_lanes = gpu.pcie_generation or link.generation, gpu.pcie_lanes or 16
     wide = find_link(f"PCIe {own_generation}.0 x16")
@@ -119,7 +121,7 @@ def lane_costs(link: CardLink, count: int, limit_watts: float | None) -> tuple[L
 
 @lru_cache(maxsize=256)
 def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
-    """Images a second that one GPU trains on, of the CNN among the kinds."""
+    """Return the images per second that one GPU trains on, for the CNN among the kinds."""
     query, workload = _asked(KINDS[0], gpu)
     run = replace(query.run, power_limit_watts=limit_watts)
     return KINDS[0].batch / _step_s(workload, query.gpus[0], run, query.batch)
@@ -134,8 +136,9 @@ _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedMachine:
-    """A line for each check, the speed of its cards by power limit, and what narrow lanes cost. `real` are the parts that are
-    cards: a module has a machine of its own."""
+    """A line for each check, the speed of its cards by power limit, and the cost of narrow lanes. `real` are the parts that
+    are cards: a module has its own machine.
+    """
 
     lines: tuple[CheckLine, ...]
     limits: tuple[PowerLimit, ...]
@@ -144,7 +147,7 @@ class CheckedMachine:
 
 
 def check_machine(cards: Sequence[Cards], box: Box) -> CheckedMachine:
-    """The checks, with what their remedies cost in speed."""
+    """Return the checks, with the cost of their remedies in speed."""
     lines = check_cards(tuple(cards), box)
     real = tuple(each for each in cards if is_card(each.gpu))
     wanted = {line.power_limit_watts for line in lines} | {box.power_limit_watts}
@@ -158,7 +161,7 @@ def check_machine(cards: Sequence[Cards], box: Box) -> CheckedMachine:
 
 
 def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
-    """Of the narrowest link; not where cards differ, for then the slowest card holds the others up as well."""
+    """Return the cost of the narrowest link, unless cards differ, because then the slowest card also delays the others."""
     links = card_links(real, box) if real else ()
     if len(real) != 1 or len(links) < real[0].count:
         return ()
@@ -171,7 +174,7 @@ def _is_geforce(gpu: Gpu) -> bool:
 
 
 def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost], measured: str) -> CheckLine:
-    """The line with what its remedy costs in speed; `measured` is what measurements add to that."""
+    """Return the line with the cost of its remedy in speed; `measured` is what measurements add to that."""
     if line.check == "lanes" and costs:
         return _priced_lanes(line, costs)
     if line.power_limit_watts is None:
@@ -180,7 +183,7 @@ def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[La
 
 
 def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
-    """Lanes so narrow that a step takes much longer do not pass."""
+    """Fail lanes so narrow that a step takes much longer."""
     most = max(cost.slower_fraction for cost in costs)
     if most < _NOTICED:
         return replace(line, text=f"{line.text}; training is as fast as with the card's full link width")
@@ -193,7 +196,7 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
 
 
 def _speed_cost(limits: Sequence[PowerLimit], watts: float, measured: str) -> str:
-    """What a power limit costs, as a range over kinds of work and cards."""
+    """Return the cost of a power limit, as a range over kinds of work and cards."""
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
         return "no speed, because the cards draw less power"
@@ -216,7 +219,9 @@ def _title(name: str) -> str:
 
 
 def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
-    """Whether the cores decode images as fast as the GPUs train on them. Only tight: other data needs less."""
+    """Check whether the cores decode images as fast as the GPUs train on them. At worst the result is tight: other data needs
+    less.
+    """
     processes = sum(each.count * each.gpu.devices_per_board for each in real)  # each GPU has one, and its share of cores
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
     host = find_host(box.host or ("desktop" if box.core_count <= _FEW_CORES else "workstation"))

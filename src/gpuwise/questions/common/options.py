@@ -68,8 +68,9 @@ _MOST_SAMPLES = 2**31 - 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """How a field is presented to users. `low` and `high` bound a number, `most` the length of a list; an `argument` has a
-    position on the command line instead of a flag; a `flag` may have a short form after a space (`--output -o`). Files and code
-    of the user are never accepted from the page (`page=False`)."""
+    position on the command line instead of a flag; a `flag` may have a short form after a space (`--output -o`). The page
+    never accepts the user's files and code (`page=False`).
+    """
 
     help: str
     flag: str = ""
@@ -84,9 +85,9 @@ class Option:
 
 
 class Declared(NamedTuple):
-    """A field as the surfaces see it: what it holds (`names`, `text`, `size`, `amount`, `whole`, `number`, `flag` or
-    `file`), whether it
-    may be left out, and its default."""
+    """A field as the surfaces see it: its type (`names`, `text`, `size`, `amount`, `whole`, `number`, `flag` or `file`),
+    whether it may be omitted, and its default.
+    """
 
     name: str
     kind: str
@@ -234,8 +235,9 @@ def _looks() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question; its modules are imported when they are looked at. `example` is a command that works; `page` where the page asks
-    it too."""
+    """A question; its modules are imported on first use. `example` is a command that works; `page` says whether the page
+    offers it too.
+    """
 
     name: str
     example: str
@@ -243,12 +245,12 @@ class Question:
 
     @property
     def options(self) -> type:
-        """The dataclass that declares what it takes: `questions/<name>/options.py`."""
+        """The dataclass that declares its options: `questions/<name>/options.py`."""
         found: type = getattr(import_module(f"gpuwise.questions.{self.name}.options"), f"{self.name.capitalize()}Options")
         return found
 
     @property
     def answer(self) -> Callable[..., Any]:
-        """From options (and a function that is told of progress) to the answer: `questions/<name>/answer.py`."""
+        """The function from options (and a progress callback) to the answer: `questions/<name>/answer.py`."""
         found: Callable[..., Any] = import_module(f"gpuwise.questions.{self.name}.answer").answer
         return found

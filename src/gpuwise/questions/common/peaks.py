@@ -16,8 +16,9 @@ _WINDOW = KINDS["conv"].sizes.index("kernel")
 
 
 def peak_in(gpu: Gpu, precision: str) -> float | None:
-    """FLOP/s at best in this precision. Where a GPU has no 16-bit rate, or a very low one as GTX 10 has, libraries convert and
-    compute in fp32, so its peak counts."""
+    """Return the highest FLOP/s in this precision. If a GPU has no 16-bit rate, or a very low one as on GTX 10, libraries
+    convert and compute in fp32, so that peak counts.
+    """
     dtype = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "amp-bf16": "bf16", "fp8": "fp8"}.get(precision, "fp16")
     return max(gpu.best_peak(dtype) or 0.0, gpu.best_peak("fp32") or 0.0) or None
 
@@ -32,7 +33,7 @@ def tf32_fraction(workload: Workload, setting: Setting, gpu: Gpu) -> float:
 
 
 def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
-    """FLOP/s at best with a fraction `rounded` of the products in TF32 and the others in the step's precision."""
+    """Return the highest FLOP/s with a fraction `rounded` of the products in TF32 and the others in the step's precision."""
     peak, faster = peak_in(gpu, precision), gpu.best_peak("tf32")
     if peak is None or faster is None or not rounded:
         return peak
@@ -40,7 +41,7 @@ def step_peak(gpu: Gpu, precision: str, rounded: float) -> float | None:
 
 
 def above_peak(workload: Workload, *, measured: bool) -> str:
-    """Why a step can take less time than its counted products need at the peak."""
+    """Return why a step can take less time than its counted products need at the peak."""
     if measured:
         return "your step is faster than the GPU's peak allows; check the batch size and precision of your measurement"
     windows = product_values(workload)[0, [op.sizes[_WINDOW] for op in workload.ops if op.kind == "conv"]]

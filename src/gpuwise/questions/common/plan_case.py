@@ -40,7 +40,7 @@ _SURE = 0.9  # of measured jobs that a plan's memory must be enough for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuery:
-    """One model on one cluster. `batch` counts all GPUs together; None means the usual batch on each of them."""
+    """One model on one cluster. `batch` counts all GPUs together; None means the default batch on each of them."""
 
     step: StepQuery
     cluster: Cluster
@@ -70,7 +70,9 @@ class PlanCase:
 
 
 def plan_case(query: PlanQuery, progress: Callable[[str], None]) -> PlanCase:
-    """The question with its model captured and divided into parts; an error gives the reason where that is impossible."""
+    """Return the question with its model captured and divided into parts, or raise an error with the reason if that is
+    impossible.
+    """
     cluster, step = query.cluster, query.step
     workload = workload_of(step, progress)
     if workload.mode != "train":
@@ -127,7 +129,7 @@ def part_of(case: PlanCase, cluster: Cluster) -> PlanCase:
 
 
 def usable_bytes(gpu: Gpu) -> float:
-    """Predicted memory up to which a plan should run for sure: nine in ten jobs that need so much by prediction fit."""
+    """Return the predicted memory up to which a plan should run reliably: nine in ten jobs with that prediction fit."""
     known = memory_data().ranges["device"]
     return gpu.usable_memory_bytes / float(np.interp(_SURE, known.probability, known.ratio))
 
@@ -137,7 +139,7 @@ def _seq(workload: Workload) -> float | None:
 
 
 def _sizes(workload: Workload, cluster: Cluster, batch: int, limits: Limits) -> Any:
-    """Micro-batches worth trying: powers of two, and divisors of the samples per GPU."""
+    """Return micro-batches worth trying: powers of two, and divisors of the samples per GPU."""
     if "batch" not in workload.symbols:
         return np.array([float(workload.batch)])
     if "micro_batch" in limits.fixed:

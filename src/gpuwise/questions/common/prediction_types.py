@@ -36,11 +36,12 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One model on one GPU (or several of one kind). `range_basis` is assumed where no measurement supports the range.
-    `peak_flops_per_s` is what the GPU could do at best in the types that the step `computes_in`. `method` is what is trained
-    where that is not all weights, `tokens` how many of a sample a step of a language model works on, `samples` what people call
-    the samples of other models, and `audio_s` the seconds of sound in a sample of a speech model. `training` is all that is
-    trained, where the user says how much."""
+    """One model on one GPU (or several of one kind). `range_basis` is assumed if no measurement supports the range.
+    `peak_flops_per_s` is the GPU's peak in the types that the step `computes_in`. `method` is what is trained if that is
+    not all weights, `tokens` the tokens per sample that a step of a language model processes, `samples` what the samples of
+    other models are called, and `audio_s` the seconds of sound in a sample of a speech model. `training` is the total
+    amount of training, if the user says how much.
+    """
 
     gpu: Gpu
     gpu_count: int
@@ -88,7 +89,7 @@ class Prediction:
 
     @property
     def epoch_s(self) -> float | None:
-        """One pass over the samples that are trained on."""
+        """One pass over the training samples."""
         return None if self.training is None else self.training.samples / self.samples_per_s
 
     def _trained(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 predict_query = step_query
-_WELL_COVERED = 0.9  # of the bytes a step moves: with less known, the range is wide enough for a warning
+_WELL_COVERED = 0.9  # share of the bytes a step moves: if less is known, the range is wide enough for a warning
 _NAMED = 3  # unknown ops that the warning names
 _AT_LIMIT = (assumed("low end of the range", "the hardware's limit", LEAST_RESTS_ON),)
 
@@ -52,8 +52,9 @@ def predict(query: StepQuery, progress: Callable[[str], None] = lambda text: Non
 
 
 def sized(workload: Workload, query: StepQuery) -> tuple[Run, dict[str, int]]:
-    """How the steps are run, and the batch of each GPU: as asked, or for `auto` the largest power of two that fits. A measured
-    step has the batch that its own GPU would get."""
+    """Return how the steps are run, and the batch of each GPU: as requested or, for `auto`, the largest power of two that
+    fits. A measured step has the batch that its own GPU would get.
+    """
     if query.batch == 0 and "batch" not in workload.symbols:
         raise BadValue(f"{workload.model} was captured only at batch {workload.batch}", hint="leave out `--batch auto`")
     needs = Needs(workload, MemorySetting(gpu_count=query.run.gpu_count))
@@ -97,7 +98,7 @@ def predict_captured(workload: Workload, query: StepQuery) -> PredictAnswer:
 
 
 def _told(workload: Workload, query: StepQuery) -> dict[str, Any]:
-    """What is trained, and the tokens of a sample."""
+    """Return what is trained, and the tokens of a sample."""
     tuning = query.tuning
     return {
         "method": tuning.title(workload.precision) if tuning else "",
@@ -109,7 +110,9 @@ def _told(workload: Workload, query: StepQuery) -> dict[str, Any]:
 
 
 def tokens_of(workload: Workload) -> int | None:
-    """Tokens of one sample that a step works on: all of its sequence, or one where it decodes; None where it has no tokens."""
+    """Return the tokens of one sample that a step processes: its whole sequence, or one when decoding; None if it has no
+    tokens.
+    """
     inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
     if workload.seq is None or not any(tensor.dtype == "int64" for tensor in inputs):
         return None
@@ -131,7 +134,7 @@ def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
 
 
 def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...]:
-    """The command to run next where a step does not fit."""
+    """Return the command to run next if a step does not fit."""
     short = [result.gpu for result in results if not result.fits and not query.on_this_machine]
     if not short:
         return ()
@@ -140,7 +143,7 @@ def _fit_note(query: StepQuery, results: Sequence[Prediction]) -> tuple[str, ...
 
 
 def prediction_of(steps: Steps, place: int = 0) -> Prediction:
-    """The first of these steps on one of the GPUs, as the answer shows it."""
+    """Return the first of these steps on one of the GPUs, in the form of the answer."""
     workload, gpu, run = steps.workload, steps.gpus[place], steps.run
     seconds, scale = float(steps.step_s[0, place]), float(steps.scale[place])
     memory = steps.memory(0, place)
@@ -189,7 +192,7 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
 
 
 def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:
-    """Why a step seems to exceed the peak, where it does."""
+    """Return why a step seems to exceed the peak, if it does."""
     used = result.utilisation_fraction
     if used is None or used <= 1:
         return ()
@@ -218,7 +221,7 @@ def _coverage_notes(workload: Workload) -> tuple[str, ...]:
 
 
 def _by_op(steps: Steps, factor: float, place: int) -> tuple[OpShare, ...]:
-    """All ops of the step: each micro-batch has those of the last, but the update comes once."""
+    """Return all ops of the step: each micro-batch has those of the last one, but the update comes once."""
     rows = []
     for entry in steps.last.classes:
         times = 1 if entry.kind == "optimizer" else steps.run.accumulate

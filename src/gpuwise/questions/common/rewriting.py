@@ -18,7 +18,9 @@ __all__ = ["choices_of", "is_rewritten", "step_of"]
 
 
 def is_rewritten(query: CaptureQuery, tuning: Tuning | None) -> bool:
-    """Whether the step is made from the plain one: with adapters always, and where a built-in model cannot be captured again."""
+    """Return whether the step is derived from the plain one: always with adapters, and if a built-in model cannot be captured
+    again.
+    """
     settings = query.request.settings
     changed = settings.mode == "train" and (settings.checkpoint or settings.accumulate > 1)
     return tuning is not None or (changed and zoo.has(query.request.model))
@@ -27,7 +29,7 @@ def is_rewritten(query: CaptureQuery, tuning: Tuning | None) -> bool:
 def step_of(
     query: CaptureQuery, tuning: Tuning | None, run: Run, progress: Callable[[str], None] = lambda text: None
 ) -> Workload:
-    """The step as it is asked for, whatever the GPUs can compute in."""
+    """Return the requested step, whatever the GPUs can compute in."""
     if not is_rewritten(query, tuning):
         return captured(query, progress)
     plain = asker(query, (), progress)(None)
@@ -35,7 +37,7 @@ def step_of(
 
 
 def choices_of(query: CaptureQuery, tuning: Tuning | None, run: Run, plain: Workload) -> Choices:
-    """How the user wants to run it, from the step of the model as its source gives it."""
+    """Return how the user wants to run it, given the model's step from its source."""
     settings = query.request.settings
     found = Choices(
         precision=plain.precision,

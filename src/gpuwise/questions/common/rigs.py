@@ -21,7 +21,7 @@ __all__ = ["Rig", "Throughput", "find_rigs", "in_one_machine", "throughput"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
-    """GPUs that work together: how many of which, and over which `link` if it is not the usual one for that many."""
+    """GPUs that work together: how many of which, and their `link` if it is not the usual one for that many."""
 
     name: str
     parts: tuple[tuple[Gpu, int], ...]
@@ -44,8 +44,9 @@ class Rig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Samples a second as one job, and as jobs side by side; `slowest` is the GPU that sets the pace of one job.
-    `separate_fits` is whether each GPU has room for a job of its own, which one job that is split among them does not need."""
+    """Samples per second as one job, and as separate jobs side by side; `slowest` is the GPU that limits one job.
+    `separate_fits` says whether each GPU has room for its own job, which a single job divided among them does not need.
+    """
 
     together_per_s: float
     separate_per_s: float
@@ -59,7 +60,7 @@ class Throughput:
 
 
 def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
-    """The sets of GPUs meant, each once, and what ambiguous names were taken for."""
+    """Return the sets of GPUs, each once, and how ambiguous names were read."""
     found: dict[str, Rig] = {}
     notes: list[Assumption] = []
     for text in texts:
@@ -75,10 +76,10 @@ def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
 
 
 def in_one_machine(rigs: Sequence[Rig]) -> tuple[tuple[Rig, ...], list[Assumption]]:
-    """The same sets, all in the kind of machine that the largest one needs.
+    """Return the same sets, all in the kind of machine that the largest one needs.
 
-    Two or three cards usually share the lanes of a desktop CPU, while four need a machine that has all lanes for each card.
-    Compared in different machines, the sets would differ by their machines.
+    Two or three cards usually share the lanes of a desktop CPU, while four need a machine that has all lanes for each card. In
+    different machines, the sets would differ by their machines.
     """
     most = max(rig.count for rig in rigs)
     found, changed = [], []
@@ -98,7 +99,9 @@ def in_one_machine(rigs: Sequence[Rig]) -> tuple[tuple[Rig, ...], list[Assumptio
 
 
 def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lambda text: None) -> Throughput:
-    """How many samples of a job these GPUs do in a second. As one job each takes an equal share, so the slowest sets the pace."""
+    """Return how many samples of a job these GPUs process per second. In one job, each takes an equal share, so the slowest
+    limits it.
+    """
     mixed = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
     link = rig.link or mixed
 

@@ -51,8 +51,9 @@ _BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # the same in PyT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepQuery:
-    """One model on some GPUs. A `batch` of None is the model's usual one, 0 the largest power of two that fits. With a `tuning`
-    adapters are trained, not the weights."""
+    """One model on some GPUs. A `batch` of None is the model's default, 0 the largest power of two that fits. With a `tuning`,
+    adapters are trained instead of the weights.
+    """
 
     capture: CaptureQuery
     gpus: tuple[Gpu, ...]
@@ -76,8 +77,9 @@ def step_query(
     workers: int | None = None,
     on_this_machine: bool = False,
 ) -> StepQuery:
-    """The question, checked and completed with stated defaults. `gpus` replace the names in the options; `link` joins several
-    GPUs, as in `plan`."""
+    """Return the question, checked and completed with stated defaults. `gpus` replace the names in the options; `link`
+    connects several GPUs, as in `plan`.
+    """
     if on_this_machine:
         from gpuwise.questions.common.here import gpu_here, named_here, without_assumed  # looks for a profile of `gpuwise bench`
 
@@ -94,7 +96,7 @@ def step_query(
 def _step_on(
     gpus: tuple[Gpu, ...], notes: list[Assumption], options: StepOptions, link: str, image_decode: bool, workers: int | None
 ) -> StepQuery:
-    """The question about these GPUs; what is assumed is added to `notes`."""
+    """Return the question about these GPUs; assumptions are added to `notes`."""
     check_count(gpus, options.gpus, link)
     mode = options.mode or ("infer" if options.phase else "")
     if not (mode or options.optimizer or options.method) and makes_images(options.model):
@@ -181,7 +183,7 @@ def check_count(gpus: Sequence[Gpu], count: int, link: str) -> None:
 def _defaults(
     options: StepOptions, mode: str, tuning: Tuning | None, gpus: Sequence[Gpu], notes: list[Assumption]
 ) -> dict[str, str]:
-    """The usual precision and optimizer, where the user gave none. Adapters bring their own optimizer."""
+    """Return the usual precision and optimizer if the user gave none. Adapters have their own optimizer."""
     model, precision, optimizer = options.model, options.precision, options.optimizer
     filled = {}
     if precision == "int4" and mode == "train":
@@ -202,7 +204,7 @@ def _defaults(
 
 
 def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
-    """What people run on these GPUs, and why."""
+    """Return what people run on these GPUs, and why."""
     train = mode == "train"
     if all(has_matrix_cores(gpu) for gpu in gpus):
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
@@ -212,7 +214,7 @@ def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
 
 
 def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
-    """A power limit that each of these GPUs can be set to."""
+    """Return a power limit that each of these GPUs supports."""
     if not text:
         return None
     limit = parse(f"{text} W" if re.fullmatch(r"[-+]?[\d.]+", text.strip()) else text, "power")
@@ -236,8 +238,9 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
 
 
 def least_watts(gpu: Gpu) -> float:
-    """The lowest power limit of a GPU, published or assumed. The published range of a laptop GPU is what makers may choose for
-    sustained work; quiet modes and batteries go below it."""
+    """Return the lowest power limit of a GPU, published or assumed. The published range of a laptop GPU is what makers may
+    choose for sustained work; quiet modes and batteries go below it.
+    """
     published = None if gpu.segment == "laptop" else gpu.power_min_watts
     return published or (_LEAST_POWER * gpu.tdp_watts if gpu.tdp_watts else 1.0)
 
@@ -270,7 +273,7 @@ def _positive(value: float | None, what: str) -> float | None:
 
 
 def _decoder(wanted: bool, workers: int | None, given_rate: float | None) -> Loader | None:
-    """How images are loaded, where the loader's speed is to be computed."""
+    """Return how images are loaded, if the loader's speed is to be computed."""
     if wanted and given_rate is not None:
         raise BadValue(
             "`--image-decode` and `--loader-samples-per-s` both set the data loader's rate", hint="leave out one of them"
@@ -346,7 +349,7 @@ def _link(text: str) -> float | None:
 
 
 def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured:
-    """From `RTX 3090=412ms` to the GPU and its seconds per step, at the batch of the question."""
+    """Parse `RTX 3090=412ms` into the GPU and its seconds per step, at the batch of the question."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
         raise BadValue(f"invalid measured step '{text}'", hint='try `--measured "RTX 3090=412ms"`')
@@ -363,7 +366,7 @@ def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured
 
 
 def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> Workload:
-    """The model's workload: from the zoo, a file, the cache, or captured."""
+    """Return the model's workload: from the zoo, a file, the cache, or a capture."""
     if not find.tells_itself(query.capture.request.model):
         check_precision(query.capture.request.settings.precision, query.gpus)
     settings = query.capture.request.settings
@@ -386,6 +389,6 @@ def takes_images(workload: Workload) -> bool:
 
 
 def unmeasured_backends(gpus: Iterable[Gpu]) -> tuple[str, ...]:
-    """The backends of those GPUs whose makers were never measured, each once."""
+    """Return the backends of GPUs whose makers were never measured, each once."""
     makers = dict.fromkeys(gpu.vendor for gpu in gpus if not gpu.is_cpu and not knows_vendor(gpu))
     return tuple(_BACKENDS.get(maker, f"{maker}'s software") for maker in makers)

@@ -19,7 +19,7 @@ _RECORD = "record with `nvidia-smi dmon -s pucvmet`, or run `gpuwise watch` on t
 
 
 def vitals_of_readings(files: Sequence[Telemetry], gpu: Gpu | None, step_s: float = 0.0) -> Vitals:
-    """The readings of all files in figures; `gpu` is what they are of, where they do not name it."""
+    """Return the readings of all files as values; `gpu` is their GPU, if they do not name it."""
     by_gpu: dict[int, list[Reading]] = {}
     for file in files:
         for reading in file.readings:
@@ -68,7 +68,7 @@ def _reasons(one: Reading) -> tuple[str, ...] | None:
 
 
 def check_readings(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """What the live checks find in readings, and which of them lack a column."""
+    """Return what the live checks find in readings, and which of them lack a column."""
     findings, _ = run_live_checks(vitals)
     lacking = [
         Abstained(code=code, reason=f"the readings do not contain {what}", record_next=_RECORD)
@@ -92,7 +92,9 @@ def _lacking(gpus: Sequence[GpuVitals]) -> Iterable[tuple[str, str]]:
 def with_readings(
     files: Sequence[Telemetry], gpu: Gpu | None, step_s: float, findings: tuple[Finding, ...], abstained: tuple[Abstained, ...]
 ) -> tuple[tuple[Finding, ...], tuple[Abstained, ...]]:
-    """The findings of a trace, and those of readings taken beside it; checks that the readings answer no longer abstain."""
+    """Combine the findings of a trace with those of readings taken at the same time; checks that the readings answer no longer
+    abstain.
+    """
     live, lacking = check_readings(vitals_of_readings(files, gpu, step_s))
     unanswered = {entry.code for entry in lacking}
     answered = {"throttled", "vram_spill", "power_limited", "pcie_degraded", "shared_gpu"} - unanswered

@@ -23,14 +23,15 @@ __all__ = ["Progress", "read_view", "read_views"]
 
 Progress = Callable[[str, float], None]
 _MOST_GPUS = 64  # of one file
-_FAR_NS = 3_600_000_000_000  # between recordings of one run: an hour, more than clocks of hosts differ
+_FAR_NS = 3_600_000_000_000  # between recordings of one run: an hour, more than the clocks of hosts differ
 
 
 def read_views(
     paths: Sequence[Path], gpu: str, notes: list[Assumption], progress: Progress
 ) -> tuple[list[tuple[View, ...]], list[str]]:
-    """Every file that can be read, each with a view of every GPU that it tells of, the busiest first; of several files, one that
-    cannot be read is skipped and named."""
+    """Return every readable file with a view of each of its GPUs, the busiest first. If there are several files, an unreadable
+    one is skipped and named.
+    """
     views: list[tuple[View, ...]] = []
     skipped: list[str] = []
     for path in paths:
@@ -45,7 +46,7 @@ def read_views(
 
 
 def _refuse_strangers(views: Sequence[View]) -> None:
-    """Refuse files of different runs as soon as two of them show it, before the rest of a large folder is read."""
+    """Refuse files from different runs as soon as two of them show it, before the rest of a large folder is read."""
     if len(views) < 2:
         return
     windows = [view.scene.steps.window for view in views]
@@ -56,7 +57,9 @@ def _refuse_strangers(views: Sequence[View]) -> None:
 
 
 def read_view(path: Path, gpu: str, notes: list[Assumption], progress: Progress, *, otherwise: str = "") -> View:
-    """The busiest GPU of one file: the one that is named, else that of the trace, else `otherwise`."""
+    """Return the busiest GPU of one file, with the catalogue entry that the user named, else that of the trace, else
+    `otherwise`.
+    """
     return _read(path, gpu, notes, progress, otherwise=otherwise, most=1)[0]
 
 
@@ -80,7 +83,7 @@ def _read(
 
 
 def _scene(path: Path, trace: Trace, index: int | None, alone: bool) -> Scene:
-    """What is in a trace; refused where that is nothing, or only a part of what is needed."""
+    """Return the contents of a trace, or refuse it if it is empty or lacks something essential."""
     if not len(trace.events):
         if trace.cut is not None:
             raise _cut_off(path, trace, trace.cut, "it contains no events with a duration")
@@ -114,7 +117,7 @@ def _without_work(path: Path, trace: Trace) -> BadFile:
 
 
 def _whole_part(path: Path, scene: Scene, cut: CutOff) -> Scene:
-    """Of a file that was cut off, the steps that are whole. One without the GPU's events is not taken for a run on the CPU."""
+    """Return the complete steps of a truncated file. A file without the GPU's events does not count as a run on the CPU."""
     kernels = not scene.on_cpu and scene.kernels.any()
     if not kernels and (cut.hides_gpu or len(scene.launches)):
         raise _cut_off(path, scene.trace, cut, "it contains no GPU kernels, which profilers write last")
@@ -137,8 +140,9 @@ def _cut_off(path: Path, trace: Trace, cut: CutOff, lacking: str) -> BadFile:
 
 
 def _check_gpu_recorded(path: Path, scene: Scene) -> None:
-    """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU's trace on a machine that has a
-    GPU names it too, so a name alone says nothing unless something was lost."""
+    """Refuse to take a run on a GPU for one on the CPU because the GPU's part is missing. A CPU trace on a machine with a GPU
+    names it too, so a name alone says nothing unless something was lost.
+    """
     trace = scene.trace
     issued = scene.trace.named("launch")[scene.launches.name] if _has_copies(trace) else np.ones(len(scene.launches), dtype=bool)
     if not scene.on_cpu or not (issued.any() or (trace.devices and trace.losses)):
@@ -152,12 +156,12 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
 
 
 def _has_copies(trace: Trace) -> bool:
-    """Whether copies of a GPU were recorded: then a run without kernels launched none, and only its copies went there."""
+    """Return whether copies on a GPU were recorded: a run without kernels then launched none, and only copied."""
     return bool(((trace.events.kind == Kind.MEMCPY) | (trace.events.kind == Kind.MEMSET)).any())
 
 
 def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
-    """The GPU of the trace in the catalogue: by name, else by its multiprocessors and memory."""
+    """Return the trace's GPU in the catalogue: by name, or else by its multiprocessors and memory."""
     device = scene.device
     if scene.on_cpu or not device.is_gpu:
         return None

@@ -41,7 +41,7 @@ class Tuning:
 
 
 def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]) -> Tuning | None:
-    """The adapters that are asked for; None where all weights are trained. What is assumed is added to `notes`."""
+    """Return the requested adapters, or None if all weights are trained. Assumptions are added to `notes`."""
     method = options.method.strip().lower()
     if method and method not in _KNOWN:
         near = difflib.get_close_matches(method, _KNOWN, n=1)
@@ -78,7 +78,7 @@ def _not_trained(method: str) -> BadValue:
 
 
 def _check_model(options: StepOptions, method: str, gpus: Sequence[Gpu]) -> None:
-    """Refuse what adapters cannot be put on, trained with, or run on."""
+    """Refuse models on which adapters cannot be used, and settings or GPUs that cannot train them."""
     if find.tells_itself(options.model):
         raise BadValue(
             f"{options.model} sets its own run options, so --method {method} cannot change what it trains",
@@ -102,12 +102,12 @@ def _check_model(options: StepOptions, method: str, gpus: Sequence[Gpu]) -> None
 
 
 def usual_low(gpus: Sequence[Gpu]) -> str:
-    """The 16-bit type that frozen weights are held in on these GPUs."""
+    """Return the 16-bit type in which frozen weights are stored on these GPUs."""
     return "bf16" if all("bf16" in supported(gpu) for gpu in gpus) else "fp16"
 
 
 def check_targets(workload: Workload, tuning: Tuning) -> None:
-    """Refuse a model without the layers that adapters go on."""
+    """Refuse a model without the layers for these adapters."""
     layers = linear_modules(workload)
     if not layers or "batch" not in workload.symbols:
         raise BadValue(

@@ -10,17 +10,17 @@ from gpuwise.core.errors import BadValue
 
 __all__ = ["SERVED_PRECISIONS", "TRAINING", "says_training", "trains"]
 
-TRAINING = ("method", "rank", "targets", "optimizer", "accumulate", "checkpoint")  # options that only training has
-SERVED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")  # in which language models are served
+TRAINING = ("method", "rank", "targets", "optimizer", "accumulate", "checkpoint")  # options that only apply to training
+SERVED_PRECISIONS = ("int4", "int8", "fp8", "fp16", "bf16")  # formats in which language models are served
 
 
 def trains(options: object) -> bool:
-    """Whether these options say that the model is trained."""
+    """Return whether these options mean that the model is trained."""
     return getattr(options, "mode", "") == "train" or bool(says_training(options))
 
 
 def says_training(options: object) -> str:
-    """The first option given that only training has, or an empty text. Refused beside `--mode infer`."""
+    """Return the first given option that only applies to training, or an empty text. It is refused with `--mode infer`."""
     found = next((name for name in TRAINING if getattr(options, name, None) not in (None, "", False, "none")), "")
     if found and getattr(options, "mode", "") == "infer":
         raise BadValue(f"`--{found}` is a training option", hint=f"leave out `--{found}` or `--mode infer`")

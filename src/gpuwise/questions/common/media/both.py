@@ -19,12 +19,12 @@ MADE = {"images": "an image", "windows": "30 s of speech"}  # what is made, many
 
 
 def makes_media(model: str) -> str:
-    """What a model makes unless it is trained: images, transcripts of windows of speech, or nothing of these."""
+    """Return what a model generates unless it is trained: images, transcripts of windows of speech, or neither."""
     return "images" if makes_images(model) else "windows" if transcribes(model) else ""
 
 
 def asked_for_media(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> ImageQuery | SpeechQuery | None:
-    """The question where these options ask for images or transcripts; None where they ask for a step or for text."""
+    """Return the question if these options ask for images or transcripts; None if they ask for a step or for text."""
     speech = asked_for_speech(options, gpus=gpus)
     return speech if speech is not None else asked_for_images(options, None, weights=options.weights, gpus=gpus)
 
@@ -35,14 +35,14 @@ def predict_media(query: ImageQuery | SpeechQuery) -> PredictAnswer:
 
 
 def seconds_each(told: Prediction) -> float:
-    """Of one image, or of one window of speech."""
+    """Return the seconds for one image, or for one window of speech."""
     if isinstance(told, ImagePrediction):
         return told.image_generation.seconds_per_image
     return told.transcription.window_s / told.transcription.windows if isinstance(told, SpeechPrediction) else told.step_s
 
 
 def media_throughput(rig: Rig, asked: TextOptions) -> Throughput:
-    """Images or windows a second on these GPUs, each of which makes its own."""
+    """Return the images or windows per second on these GPUs, each working independently."""
     queries = [asked_for_media(asked, gpus=[gpu]) for gpu, _ in rig.parts]
     answers = [predict_media(query) for query in queries if query is not None]
     told = [answer.results[0] for answer in answers]

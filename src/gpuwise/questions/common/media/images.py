@@ -24,7 +24,7 @@ __all__ = ["Drawn", "ImageAnswer", "ImagePrediction", "ImageQuery", "asked_for_i
 
 _MOST_STEPS = 10_000
 _MOST_PIXELS = 4096
-_WIDER = 1.15  # range of a model that is only like those that were measured, assumed
+_WIDER = 1.15  # range for a model that only resembles the measured ones, assumed
 _ONLY_TEXT = ("kv", "engine", "users", "prompt", "output", "context")
 
 
@@ -45,8 +45,9 @@ class ImageQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What who waits for an image notices. `it_per_s` counts denoising steps of all images of a call together. `moved_s` is spent
-    on bringing weights to a GPU that does not hold all models at once, which would take `all_bytes`."""
+    """What a user waiting for an image notices. `it_per_s` counts denoising steps for all images of a call together. `moved_s`
+    is spent on loading weights onto a GPU that cannot hold all models at once, which would take `all_bytes`.
+    """
 
     images: int
     image: int
@@ -90,7 +91,7 @@ class ImageAnswer(PredictAnswer):
 def asked_for_images(
     options: StepOptions, steps: int | None, *, weights: str = "", gpus: Sequence[Gpu] = ()
 ) -> ImageQuery | None:
-    """The question where the model is one that makes images; None where a step is asked for: of its denoiser, or of training."""
+    """Return the question if the model generates images; None for a single step: of its denoiser, or of training."""
     pipeline = _pipeline(options)
     if pipeline is None and steps is not None:
         raise BadValue(
@@ -129,7 +130,7 @@ def asked_for_images(
 
 
 def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
-    """Refuse what would change nothing, and numbers that no image has."""
+    """Refuse options without effect, and impossible numbers."""
     if steps is not None and not 1 <= steps <= _MOST_STEPS:
         raise BadValue(f"invalid --steps {steps:,}", hint=f"give a number between 1 and {_MOST_STEPS:,}")
     if options.batch is not None and parse_batch(options.batch) == 0:
@@ -155,7 +156,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
 
 
 def _weights(text: str) -> str:
-    """How large models hold their weights; 16 bits is what they have unasked."""
+    """Return how large models store their weights; the default is 16 bits."""
     name = text.strip().lower()
     if name in ("", "fp16", "bf16"):
         return ""
@@ -169,7 +170,7 @@ def _weights(text: str) -> str:
 
 
 def _pipeline(options: StepOptions) -> Pipeline | None:
-    """What makes the images, where the name is that of the whole and not of its denoiser."""
+    """Return the pipeline, if the name is that of the whole program rather than its denoiser."""
     asked = makes_images(options.model) and not trains(options) and not options.phase
     return pipeline_of(options.model) if asked else None
 

@@ -24,13 +24,13 @@ from gpuwise.workload.store.speech import WINDOW_S, transcribes
 __all__ = ["Heard", "SpeechAnswer", "SpeechPrediction", "SpeechQuery", "asked_for_speech", "predict_speech", "transcripts"]
 
 _TOKENS = 105  # in 30 s of speech, assumed: 150 words a minute at 1.4 tokens each
-_MOST_TOKENS = 448  # that Whisper writes for a window
+_MOST_TOKENS = 448  # the most that Whisper writes for a window
 _ONLY_TEXT = ("weights", "kv", "users", "prompt", "context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechQuery:
-    """Speech for one model on some GPUs, `windows` of 30 s at once, each written down in `tokens`."""
+    """Speech for one model on some GPUs, `windows` of 30 s at once, each transcribed in `tokens`."""
 
     step: StepQuery
     windows: int
@@ -40,7 +40,7 @@ class SpeechQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What who waits for a transcript notices. `realtime` is seconds of audio per second."""
+    """What a user waiting for a transcript notices. `realtime` is seconds of audio per second."""
 
     windows: int
     tokens_per_window: int
@@ -77,7 +77,7 @@ class SpeechAnswer(PredictAnswer):
 
 
 def asked_for_speech(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> SpeechQuery | None:
-    """The question where the model writes down speech; None where it is trained, or a single step is asked for."""
+    """Return the question if the model transcribes speech; None if it is trained, or for a single step."""
     if not transcribes(options.model) or trains(options) or options.phase or options.seq is not None:
         return None
     _check(options)
@@ -97,7 +97,7 @@ def asked_for_speech(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> Speec
 
 
 def _check(options: TextOptions) -> None:
-    """Refuse what would change nothing, and numbers that no transcript has."""
+    """Refuse options without effect, and impossible numbers."""
     given = [name for name in _ONLY_TEXT if getattr(options, name) not in ("", None)]
     if given:
         raise BadValue(
@@ -125,7 +125,7 @@ def _check(options: TextOptions) -> None:
 
 
 def transcripts(query: SpeechQuery) -> Transcripts:
-    """What is written down on each GPU."""
+    """Return what is transcribed on each GPU."""
     asked = query.step.capture.request
     return transcribe(
         asked.model,

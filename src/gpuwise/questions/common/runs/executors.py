@@ -21,7 +21,9 @@ _LONGEST_WAIT_S = 10  # for the scheduler of a cluster
 
 @contextmanager
 def executor_on(place: str) -> Iterator[Executor | None]:
-    """None for nothing: in this process. `processes:4` here, `dask://host:port` on the workers of that scheduler."""
+    """Return the executor: none for this process, `processes:4` for this machine, `dask://host:port` for that scheduler's
+    workers.
+    """
     if not place or place == "here":
         yield None
     elif place.startswith("dask://"):
@@ -39,8 +41,9 @@ def executor_on(place: str) -> Iterator[Executor | None]:
 
 @contextmanager
 def _processes(count: int) -> Iterator[Executor]:
-    """Worker processes that end with this one. One that is interrupted does not wait for what they do. They are not forked: this
-    process may have threads."""
+    """Worker processes that end with this one. An interrupted run does not wait for them. They are not forked, because this
+    process may have threads.
+    """
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_follow)
     try:
         yield pool
@@ -53,7 +56,7 @@ def _processes(count: int) -> Iterator[Executor]:
 
 
 def _follow() -> None:
-    """A worker: Ctrl-C is for the one who started it, and it ends when that one has, however that ended."""
+    """A worker ignores Ctrl-C, which is for its parent, and ends when its parent has ended, however that happened."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:

@@ -32,8 +32,9 @@ class Parts:
         self._folder = folder
 
     def begin(self, question: Mapping[str, Any], *, fresh: bool, out: Path | None) -> None:
-        """Make the folder, or go on with it where it was made for this very question. `fresh` drops what is there; without it an
-        output of another origin, or parts of another question, are refused."""
+        """Create the folder, or continue in it if it belongs to this very question. `fresh` drops its contents; otherwise an
+        output of another origin, or parts of another question, are refused.
+        """
         asked = _plain(question)
         known = None if fresh else self._known()
         if known is not None and known["question"] != asked and not known["finished"] and not self.kept():
@@ -57,12 +58,12 @@ class Parts:
 
     @property
     def finished(self) -> dict[str, Any] | None:
-        """What came out, if the work was done to its end."""
+        """Return the outcome, if the run was completed."""
         known = self._known()
         return known["finished"] if known else None
 
     def kept(self) -> frozenset[int]:
-        """The parts that are there."""
+        """Return the parts that exist."""
         return frozenset(int(path.stem) for path in self._folder.glob("*.part") if path.stem.isdigit())
 
     def keep(self, number: int, data: bytes) -> None:
@@ -75,14 +76,14 @@ class Parts:
             yield self._path(number).read_bytes()
 
     def finish(self, came_out: Mapping[str, Any]) -> None:
-        """Note what came out, and drop the parts."""
+        """Record the outcome, and drop the parts."""
         known = self._known()
         self._write(known["question"] if known else {}, dict(came_out))
         for path in self._folder.glob("*.part"):
             path.unlink()
 
     def empty(self) -> None:
-        """Drop everything, but only files of ours: the folder is named by the user."""
+        """Delete everything, but only our own files, because the user chose the folder."""
         for pattern in ("*.part", "*.new", _QUESTION):
             for path in self._folder.glob(pattern):
                 path.unlink()
@@ -107,8 +108,9 @@ class Parts:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it, so that no second run works in it. The hold ends with the process, however it ends; a folder
-    in which nothing is left is removed."""
+    """Create the folder and lock it, so that no second run works in it. The lock ends with the process, however it ends; an
+    empty folder is removed.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -131,7 +133,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _plain(question: Mapping[str, Any]) -> dict[str, Any]:
-    """As it reads back from the file."""
+    """Return the value as it reads back from the file."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(question)))
     return found
 

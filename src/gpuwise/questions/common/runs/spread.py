@@ -13,7 +13,7 @@ from gpuwise.questions.common.runs.parts import Parts
 
 __all__ = ["Progress", "carry_out", "spread"]
 
-_AHEAD = 256  # tasks that are submitted and not done: enough for a cluster, little to lose or to hold in memory
+_AHEAD = 256  # tasks submitted but not done: enough for a cluster, and little to lose or to hold in memory
 _HINT = "run the same command again to continue; finished parts are kept"
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -28,8 +28,9 @@ def carry_out(
     on: str,
     progress: Progress,
 ) -> int:
-    """Do the tasks whose part is not kept yet, on processes of this machine where no place is named; how many were kept before.
-    `progress` hears how many are done, of how many."""
+    """Run the tasks whose part is not saved yet, on processes of this machine by default; return how many were saved before.
+    `progress` receives how many are done, of how many.
+    """
     kept = parts.kept()
     left = {number: task for number, task in enumerate(tasks) if number not in kept}
     made = len(tasks) - len(left)
@@ -55,8 +56,9 @@ def spread(
     done: Callable[[int, bytes], None],
     lost: Callable[[T, str], bytes],
 ) -> None:
-    """Call `done` with the number of each task and its result, in the order in which they come. A task that ends its worker
-    every time has the result that `lost` makes of it."""
+    """Call `done` with the number of each task and its result, in order of arrival. A task that repeatedly ends its worker
+    gets the result from `lost`.
+    """
     if executor is None:
         for number, task in tasks.items():
             done(number, work(task))

@@ -26,7 +26,7 @@ Types = Mapping[str, type]
 
 
 def check_table(path: Path) -> None:
-    """Whether such a table can be written there: asked before the work."""
+    """Check that such a table can be written there, before the work starts."""
     if path.suffix.lower() not in ENDINGS:
         raise BadValue(
             f"{path} does not have a supported file extension",
@@ -92,7 +92,7 @@ def _parquet(path: Path, types: Types, pieces: Iterable[Columns]) -> None:
 
 
 def _groups(pieces: Iterable[Columns], first: str) -> Iterator[list[Columns]]:
-    """Pieces that make a row group together: many small ones make a file slow to read."""
+    """Combine pieces into row groups: many small ones make a file slow to read."""
     group: list[Columns] = []
     for piece in pieces:
         group.append(piece)

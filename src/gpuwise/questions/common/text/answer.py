@@ -40,9 +40,10 @@ _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a user of the model notices. Times have the ends of a range that holds 8 measurements of 10; `users_fit` is how many
-    requests memory holds at once; `offloaded_fraction` of the layers, or of the experts
-    (`offloads_experts`), run on the CPU where not all fit."""
+    """What a user of the model notices. Times have the ends of a range that holds 8 of 10 measurements; `users_fit` is how
+    many requests fit in memory at once; `offloaded_fraction` of the layers, or of the experts (`offloads_experts`), run on
+    the CPU if not all fit.
+    """
 
     engine: str
     weights: str
@@ -113,7 +114,7 @@ def predict_text(query: TextQuery) -> TextAnswer:
 
 
 def placed(serving: Serving, gpu: Gpu) -> Serving:
-    """The serving as it runs on this GPU: with layers on the CPU where not all fit and the engine can do that."""
+    """Return the serving as it runs on this GPU: with layers on the CPU if not all fit and the engine supports that."""
     if fits(serving, gpu) or not serving.engine.offloads or gpu.is_cpu:
         return serving
     fraction = least_offloaded(serving, gpu)
@@ -204,7 +205,7 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
 
 
 def offloaded_layers(serving: Serving) -> str:
-    """What runs on the CPU, in words: layers, or of a mixture of experts the experts of layers."""
+    """Return what runs on the CPU, in words: layers or, for a mixture of experts, the experts of layers."""
     shape = serving.shape
     if shape.experts:
         return f"the experts of {round(serving.offloaded * shape.routed_layers)} of {shape.routed_layers} layers"
@@ -223,7 +224,7 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
 
 
 def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
-    """How fast the model is with some layers on the CPU, in an engine that can run them there."""
+    """Return how fast the model is with some layers on the CPU, in an engine that supports that."""
     engine = engines()[_OFFLOADS]
     if query.serving.engine.offloads or refusal(engine, gpu, query.format_name) is not None:
         return ()

@@ -25,7 +25,7 @@ from gpuwise.workload.store import zoo
 
 __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "preferred_engines", "text_query"]
 
-_PROMPT, _OUTPUT = 512, 256  # tokens of a turn of chat, assumed
+_PROMPT, _OUTPUT = 512, 256  # tokens in a chat turn, assumed
 _PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
 _IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
 _HOST = "desktop"
@@ -34,7 +34,7 @@ _RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people t
 
 
 class AsksForText(Protocol):
-    """Options that say how text is generated."""
+    """Options for generating text."""
 
     @property
     def weights(self) -> str: ...
@@ -60,7 +60,7 @@ class AsksForText(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextQuery:
-    """Text from one model on some GPUs: for each the serving asked for."""
+    """Text from one model on some GPUs, with the requested serving for each."""
 
     model: str
     gpus: tuple[Gpu, ...]
@@ -70,7 +70,7 @@ class TextQuery:
 
 
 def language_shape(model: str) -> LanguageShape | None:
-    """The sizes of a language model, by any name or file that tells them; None where it is none."""
+    """Return the sizes of a language model, from any name or file that gives them; None if it is not one."""
     if ":" in model and not model.startswith("hf:"):
         return None
     try:
@@ -91,7 +91,7 @@ def text_query(
     power_limit_watts: float | None = None,
     notes: Sequence[Assumption] = (),
 ) -> TextQuery:
-    """The question, with what it leaves open filled in."""
+    """Return the question, with defaults filled in."""
     said = list(notes)
     _check_numbers(options)
     shape = find_shape(model)
