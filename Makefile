@@ -103,8 +103,8 @@ audit: $(VENV)-release/.done
 licences: $(VENV)/.dev
 	$(BIN)/python tools/check_licences.py --extras
 
-release: $(VENV)-release/.done mutants
-	$(VENV)-release/bin/python tools/release.py --tools $(VENV)-release/bin/python
+release: $(VENV)/.dev $(VENV)-release/.done mutants
+	$(VENV)-release/bin/python tools/release.py --tools $(VENV)-release/bin/python --dev $(BIN)/python
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -27,6 +27,7 @@ import gpuwise
 from gpuwise.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
+LIVE = "## What `watch` promises"
 KEPT = ROOT / "build" / "peers"
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -287,7 +288,8 @@ def main() -> None:
             rows = [Row(peer=title, asked="not measured", why=str(reason))]
         keep(name, rows)
         print(*rows, sep="\n", flush=True)
-    write_whole(options.page, page().encode())
+    live = options.page.read_text(encoding="utf-8").partition(LIVE)  # written by tools/record_live.py
+    write_whole(options.page, (page() + "".join(("\n", *live[1:]) if live[1] else ())).encode())
     print(f"written: {options.page}")
 
 

@@ -99,7 +99,7 @@ def hf_trainer(sick: bool, steps: int) -> list[float]:
         def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"loss": (self.layers(x).mean(1, keepdim=True) - labels).square().mean()}
 
-    class Stamping(TrainerCallback):  # type: ignore[misc]
+    class Stamping(TrainerCallback):
         def on_step_end(self, *arguments: Any, **named: Any) -> None:
             stamps()
 
@@ -124,7 +124,7 @@ def lightning_trainer(sick: bool, steps: int) -> list[float]:
 
     stamps = _Stamps()
 
-    class Model(lightning.LightningModule):  # type: ignore[misc]
+    class Model(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.layers = perceptron()
@@ -155,7 +155,7 @@ def keras_fit(sick: bool, steps: int) -> list[float]:
 
     stamps = _Stamps()
 
-    class Data(keras.utils.PyDataset):  # type: ignore[misc]
+    class Data(keras.utils.PyDataset):
         def __len__(self) -> int:
             return steps
 

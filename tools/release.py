@@ -2,9 +2,10 @@
 
     python tools/release.py --tools .venv-release/bin/python
 
-Builds the source archive and from it the wheel, inspects their contents, checks them with twine, installs the wheel into a clean
-environment for every available Python (3.10 to 3.13), asks it questions, runs light tests and a user's type check there, and
-writes the bill of materials of such an environment. The steps are in docs/releasing.md.
+Builds the source archive, from it the wheel, looks at what is in them, lets twine judge them, installs the wheel into a clean
+environment of every Python at hand (3.10 to 3.13), asks it questions in hard surroundings (`everywhere.py`), runs light tests and
+a user's type check there, and writes the bill of materials of such an environment. Then 20,000 broken inputs are asked
+(`fuzz.py`). One line a check. Steps are in docs/releasing.md.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from everywhere import Answers, differences
+
 __all__ = ["archive_faults", "main", "version_faults", "wheel_faults"]
 
 ROOT = Path(__file__).parents[1]
@@ -29,12 +32,7 @@ TOP = set(
     "src tests tools .gitignore mkdocs.yml".split()
 )
 LIGHT = ["tests/unit/hardware", *(f"tests/unit/test_{name}.py" for name in ("cli", "units", "errors", "hardships", "predict"))]
-QUESTIONS = (
-    ["--version"],
-    ["gpus", "RTX 3090"],
-    ["predict", "resnet50", "--gpu", "RTX 3090", "--json"],
-    ["which", "--budget", "800"],
-)
+FUZZ_EACH = 320  # inputs for each of more than 60 parsers
 USER = """
 import gpuwise
 answer = gpuwise.predict("resnet50", gpu="RTX 3090")
@@ -47,20 +45,46 @@ def main() -> int:
     """Build, look, try; 1 where something is wrong."""
     parser = argparse.ArgumentParser(description="Make a release and check it.")
     parser.add_argument("--tools", default=sys.executable, help="a Python with build, twine and cyclonedx-bom")
+    parser.add_argument(
+        "--dev", default="", help="a Python that the tests run with, for broken inputs; none are asked without it"
+    )
     parser.add_argument("--python", action="append", default=[], help="a Python to install into; all at hand if left out")
     options = parser.parse_args()
-    dist = ROOT / "dist"
+    options.tools = str(Path(options.tools).absolute())  # commands run in other folders
+    dist, told = ROOT / "dist", Told()
     shutil.rmtree(dist, ignore_errors=True)
-    _run([options.tools, "-m", "build", "--outdir", str(dist), str(ROOT)])
+    told("build", _faults([options.tools, "-m", "build", "--outdir", str(dist), str(ROOT)], ROOT))
     (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
-    faults = version_faults(wheel.name) + wheel_faults(wheel) + archive_faults(archive)
-    _run([options.tools, "-m", "twine", "check", "--strict", str(wheel), str(archive)])
-    pythons = options.python or [found for version in PYTHONS if (found := _python(version))]
-    for python in pythons:
+    told("version", version_faults(wheel.name))
+    told("contents of the wheel", wheel_faults(wheel))
+    told("contents of the archive", archive_faults(archive))
+    told("twine", _faults([options.tools, "-m", "twine", "check", "--strict", str(wheel), str(archive)], ROOT))
+    known: Answers = {}
+    for version in PYTHONS:
+        if not options.python and not _python(version):
+            print(f"none  Python {version}: not on this machine", flush=True)
+    for python in options.python or [found for version in PYTHONS if (found := _python(version))]:
         with tempfile.TemporaryDirectory() as folder:
-            faults += [f"{python}: {fault}" for fault in _tried(python, wheel, Path(folder), dist, options.tools)]
-    print("\n".join(faults) or f"{wheel.name} and {archive.name} are ready in dist/; tried with {', '.join(pythons)}")
-    return 1 if faults else 0
+            _try(python, wheel, Path(folder), dist, options.tools, known, told)
+    if options.dev:
+        fuzz = [options.dev, str(ROOT / "tools" / "fuzz.py"), "--each", str(FUZZ_EACH)]
+        told(f"{FUZZ_EACH} broken inputs for every parser", _faults(fuzz, ROOT))
+    print(
+        f"{told.failed} of {told.count} checks failed" if told.failed else f"{wheel.name} and {archive.name} are ready in dist/"
+    )
+    return 1 if told.failed else 0
+
+
+class Told:
+    """Tells every check in one line, and counts."""
+
+    def __init__(self) -> None:
+        self.count = self.failed = 0
+
+    def __call__(self, check: str, faults: list[str]) -> None:
+        self.count += 1
+        self.failed += bool(faults)
+        print(f"FAIL  {check}: {'; '.join(faults)}" if faults else f"ok    {check}", flush=True)
 
 
 def version_faults(wheel: str) -> list[str]:
@@ -100,23 +124,24 @@ def _python(version: str) -> str:
     return ""
 
 
-def _tried(python: str, wheel: Path, folder: Path, dist: Path, tools: str) -> list[str]:
+def _try(python: str, wheel: Path, folder: Path, dist: Path, tools: str, known: Answers, told: Told) -> None:
     """The wheel in a clean environment: questions, the bill of materials, then light tests and a user's type check."""
-    _run([python, "-m", "venv", str(folder / "venv")])
     inside = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    version = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     install = [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
-    _run([*install, str(wheel)])
+    made = _faults([python, "-m", "venv", str(folder / "venv")], folder) or _faults([*install, str(wheel)], folder)
+    told(f"{version}: the wheel is installed", made)
+    if made:
+        return
     bill = dist / "sbom.cdx.json"
     if not bill.exists():
-        pyproject = str(ROOT / "pyproject.toml")
-        _run([tools, "-m", "cyclonedx_py", "environment", str(inside), "--pyproject", pyproject, "--of", "JSON", "-o", str(bill)])
-    faults = [
-        f"gpuwise {' '.join(question)} failed" for question in QUESTIONS if _code([inside, "-m", "gpuwise", *question], folder)
-    ]
-    _run([*install, "pytest", "hypothesis", "mypy"])
-    if _code([inside, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *LIGHT], ROOT):
-        faults.append("light tests failed")
-    return faults + _type_faults(inside, folder)
+        asked = ["--pyproject", str(ROOT / "pyproject.toml"), "--of", "JSON", "-o", str(bill)]
+        told("bill of materials", _faults([tools, "-m", "cyclonedx_py", "environment", str(inside), *asked], folder))
+    for surrounding, fault in differences(str(inside), known):
+        told(f"{version}: {surrounding}", [fault] if fault else [])
+    tests = [str(inside), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *LIGHT]
+    told(f"{version}: light tests", _faults([*install, "pytest", "hypothesis", "mypy"], folder) or _faults(tests, ROOT))
+    told(f"{version}: types of a user's code", _type_faults(inside, folder))
 
 
 def _type_faults(python: Path, folder: Path) -> list[str]:
@@ -128,18 +153,13 @@ def _type_faults(python: Path, folder: Path) -> list[str]:
     return [] if seen else [f"types are not seen: {said.stdout}"]
 
 
-def _code(command: list[str | Path], folder: Path) -> int:
-    """The exit code; what it said at its end is told where it failed."""
-    print("$", *command, flush=True)
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        print((done.stdout + done.stderr)[-3000:], flush=True)
-    return done.returncode
-
-
-def _run(command: list[str]) -> None:
-    print("$", *command, flush=True)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+def _faults(command: list[str], folder: Path) -> list[str]:
+    """What went wrong with this command; the end of what it said is shown before."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    if not done.returncode:
+        return []
+    print((done.stdout + done.stderr)[-3000:], flush=True)
+    return [f"`{' '.join(command)[:200]}` exits with {done.returncode}"]
 
 
 if __name__ == "__main__":

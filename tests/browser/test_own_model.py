@@ -75,4 +75,8 @@ def test_a_wrong_file_is_refused_with_a_hint(page: Page, tmp_path: Path) -> None
     path.write_text("[]", encoding="utf-8")
     assert _chosen(page, path) is None
     assert "config.json" in page.run("return document.querySelector('#tried [role=alert]').innerText")
-    assert "gpuwise capture" in page.run("return document.querySelector('#tried pre').textContent")
+    path.write_text('{"model_type": "bert"}', encoding="utf-8")
+    assert _chosen(page, path) is None
+    page.until("return document.querySelector('#tried details').open")
+    assert "encoder" in page.run("return document.querySelector('#tried [role=alert]').innerText")
+    assert "gpuwise capture config.json" in page.run("return document.querySelector('#tried pre').textContent")

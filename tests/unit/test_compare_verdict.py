@@ -211,8 +211,28 @@ def test_given_prices_make_a_better_buy() -> None:
 )
 def test_the_first_sentence_carries_its_doubt(names: tuple[str, str], reason: str) -> None:
     answer = gpuwise.compare(names)
-    assert f", but {reason}, so the true ratio may be anywhere from " in answer.verdict
-    assert answer.verdict.count(". ") == 0
+    first, *rest = answer.verdict.split(". ")
+    assert f", but {reason}, so the true ratio may be anywhere from " in first
+    assert all(text.startswith("At current prices, ") for text in rest)
+
+
+def test_the_better_buy_is_named_with_the_memory_that_speaks_against_it() -> None:
+    cheap = gpuwise.compare(["RTX 5070 Ti", "RTX 3090"], price=["RTX 5070 Ti=800", "RTX 3090=1100"])
+    assert cheap.verdict.endswith(
+        "At these prices, the RTX 5070 Ti offers more speed for the money, unless your models need more than 16 GiB."
+    )
+    assert cheap.deals[1].value is not None
+    assert cheap.deals[1].value < 1
+    turned = gpuwise.compare(["RTX 5070 Ti", "RTX 3090"], price=["RTX 5070 Ti=1500", "RTX 3090=600"])
+    assert turned.verdict.endswith("At these prices, the RTX 3090 offers more speed for the money.")
+
+
+def test_a_speed_with_layers_on_the_cpu_sets_no_price() -> None:
+    answer = gpuwise.compare(["RTX 5090", "RTX PRO 6000"], model=["llama-3-70b"], weights="q4_k_m")
+    assert answer.pairs[0].helped
+    assert answer.deals[1].even_usd is None
+    assert "for the money" not in answer.verdict
+    assert "better buy" not in str(answer)
 
 
 def test_measured_gpus_need_no_doubt() -> None:
@@ -390,3 +410,13 @@ def test_a_reason_tells_why_the_gain_is_more_than_the_bandwidth() -> None:
     assert pair.ratio > 2
     assert "1.85 times the bandwidth of the M4 Max 40-core and uses 1." in pair.why
     assert "only the M1 Max 32-core of Apple's GPUs was measured with llama.cpp" in answer.verdict
+
+
+def test_cards_that_work_one_after_another_are_told_apart_from_those_that_share_each_token() -> None:
+    in_turn, at_once = (
+        gpuwise.compare(["4x RTX 3090", "RTX A6000"], model=["llama-3-70b"], weights=weights) for weights in ("q4_k_m", "int4")
+    )
+    note = "llama.cpp runs the GPUs of 4x RTX 3090 one after another"
+    assert any(text.startswith(note) for text in in_turn.key_notes)
+    assert not any("one after another" in text for text in at_once.key_notes)
+    assert at_once.pairs[0].ratio < in_turn.pairs[0].ratio

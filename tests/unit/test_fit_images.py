@@ -101,7 +101,7 @@ def test_larger_images_take_longer_and_the_usual_size_is_exact(model: str) -> No
         ({"image": 8192}, "64 to 4096"),
         ({"users": 2}, "does not apply to sdxl"),
         ({"weights": "awq"}, "16, 8 or 4 bits"),
-        ({"optimizer": "adamw", "mode": "infer"}, "option of training"),
+        ({"optimizer": "adamw", "mode": "infer"}, "training option"),
     ],
 )
 def test_what_images_cannot_use_is_refused(options: dict[str, object], says: str) -> None:

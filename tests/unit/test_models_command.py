@@ -16,7 +16,9 @@ from gpuwise.workload.store import zoo
 
 def test_all_models_of_the_zoo_are_listed_and_the_command_says_the_same() -> None:
     found = json.loads(CliRunner().invoke(app, ["models", "--json"]).stdout)
-    assert {entry["name"] for entry in found["models"] if entry["trains"]} == set(zoo.entries())
+    assert {entry["name"] for entry in found["models"] if entry["trains"]} == {
+        entry.name for entry in zoo.entries().values() if any(graph.mode == "train" for graph in entry.graphs)
+    }
     assert len({entry["name"] for entry in found["models"]}) == len(found["models"])
     assert found == json.loads(json.dumps(gpuwise.models().to_dict()))
 
@@ -33,11 +35,18 @@ def test_every_language_model_known_by_name_is_listed_once_and_marked() -> None:
     for model in known_names():
         size = pytest.approx(find_shape(model).parameters, rel=1e-5)  # versions of a model differ by a few words
         assert any(one.parameters == size and one.generates for one in found), model
-    writers = [one for one in found if not one.trains]
+    writers = [one for one in found if not one.trains and one.family != "diffusion"]
     assert all(one.uses == "generate" and find_shape(one.name).parameters == one.parameters for one in writers)
     assert {one.uses for one in found} == {"train", "generate", "train, generate"}
     (coder,) = (one for one in found if "qwen3-coder-30b-a3b-instruct" in one.aliases)
     assert coder.name == "qwen3-30b-a3b"
+
+
+def test_models_that_make_images_are_marked_and_their_parts_are_not_listed() -> None:
+    found = {one.name: one.uses for one in gpuwise.models().models if one.family == "diffusion"}
+    assert found["sdxl_unet"] == "train, generate"
+    assert found["flux_transformer"] == "generate"
+    assert not {"t5_xxl_text", "vae16_decoder_512", "sd15_unet_1024"} & found.keys()
 
 
 def test_a_search_lists_what_trains_and_what_only_generates() -> None:
@@ -57,7 +66,7 @@ def test_a_brief_list_fits_a_screen_and_a_long_one_has_every_model() -> None:
     brief, whole = (CliRunner().invoke(app, ["models", *more]).stdout for more in ([], ["-v"]))
     assert len(brief.splitlines()) <= 25
     assert max(map(len, brief.splitlines())) <= 100
-    assert all(name in whole for name in zoo.entries())
+    assert all(name in whole for name in (one.name for one in gpuwise.models().models))
 
 
 def test_nothing_found_is_refused_with_what_is_near() -> None:

@@ -62,7 +62,7 @@ def test_seconds_of_audio_in_a_sample() -> None:
         ({"batch": "auto"}, "not available for speech"),
         ({"gpus": 2}, "one GPU"),
         ({"samples": 100.0}, "not trained"),
-        ({"optimizer": "adamw", "mode": "infer"}, "option of training"),
+        ({"optimizer": "adamw", "mode": "infer"}, "training option"),
     ],
 )
 def test_what_speech_cannot_use_is_refused(options: dict[str, object], says: str) -> None:

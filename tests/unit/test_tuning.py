@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import gpuwise
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.surfaces.cli.app import app
 
@@ -124,3 +125,17 @@ def test_what_cannot_be_trained_so_is_refused(command: str, words: tuple[str, ..
 
 def test_no_kernels_no_packed_adapters() -> None:
     assert "bitsandbytes" in refusal("fit", "llama-3-8b", "--method", "qlora", "--gpu", "M3 Max (40-core GPU)")
+
+
+def test_every_expert_has_an_adapter_of_its_own() -> None:
+    """Qwen3-30B-A3B: 48 layers of 128 experts with gate and up (2048 to 1536) and down (768 to 2048), at rank 16."""
+    experts = 48 * 128 * 16 * ((2048 + 1536) + (768 + 2048))
+    attention = 48 * 16 * ((2048 + 4096) + 2 * (2048 + 512) + (4096 + 2048))
+    router = 48 * 16 * (2048 + 128)
+    every, few = (
+        gpuwise.predict("qwen3-30b-a3b", gpu="H100 SXM 80GB", method="lora", rank=16, targets=targets).results[0]
+        for targets in ("all", "attention")
+    )
+    assert every.trained_parameters == experts + attention + router
+    assert few.trained_parameters == attention
+    assert every.memory.optimizer_bytes == pytest.approx(8 * every.trained_parameters, rel=0.01)

@@ -179,8 +179,8 @@ class TaskRun:
     fits: bool = field(init=False)
     adds_up: bool = field(init=False)
 
-    def __post_init__(self) -> None:  # these are read thousands of times while options are compared
-        object.__setattr__(self, "seconds", sum(self.job_s))
+    def __post_init__(self) -> None:  # all are asked for thousands of times while options are compared
+        object.__setattr__(self, "seconds", math.fsum(self.job_s))  # the same in every Python
         object.__setattr__(self, "fits", all(pace.fits for pace in self.paces))
         object.__setattr__(self, "adds_up", all(pace.adds_up for pace in self.paces))
 

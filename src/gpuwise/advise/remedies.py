@@ -289,6 +289,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
             lambda size: trial.need(replace(choices, seq=size * _SHORTEST)),
             trial.room.usable_bytes,
             top=max(1, (plain.seq - 1) // _SHORTEST),
+            known={-(-plain.seq // _SHORTEST): trial.need(choices)},
         )
         length = fitting * _SHORTEST or length
     return Proposal(choices=replace(choices, seq=length), title=f"sequence length {length}", how=f"--seq {length}")

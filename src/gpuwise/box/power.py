@@ -22,10 +22,12 @@ __all__ = [
     "connector_lines",
     "continuous_watts",
     "efficiency",
+    "failing",
     "fitting_limit",
     "highest_limit",
     "least_limit",
     "load_watts",
+    "mended",
     "outlet_lines",
     "peak_watts",
     "plugs_of",
@@ -322,3 +324,24 @@ def _room(watts: float, box: Box) -> CheckLine:
 
 def _describe_cooling(watts: float) -> str:
     return f"open a door or window, or use {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
+
+
+# ---------------------------------------------------------------- what a slight power limit mends
+
+_SLIGHT_LIMIT = 0.9  # of the rated power: training loses next to nothing
+
+
+def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
+    """What fails, beyond what a slight power limit mends."""
+    return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
+
+
+def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
+    """The check that asks for the lowest of the slight power limits; None where none is needed."""
+    return min((line for line in lines if _is_mended(line, gpu)), key=lambda line: line.power_limit_watts or 0.0, default=None)
+
+
+def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
+    """Whether a power limit that hardly costs speed mends what fails."""
+    limit, rated = line.power_limit_watts, gpu.tdp_watts
+    return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated

@@ -47,7 +47,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What the host did during some stalls. `where` is empty if nothing was recorded; `inside` is the library call below it."""
+    """What the host did in some stalls. `where` is empty if nothing was recorded; `inside` is the library call below it."""
 
     kind: Kind | None
     where: str
@@ -56,14 +56,14 @@ class Cause:
 
 
 def stall_ns(scene: Scene) -> int:
-    """Return the duration from which a pause of the host is a stall."""
+    """From how long on a pause of the host is a stall."""
     pauses = _pauses(scene)
     usual = float(np.median(pauses.end - pauses.start)) if len(pauses) else 0.0
     return int(np.clip(_LONG * min(usual, _USUAL_NS), _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
 
 
 def stalls(scene: Scene) -> Spans:
-    """Return when the host did not launch anything for long, or was inside one long call."""
+    """When the host did not launch for long, or was inside one long call."""
     if not scene.on_cpu and not len(scene.launches):
         return _none()
     least = stall_ns(scene)
@@ -82,11 +82,10 @@ def stalls(scene: Scene) -> Spans:
 
 
 def _explained(scene: Scene, pauses: Spans) -> Spans:
-    """Return the pauses that something on the host fills, other than a mark by the framework, and those that occur in every
-    step.
-    """
-    held = _host_events(scene)
-    held = held.where(~scene.trace.named("optimizer.")[held.name] & (held.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
+    """The pauses that something on the host fills, other than a mark of the framework, and those that every step has."""
+    events = scene.trace.events
+    held = events.where(_is_on_host(scene) & (events.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
+    held = held.where(~scene.trace.named("optimizer.")[held.name])
     named = np.array(
         [
             bool((np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin) >= _COVERS * (end - begin)).any())
@@ -99,7 +98,7 @@ def _explained(scene: Scene, pauses: Spans) -> Spans:
 
 
 def _is_regular(scene: Scene, pauses: Spans, chosen: Mask) -> Mask:
-    """Return which of the chosen pauses occur in every steady step with about the same length."""
+    """Which of the chosen pauses come in every steady step with much the same length."""
     lengths = np.where(chosen, pauses.end - pauses.start, 0)
     step = np.searchsorted(scene.steps.start_ns, pauses.start, side="right") - 1
     longest = np.zeros(len(scene.steps.start_ns), dtype=np.int64)
@@ -111,10 +110,10 @@ def _is_regular(scene: Scene, pauses: Spans, chosen: Mask) -> Mask:
 
 
 def after_waits(scene: Scene) -> Spans:
-    """Return the time from the end of each synchronising call to the next work: the queue was empty because the host waited.
+    """From the end of each synchronising call to the next work: the queue ran empty because the host waited.
 
-    Without the wait, the host would have been that much earlier. A short wait therefore does not explain a much longer gap, and
-    no wait explains a gap in which the host had something long to do.
+    Without the wait, the host would have been that much earlier. So a short wait does not explain a much longer gap, and no wait
+    explains a gap in which the host had something long to do.
     """
     waits = scene.waits
     sync = waits.where(waits.duration_ns > 0)
@@ -129,9 +128,8 @@ def after_waits(scene: Scene) -> Spans:
 
 
 def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
-    """Return how much of the gap after each wait the wait explains. A wait that is longer than the gap after it also explains
-    later ones, up to the time by which the host would have been ahead without it, but never more than a step.
-    """
+    """What the waits explain of the gap behind each of them. A wait that is longer than the gap behind it also explains later
+    ones, up to the time by which the host would have been ahead without it, but never more than a step."""
     explained, ahead = np.zeros(len(gaps), dtype=np.int64), 0
     for place, (gap, wait) in enumerate(zip(gaps, waits, strict=True)):
         if gap <= min(_WAITS * wait + ahead, _AFTER_WAIT_NS):
@@ -143,7 +141,7 @@ def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
 
 
 def compiling(scene: Scene) -> Spans:
-    """Return when a compiler ran or code was loaded onto the device."""
+    """When a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
     names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
     chosen = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER) & (events.duration_ns >= _COMPILES_NS)
@@ -155,7 +153,7 @@ def compiling(scene: Scene) -> Spans:
 
 
 def profiling(scene: Scene) -> Spans:
-    """Return when the profiler itself delayed the host, as it reports."""
+    """When the profiler itself held the host up, as it reports."""
     names = np.array([_PROFILES.search(name) is not None for name in scene.trace.names], dtype=bool)
     rows = scene.trace.events.of(Kind.OTHER)
     rows = rows.where(names[rows.name])
@@ -163,13 +161,13 @@ def profiling(scene: Scene) -> Spans:
 
 
 def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
-    """Return what the host did in these spans, the longest first; the longest spans represent all of them."""
+    """What the host did in these spans, the longest first; the longest spans stand for all of them."""
     lengths = idle.end - idle.start
     chosen = np.argsort(-lengths, kind="stable")[:_MOST_STALLS]
     if not len(chosen):
         return ()
-    held = _host_events(scene)
-    long = held.where(held.duration_ns >= _COVERS * lengths[chosen].min())
+    events, held = scene.trace.events, _is_on_host(scene)
+    long = events.where(held & (events.duration_ns >= _COVERS * lengths[chosen].min()))
     total: dict[tuple[Kind | None, str, str], int] = {}
     for row in chosen.tolist():
         begin, end = int(idle.start[row]), int(idle.end[row])
@@ -181,7 +179,7 @@ def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
 
 
 def _pauses(scene: Scene) -> Spans:
-    """Return the time between one call that advances the run (a launch, a wait, an allocation, a batch) and the next."""
+    """The time between one call that moves the run on (a launch, a wait, an allocation, a batch) and the next."""
     begin, end = scene.steps.steady_window
     if scene.on_cpu:
         return union(scene.work.start_ns, scene.work.end_ns).gaps(begin, end)
@@ -191,8 +189,8 @@ def _pauses(scene: Scene) -> Spans:
     return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
 
 
-def _host_events(scene: Scene) -> Events:
-    """What was recorded on the threads that launch the work, without the marks of the steps themselves."""
+def _is_on_host(scene: Scene) -> Mask:
+    """Which events were recorded on the threads that launch the work, without the marks of the steps themselves."""
     events = scene.trace.events
     begin, end = scene.steps.steady_window
     threads = np.unique((scene.work if scene.on_cpu else scene.driving).thread)
@@ -201,11 +199,11 @@ def _host_events(scene: Scene) -> Events:
     if len(threads):
         kinds &= np.isin(events.thread, np.union1d(threads, np.unique(events.thread[marks & kinds])))
     whole_step = (events.kind == Kind.MARK) & (events.duration_ns >= _WHOLE * scene.steps.median_s * 1e9)
-    return events.where(kinds & ~marks & ~whole_step & (events.start_ns < end) & (events.end_ns > begin))
+    return np.asarray(kinds & ~marks & ~whole_step & (events.start_ns < end) & (events.end_ns > begin), dtype=bool)
 
 
 def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
-    """Return the shortest event that fills most of a stall, and the user's own function around it."""
+    """The shortest thing that fills most of a stall, and the function of the user's own code around it."""
     overlap = np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin)
     rows = np.flatnonzero(overlap >= _COVERS * (end - begin))
     if not len(rows):
@@ -234,10 +232,11 @@ def _below(leaf: Frame | None, function: str) -> str:
     return "" if leaf is None or str(leaf) == function else str(leaf)
 
 
-def _many_ops(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
-    """Return the most frequent of many short ops that together fill most of a stall."""
-    near = np.arange(*np.searchsorted(held.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
-    rows = held.where(near).of(Kind.OP, Kind.RUNTIME)
+def _many_ops(scene: Scene, held: Mask, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
+    """The most frequent of many short ops that together fill most of a stall."""
+    events = scene.trace.events
+    near = np.arange(*np.searchsorted(events.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
+    rows = events.where(near[held[near]]).of(Kind.OP, Kind.RUNTIME)
     rows = rows.where(rows.end_ns > begin)
     if union(rows.start_ns, rows.end_ns).within(begin, end).total_ns < _COVERS * (end - begin):
         return None

@@ -34,6 +34,7 @@ _FEWEST_MARKS = 2
 _BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
+_WARM_UP_OF_TWO = 3  # times as long as the second of two
 _LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
 _CUT_RATIO = 0.5
 _REPEATS = 4
@@ -49,9 +50,8 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The steps of a trace, and which of them count as steady. For a truncated file, only those known to be complete are
-    listed; `lost_count` others were begun.
-    """
+    """The steps of a trace, and which of them are taken as steady. Of a file that was cut off only those are here that are known
+    to be whole; `lost_count` others were begun."""
 
     start_ns: Times
     end_ns: Times
@@ -76,8 +76,10 @@ class Steps:
 
     @property
     def median_s(self) -> float:
-        """The median step, without a truncated last one."""
+        """The median step, a cut last one left out; of two steps, one that is warm-up too."""
         lengths = self.end_ns - self.start_ns
+        if len(lengths) == 2:
+            lengths = lengths[self.steady]
         whole = lengths[:-1] if self._last_is_cut(lengths) else lengths
         return float(np.median(whole)) * 1e-9
 
@@ -94,13 +96,13 @@ class Steps:
 
 
 def find_steps(trace: Trace, work: Events) -> Steps:
-    """Find the steps by the best marks available. `work` is what ran on the selected device."""
+    """The steps by the best marks there are. `work` is what ran on the device looked at."""
     for by, rows in (
         ("profiler", _outermost(trace.marked(*_PROFILER))),
         ("steps line", _device_steps(trace, work)),
     ):
         if len(rows):
-            return _steps(rows.start_ns, rows.end_ns, by)
+            return _without_first_of_two(_steps(rows.start_ns, rows.end_ns, by), work)
     rows = _marked_steps(trace, work, _is_step, least=_FEWEST_MARKS)
     if len(rows):
         return _from_start_to_start(_enclosing(trace, rows))
@@ -118,13 +120,26 @@ def find_steps(trace: Trace, work: Events) -> Steps:
     return _steps(np.array([begin]), np.array([max(end, begin + 1)]), "span")
 
 
-def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
-    """For a file whose events are missing from some time on, or in places: return the longest run of complete steps.
-    `called_ns` is when each piece of work was launched.
+def _without_first_of_two(steps: Steps, work: Events) -> Steps:
+    """Two steps of which the first is warm-up: it takes several times as long, but for hardly more work. With as much less work,
+    the second would have been cut short instead."""
+    lengths = steps.end_ns - steps.start_ns
+    if len(lengths) != 2 or lengths[0] < _WARM_UP_OF_TWO * lengths[1]:
+        return steps
+    began = np.searchsorted(work.start_ns, np.concatenate([steps.start_ns, [steps.end_ns[-1]]]))
+    first, second = np.diff(began).tolist()
+    if second < _ALIKE * first:
+        return steps
+    note = f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is warm-up"
+    return replace(steps, steady=np.array([False, True]), notes=(*steps.notes, note))
 
-    Complete steps contain the same work, so two steps with equal work count as complete, and so do all with no less. If all steps
-    differ, none is known to be complete: None. A step after an incomplete one is left out too, because the device may still have
-    worked on that one.
+
+def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
+    """Of a file whose events are missing from some time on, or here and there: the longest row of whole steps. `called_ns` is
+    when each piece of work was called for.
+
+    Whole steps hold the same work, so two that do are taken for whole, and all that hold no less; of steps that all differ none
+    is known to be whole: None. A step behind one that is not whole is left out too: the device may still have worked on that.
     """
     moments = np.sort(called_ns)
     held = np.searchsorted(moments, steps.end_ns) - np.searchsorted(moments, steps.start_ns)
@@ -145,10 +160,10 @@ def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
 
 
 def _repeats(work: Events) -> Times:
-    """Return where the same sequence of kernels begins again and again: the starts of a kernel that occurs once in each.
+    """Where the same sequence of kernels begins again and again: the starts of a kernel that comes once in each.
 
-    Only consecutive equal sequences count, and only if they fill what was recorded on the busiest stream. Layers repeat as well,
-    so the longest sequence is used, and none with other kernels between its repeats.
+    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream. Layers repeat
+    as well, so the longest sequence is taken, and none between whose repeats other kernels run.
     """
     kernels = work.where(work.kind == Kind.KERNEL)
     if len(kernels) < _REPEATS * _SHORTEST:
@@ -171,6 +186,8 @@ def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
     reached = starts[-1] + np.median(np.diff(starts)) - starts[0]
     if period < _SHORTEST or reached < _FILLED * (kernels.end_ns.max() - kernels.start_ns[0]):
         return False
+    if len(found) > _REPEATS and gaps[0] > period:  # the first one may tune its kernels
+        found, gaps = found[1:], gaps[1:]
     pattern = kernels.name[found[0] : found[0] + period]
     alike = [np.array_equal(kernels.name[at : at + period], pattern) for at in found[:-1].tolist()]
     if np.mean(alike) < _ALIKE or (gaps == period).mean() < _ALIKE:
@@ -179,7 +196,7 @@ def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
 
 
 def _between_gaps(starts: Times) -> Times:
-    """Return the starts of the steps if each is a fixed number of equal layers, with a longer gap before the next step."""
+    """The starts of the steps where each of them is a fixed number of equal layers, with a longer gap before the next step."""
     lengths = np.diff(starts)
     after = np.flatnonzero(lengths > _GAP * np.median(lengths)) + 1
     strides = np.diff(after)
@@ -190,7 +207,7 @@ def _between_gaps(starts: Times) -> Times:
 
 
 def _are_layers(names: npt.NDArray[np.int32], found: npt.NDArray[np.intp], period: int) -> bool:
-    """Return whether other kernels run between the repeats, or before and after them, like embeddings and heads around layers."""
+    """Whether other kernels run between the repeats, or before and after them, as embeddings and heads do around layers."""
     pattern = names[found[0] : found[0] + period]
     breaks = found[:-1][np.diff(found) > period]
     between = [names[at + period : at + period + 1] for at in breaks.tolist()]
@@ -201,7 +218,7 @@ def _are_layers(names: npt.NDArray[np.int32], found: npt.NDArray[np.intp], perio
 
 
 def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], least: int) -> Events:
-    """Return the ranges with one name, ignoring numbers, that a program marked: of those that cover the work, the rarest."""
+    """The ranges of one name, numbers aside, that a program marked: of those that cover the work, the rarest."""
     marks = trace.events.of(Kind.MARK)
     span = max(int(work.end_ns.max() - work.start_ns.min()), 1) if len(work) else 1
     found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in _families(trace, marks, is_wanted)]
@@ -212,7 +229,7 @@ def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], 
 
 
 def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> list[list[int]]:
-    """Group the names of marks that differ only in their numbers."""
+    """The names of marks that differ only in their numbers, together."""
     families: dict[str, list[int]] = {}
     for number in np.unique(marks.name).tolist():
         if is_wanted(trace.names[number]):
@@ -221,9 +238,8 @@ def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> 
 
 
 def _enclosing(trace: Trace, rows: Events) -> Events:
-    """Return the marks of one name around these, if those are the steps: each contains the same number of inner ones, and the
-    optimizer steps as often as they do, or the inner ones are named as parts of a batch.
-    """
+    """The marks of one name around these, if those are the steps: each holds as many of the inner ones, and the optimizer steps
+    as often as they do, or the inner ones call themselves parts of a batch."""
     marks = trace.events.of(Kind.MARK)
     marks = marks.where((marks.thread == rows.thread[0]) & (marks.duration_ns > int(rows.duration_ns.min())))
     updates = len(_outermost(trace.marked(*OPTIMIZER)))
@@ -261,7 +277,7 @@ def _device_steps(trace: Trace, work: Events) -> Events:
 
 
 def _outermost(rows: Events) -> Events:
-    """Remove those inside another one (nested steps), using the thread that has most of them."""
+    """Without those that lie inside another one (nested steps), of the thread that has most of them."""
     if len(rows) < 2:
         return rows
     rows = rows.where(rows.thread == np.bincount(rows.thread).argmax())

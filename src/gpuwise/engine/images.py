@@ -16,7 +16,6 @@ from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
 from gpuwise.engine.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.evidence.fits import shipped
-from gpuwise.evidence.images import SCRIPT
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import Memory
 from gpuwise.step.types import Array
@@ -61,6 +60,8 @@ class Drawings:
     @property
     def program_s(self) -> float:
         """The time of a program outside its models in a call, fitted to whole calls."""
+        from gpuwise.evidence.images import SCRIPT  # reads measurements, which few questions need
+
         return shipped().call_s.get(SCRIPT, 0.0)
 
     @cached_property

@@ -17,7 +17,6 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.engine.run import Measured, Run
-from gpuwise.evidence.parallel import unknown_range
 from gpuwise.evidence.ranges import TRUST, Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.types import BOUNDS, Array, StepTimes
@@ -178,11 +177,15 @@ def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, co
     also covers published step times of language models split over GPUs.
     """
     alone = reduce(Range.around, (width_of(measured, gpu, bound, covered) for gpu in gpus))
+    from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
+
     return alone.around(unknown_range()) if divided else alone
 
 
 def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """Return what the ranges of plans are based on, for the kinds of plans that are shown."""
+    from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
+
     published = f"{unknown_range().rows:,} published step times of language models split over GPUs"
     kinds = (
         ("range where only the samples are divided", alone, "contains 80% of measured step times, as in `gpuwise predict`"),

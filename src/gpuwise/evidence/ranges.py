@@ -51,7 +51,7 @@ UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Measured over predicted time: the bounds that hold 80%, and the number of rows behind them. Without rows they are assumed."""
+    """Measured over predicted time: the bounds that hold 80%, and how many rows say so. Without rows, they are assumed."""
 
     low: float
     high: float

@@ -67,7 +67,7 @@ def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, boo
 
 
 def _of_machine(question: Question, values: Mapping[str, float], default: float) -> float:
-    """Return what was fitted for this source's machine with this GPU, for the source or for its kind of program, or the default."""
+    """Return the value fitted for this source and GPU, for the source or for its kind of program, or else the default."""
     source = question.cells["source"]
     names = (f"{source}/{question.gpu.name}", source, question.cells.get("program", ""))
     return next((values[name] for name in names if name in values), default)

@@ -226,6 +226,20 @@ def test_element_wise_kernels_count_where_they_are_longer_than_10_microseconds(
     assert ("bandwidth_bound" in found(run, tmp_path)) is fires
 
 
+@pytest.mark.parametrize(("length", "fires"), [(4, False), (5, True)])
+def test_on_a_cpu_only_chains_of_five_element_wise_ops_count(length: int, fires: bool, tmp_path: Path) -> None:
+    """A healthy network has an activation, a norm and a pooling between two convolutions; none of them can be fused there."""
+    assert "chains of at least five element-wise ops" in sees("bandwidth_bound")
+    run = Run(free_us={})
+    for number in range(4):
+        begin = run.host_us
+        for name in ["aten::mm", *["aten::mul"] * length] * 3:
+            run.op(name, 1000.0)
+            run.think(1000.0)
+        run.mark(f"ProfilerStep#{number}", begin, run.host_us)
+    assert ("bandwidth_bound" in found(run, tmp_path)) is fires
+
+
 def test_work_beside_other_work_is_not_exposed(tmp_path: Path) -> None:
     def beside(run: Run, duration: float) -> None:
         run.launch(RELU, duration, stream=20)

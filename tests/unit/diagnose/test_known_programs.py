@@ -252,7 +252,48 @@ def inference_small(host: Host, number: int, cured: bool) -> None:
     host.wait("cudaStreamSynchronize")
 
 
+def warming_up(host: Host, number: int, cured: bool) -> None:
+    """The first step sets up the driver."""
+    if number == 1:
+        host.call("cudaFree", 300_000.0)
+        host.call("cudaLaunchKernel", 400_000.0)
+    host.eager(20, 400.0)
+    host.wait("cudaStreamSynchronize")
+
+
+def cut_short(host: Host, number: int, cured: bool) -> None:
+    """The recording ends soon after its second step has begun."""
+    host.eager(40 if number == 1 else 6, 400.0)
+    host.wait("cudaStreamSynchronize")
+
+
+def tuning(host: Host, number: int, cured: bool) -> None:
+    """The first step tries several kernels at each place."""
+    for place in range(20):
+        for candidate in range(3 if number == 1 and place % 3 == 1 else 0):
+            host.think(2000.0)
+            host.launch(f"candidate_{place}_{candidate}", 300.0)
+        host.think(8.0)
+        host.launch("void first_kernel(int)" if place == 0 else RELU if place % 5 == 0 else HGEMM, 400.0)
+    host.wait("cudaStreamSynchronize")
+
+
+def across(host: Host, number: int, cured: bool) -> None:
+    """Activations go from GPU to GPU, and nothing runs meanwhile."""
+    for _ in range(6):
+        host.eager(3, 300.0)
+        if not cured:
+            name = "Memcpy PtoP (Device -> Device)"
+            host._issue("gpu_memcpy", "Memcpy", name, 700.0, "cudaMemcpyPeerAsync", 7, 5.0, bytes=16_000_000)
+
+
 CASES: Sequence[Case] = [
+    Case(name="two steps, the first warms up", build=made(warming_up, steps=2, lead_in=False), step_s=8.02e-3),
+    Case(name="two steps, the second cut short", build=made(cut_short, steps=2, lead_in=False)),
+    Case(
+        name="the first of ten tunes its kernels", build=made(tuning, bare, steps=10, lead_in=False, mark=""), step_counts=(9, 10)
+    ),
+    Case(name="activations go from GPU to GPU", build=made(across, bare), first=("exposed_h2d",), says=("between GPUs",)),
     Case(name="a generator and a critic", build=made(two_models)),
     Case(name="a simulator on the CPU", build=made(environment), first=("host_work",), where=("collect (rollout.py:51)",)),
     Case(name="a recurrent network in Python", build=made(recurrent, bare), first=LAUNCHES),

@@ -223,7 +223,7 @@ def test_what_hands_data_to_other_gpus_is_communication(name: str) -> None:
     [
         ("void cutlass::device_kernel<moe_gemm_combine>", "matmul"),
         ("void at::native::(anonymous namespace)::indexSelectLargeIndex", "embedding"),
-        ("fused_moe_kernel_gptq_awq", "other"),
+        ("fused_moe_kernel_gptq_awq", "matmul"),
         ("void vllm::moe::topkGatingSoftmax<8>", "norm"),
         ("deepgemm_fp8_gemm_nt", "matmul"),
         ("void gatherTopK<float, unsigned int, 2, false>", "embedding"),

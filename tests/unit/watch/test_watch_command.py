@@ -61,6 +61,17 @@ def test_what_the_command_prints_stays_its_own() -> None:
     assert run(code="print('hello')").stdout.startswith("hello")
 
 
+def test_stdin_and_lines_that_overwrite_themselves_reach_the_other_end_untouched() -> None:
+    """Bytes given come in, and a progress bar goes out with its returns, on the stream that it was written to."""
+    bar = "".join(f"\r{done:3}%|{'#' * done}" for done in range(0, 101, 25))
+    code = f"import sys; sys.stdout.write(sys.stdin.readline()); sys.stderr.write({bar!r})"
+    command = [*WATCH, "--", sys.executable, "-c", code]
+    done = subprocess.run(command, input=b"a line\n", capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"a line\n")
+    assert bar.encode() in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals to make")
 def test_a_redirected_stdout_is_the_commands_own_beside_the_panel(tmp_path: Path) -> None:
     import pty

@@ -33,12 +33,20 @@ def test_a_curve_is_answered_with_all_its_points() -> None:
 
 
 def test_questions_about_steps_still_take_included_models_only() -> None:
-    status, told = asked("fit", model="Qwen/Qwen3-235B-A22B", gpu=["RTX 4090"])
+    status, told = asked("plan", model="Qwen/Qwen3-235B-A22B", cluster="8xH100 SXM 80GB")
     assert status == 400
     assert "unknown model" in told["error"]
+    status, told = asked("fit", model="Qwen/Qwen3-235B-A22B", gpu=["RTX 4090"], mode="train")
+    assert status == 400
+    assert "only for text generation" in told["error"]
 
 
-@pytest.mark.parametrize("question", ["predict", "compare", "cost"])
+def test_memory_and_choice_for_text_need_no_included_model() -> None:
+    assert asked("fit", model="Qwen/Qwen3-14B", gpu=["RTX 4090"])[0] == 200
+    assert asked("which", model=["Qwen/Qwen3-14B"], users=4)[0] == 200
+
+
+@pytest.mark.parametrize("question", ["predict", "compare", "cost", "fit", "which"])
 def test_a_file_is_never_read_for_a_request(question: str, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "llama"}')

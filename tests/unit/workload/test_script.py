@@ -249,8 +249,8 @@ def test_nothing_is_assumed_about_a_script(tmp_path: Path) -> None:
 def test_a_script_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:
     path = script(tmp_path, "import time\ndef wait():\n    while True:\n        time.sleep(0.01)\nwait()\n")
     start = time.monotonic()
-    text = failure(BadValue, path, timeout_s=8)
-    assert "did not finish within 8 s; it was at train.py line" in text
+    text = failure(BadValue, path, timeout_s=20)  # a busy machine takes more than half of it to import torch
+    assert "did not finish within 20 s; it was at train.py line" in text
     assert time.monotonic() - start < 90
 
 

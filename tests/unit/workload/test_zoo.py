@@ -112,9 +112,12 @@ def test_every_model_is_whole(name: str) -> None:
     entry = zoo.entry(name)
     workload = zoo.load(name)
     assert workload.symbols == (("batch",) if workload.seq is None else ("batch", "seq"))
-    assert {(graph.mode, graph.precision) for graph in entry.graphs} >= {("train", "fp32"), ("train", "amp"), ("infer", "fp32")}
+    stored = {(graph.mode, graph.precision) for graph in entry.graphs}
+    assert stored >= {("infer", "fp32"), ("infer", "amp")} or any(graph.phase for graph in entry.graphs)
     work = totals(workload)
-    assert 1.2 * work.forward_flops < work.backward_flops < 2.6 * work.forward_flops
+    if entry.family != "diffusion" or ("train", "fp32") in stored:  # some models that make images are never trained whole
+        assert stored >= {("train", "fp32"), ("train", "amp"), ("infer", "fp32")}
+        assert 1.2 * work.forward_flops < work.backward_flops < 2.6 * work.forward_flops
     assert coverage(workload).calls_fraction > 0.97
     peak = peak_memory(workload)
     assert peak.by_category["weight"] >= 4 * workload.parameters

@@ -2,7 +2,9 @@
 
 ## What it detects
 This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
-than 10 µs, are limited by memory bandwidth and take at least 30% of the step.
+than 10 µs, are limited by memory bandwidth and take at least 30% of the step. On a CPU, it looks only for chains
+of at least five element-wise ops, because single ones, norms and pooling cannot be fused into a convolution or product
+there.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -21,10 +23,11 @@ leaves 85% (`torch.compile` makes most eager models 1.1 to 1.6 times as fast).
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
-from gpuwise.trace.types import Kind
+from gpuwise.trace.types import Kind, Mask
 
 __all__ = ["CODE", "check"]
 
@@ -32,6 +35,7 @@ CODE = "bandwidth_bound"
 _THRESHOLD = 0.3
 _LONG_NS = 10_000
 _BEST, _LIKELY = 0.3, 0.85
+_CHAIN = 5
 _FEWER_COPIES = (
     "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
 )
@@ -40,9 +44,12 @@ _FEWER_COPIES = (
 def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
-    layout = scene.named("copy_") if scene.on_cpu else np.zeros(len(scene.work), dtype=bool)
+    long = scene.work.duration_ns > _LONG_NS
     moving = (scene.work.kind == Kind.MEMSET) | ((scene.work.kind == Kind.MEMCPY) & scene.named("dtod", "d2d"))
-    chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & (scene.work.duration_ns > _LONG_NS) & ~layout
+    if scene.on_cpu:
+        chosen = _in_chains(scene.is_class("elementwise") & ~scene.named("copy_"), scene.work.thread) & long
+    else:
+        chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & long
     lost_s = view.exposed_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None
@@ -66,3 +73,15 @@ def check(view: View) -> Finding | None:
         if copies
         else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )
+
+
+def _in_chains(alike: Mask, thread: npt.NDArray[np.int32]) -> Mask:
+    """Those that follow one another on their thread, at least `_CHAIN` in a row."""
+    found = np.zeros(len(alike), dtype=bool)
+    for one in np.unique(thread):
+        rows = np.flatnonzero(thread == one)
+        ends = np.flatnonzero(np.diff(np.concatenate([[False], alike[rows], [False]]).astype(np.int8)))
+        for first, after in zip(ends[::2], ends[1::2], strict=True):
+            if after - first >= _CHAIN:
+                found[rows[first:after]] = True
+    return found

@@ -1,7 +1,8 @@
 """Copies between host and device are not hidden behind compute.
 
 ## What it detects
-This check looks for copies to the device or to the host during which no kernel runs, for at least 3% of the step.
+This check looks for copies to the device, to the host or from GPU to GPU during which no kernel runs, for at least 3% of
+the step.
 
 ## Why it costs time
 The link to the GPU is ten to fifty times slower than GPU memory. The step waits for a copy that could have been made
@@ -29,6 +30,7 @@ _THRESHOLD = 0.03
 _SURE = 0.1
 _MOST = 0.5
 _PART = 0.25  # of the copies, from which on a direction counts
+_ACROSS = "split the model so that less goes from GPU to GPU, use GPUs with a faster link, or copy while kernels run"
 _BACK = "keep results on the GPU and copy only what is needed, or copy into pinned memory on a separate stream while kernels run"
 _COPY_LESS = (
     "copy less data, because the memory is already pinned and the link is saturated: keep weights on the GPU, or send "
@@ -47,7 +49,8 @@ def check(view: View) -> Finding | None:
     """Find copies during which no kernel runs."""
     scene = view.scene
     to_device, to_host = scene.named("htod", "host -> device", "h2d"), scene.named("dtoh", "device -> host", "d2h")
-    copies = (scene.work.kind == Kind.MEMCPY) & (to_device | to_host)
+    to_peer = scene.named("ptop", "p2p", "peer")
+    copies = (scene.work.kind == Kind.MEMCPY) & (to_device | to_host | to_peer)
     begin, end = scene.steps.steady_window
     alone = scene.spans(copies).within(begin, end).without(scene.spans(scene.kernels))
     lost_s = alone.total_ns * 1e-9 / max(scene.steps.steady_count, 1)
@@ -55,8 +58,9 @@ def check(view: View) -> Finding | None:
     if share < _THRESHOLD:
         return None
     pinned = view.work_s(copies & scene.named("pinned ->", "-> pinned")) > 0.5 * view.work_s(copies)
-    back = view.work_s(copies & to_host) / max(view.work_s(copies), 1e-12)
+    back, across = (view.work_s(copies & rows) / max(view.work_s(copies), 1e-12) for rows in (to_host, to_peer))
     which = "to the GPU" if back < _PART else "to the host" if back > 1.0 - _PART else "between host and GPU"
+    which = "between GPUs" if across > 1.0 - _PART else which
     size = float(scene.work.size_bytes[copies & scene.steady].clip(min=0).sum()) / max(scene.steps.steady_count, 1)
     return Finding(
         code=CODE,
@@ -69,6 +73,6 @@ def check(view: View) -> Finding | None:
             f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; nothing else runs for {share:.1%} of the time"
             + ("; the memory is pinned" if pinned else ""),
         ),
-        remedy=_remedy(pinned, share) if back < _PART else _BACK,
+        remedy=_ACROSS if across > _PART else _remedy(pinned, share) if back < _PART else _BACK,
         verify="in the profile, copies should overlap with the kernels of the previous step",
     )

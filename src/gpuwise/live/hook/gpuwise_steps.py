@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 RECORD = struct.Struct("<c7xddq")  # kind, perf_counter, process_time, a number that the kind gives its meaning
+_MOST_PROFILED = 8  # ranks whose steps are profiled: enough to see one that is late
 _WARM_UP = 8
 _STEPS = 6
 _LONGEST_S = 60.0
@@ -50,7 +51,7 @@ class Marks:
         self._depth = 0
         self._paused = False
         self._inner = 0  # samples that a loader inside of another has given
-        self._window = TraceWindow(self) if window and os.environ.get("RANK", "0") == "0" else None
+        self._window = TraceWindow(self) if window and _rank() < _MOST_PROFILED else None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
@@ -174,6 +175,12 @@ class Timed:
         return getattr(self._inner, name)
 
 
+def _rank() -> int:
+    """The number of this process among those of torchrun."""
+    told = os.environ.get("RANK", "0")
+    return int(told) if told.isdecimal() else 0
+
+
 class TraceWindow:
     """A short recording of torch.profiler, once, after so many steps: what the step is made of."""
 
@@ -221,7 +228,8 @@ class TraceWindow:
         profiler.stop()
         draft = self._marks.folder / f"{os.getpid()}.draft.json"
         profiler.export_chrome_trace(str(draft))
-        draft.replace(self._marks.folder / f"{os.getpid()}.trace.json")
+        ranked = f".rank{_rank()}" if "RANK" in os.environ else ""
+        draft.replace(self._marks.folder / f"{os.getpid()}{ranked}.trace.json")
         self._marks.write(b"Q", 1)
 
     def close(self) -> None:

@@ -37,8 +37,9 @@ _LEAST_WORK, _LEAST_NS = 24, 3e6  # without steps: fewer kernels, or less time, 
 _LEAST_GAIN = 1.02
 _ALWAYS_TOLD = (SLOWER, "wrong_backend")  # faults, whatever they cost in this recording
 _RECORD = "record at least three complete steps"
-_OWN_TIME = 0.01  # share of a step from which the profiler's own time is mentioned
-_BEHIND = 0.1  # share of the work outside the steps from which it is mentioned; assumed
+_OWN_TIME = 0.01  # of a step, from which on the profiler's own time is mentioned
+_DIFFERS = 0.05  # busy share of all steps and of the steady ones
+_BEHIND = 0.1  # of the work outside of the steps, from which on it is mentioned; assumed
 _NO_GPU = ("no GPU work", "for a CPU, run `gpuwise bench` once, then compare with `gpuwise watch --model`")
 _UNNAMED = ("no known GPU", "name it with --gpu")
 _STEPS_BY = {
@@ -272,7 +273,8 @@ def _without_basis(
 
 def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     serious = [finding for finding in findings if finding.severity != "minor"]
-    busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'} {view.whole.busy_fraction:.0%} of the time"
+    is_busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'}"
+    busy = f"{is_busy} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
         return f"no verdict, {lacking} ({busy}); {_RECORD}"
     if serious:
@@ -282,6 +284,8 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     if view.parts.share("idle_unexplained", "graph_wait") > 0.3 and not view.scene.on_cpu:
         return f"the device is idle much of the time, and the trace does not show why ({busy})"
     if view.facts.busy_fraction >= 0.8:
+        if abs(view.facts.busy_fraction - view.whole.busy_fraction) > _DIFFERS:
+            busy = f"{is_busy} {view.facts.busy_fraction:.0%} of the steady steps"
         return f"healthy: {busy}, and no check found a significant loss"
     return f"only minor causes were found ({busy})"
 

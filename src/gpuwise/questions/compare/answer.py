@@ -12,11 +12,12 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
-from gpuwise.questions.compare.deals import deals_of, describe_machines, describe_modules, describe_prices
+from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_machines, describe_modules, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
 from gpuwise.questions.compare.precision import describe_precision
+from gpuwise.questions.compare.text_jobs import describe_layers
 from gpuwise.questions.compare.types import CompareAnswer
 from gpuwise.questions.compare.verdict import describe_verdict
 from gpuwise.questions.face import face
@@ -37,9 +38,10 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     precision = describe_precision(rigs, pairs)
-    kinds = (*describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
+    layers = describe_layers(ran[0].found, rigs) if is_split else []
+    kinds = (*layers, *describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
-        verdict=describe_verdict(ran, rigs),
+        verdict=describe_verdict(ran, rigs) + describe_better_buy(rigs, deals, pairs),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,

@@ -17,7 +17,7 @@ from gpuwise.questions.compare.types import Deal, Pair
 from gpuwise.questions.compare.verdict import WIDE, mean_ratio
 from gpuwise.questions.compare.words import mean_speed
 
-__all__ = ["deals_of", "describe_machines", "describe_modules", "describe_prices"]
+__all__ = ["deals_of", "describe_better_buy", "describe_machines", "describe_modules", "describe_prices"]
 
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
@@ -103,6 +103,22 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
     elif known:
         found.append(_describe_several(base, known, show))
     return [*found, *_describe_unknown(rigs, deals)]
+
+
+def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair]) -> str:
+    """Which of two single GPUs offers more speed for its price, as a sentence, and the memory that speaks for the other; empty
+    where prices or speeds do not settle it."""
+    if len(rigs) != 2 or deals[1].value is None or deals[1].even_usd is None or any(pair.helped for pair in pairs):
+        return ""
+    if _is_open(deals[0], deals[1], pairs) or is_tie(deals[1].value):
+        return ""
+    worse, better = rigs if deals[1].value > 1 else reversed(rigs)
+    least = better.gpu.memory_bytes
+    unless = ""
+    if worse.gpu.memory_bytes > (1 + _SAME_MEMORY) * least:
+        unless = f", unless your models need more than {least / GIB:.0f} GiB"
+    prices = "these prices" if any("your price" in deal.price_note for deal in deals) else "current prices"
+    return f" At {prices}, {the(better.name)} offers more speed for the money{unless}."
 
 
 def _is_open(base: Deal, deal: Deal, pairs: Sequence[Pair]) -> bool:

@@ -24,6 +24,7 @@ from gpuwise.step.time.engines import engine_range, find_engine, measured_gpus
 __all__ = [
     "TEXT_OPTIONS",
     "check_text",
+    "describe_layers",
     "describe_unmeasured",
     "explain_text_ratio",
     "in_one_engine",
@@ -117,6 +118,24 @@ def explain_text_ratio(base: Prediction, other: Prediction) -> str:
         if offloaded(told)
     ]
     return " and ".join(found) if base.fits and other.fits else ""
+
+
+def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[str]:
+    """Sets whose engine gives each GPU whole layers, so that only one works at a time, and an engine that uses all at once."""
+    lines = []
+    for rig, told in zip(rigs, (each.slowest for each in found), strict=True):
+        if (
+            rig.count > 1
+            and isinstance(told, TextPrediction)
+            and told.generation.split == "layers"
+            and told.gpu.vendor == "NVIDIA"
+        ):
+            title = find_engine(told.generation.engine).title
+            lines.append(
+                f"{title} runs the GPUs of {rig.name} one after another; "
+                "an engine that splits matrices, as with `--engine vllm --weights int4`, uses all of them at once"
+            )
+    return lines
 
 
 def _parts(told: Prediction) -> str:

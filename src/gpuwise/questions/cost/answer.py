@@ -20,7 +20,7 @@ from gpuwise.questions.cost.options import CostOptions
 from gpuwise.questions.cost.owning import usual_resale_usd
 from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import verdict
+from gpuwise.questions.cost.words import unpaid, verdict
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
     )
-    return replace(found, verdict=verdict(found))
+    return replace(found, verdict=verdict(found) + unpaid(found))
 
 
 def _own_at(query: CostQuery, utilization: float) -> Ownership | None:

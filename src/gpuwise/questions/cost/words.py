@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, is_cheaper_rented
+from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, in_server, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["breaks_even", "days", "is_tie", "share", "verdict", "years"]
+__all__ = ["breaks_even", "days", "is_tie", "share", "unpaid", "verdict", "years"]
 
 
 _MANY_DAYS = 1460  # four years: longer than that is said in years
@@ -49,6 +49,15 @@ def verdict(answer: CostAnswer) -> str:
         f"{' or' if pays is not None else ', except'} if rent costs more than {_asked(answer, even)}" if even is not None else ""
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
+
+
+def unpaid(answer: CostAnswer) -> str:
+    """What the comparison leaves out where a server is bought: costs that only labs know, and discounts for commitments."""
+    if answer.here is None or not in_server(answer.query.gpu):
+        return ""
+    committed = any(rental.way == "commitment" for rental in answer.rentals)
+    less = "" if committed else "; clouds charge less for a commitment, such as `--commit 0.4`"
+    return f" Owning also takes rack space, a network and staff, which are not counted{less}."
 
 
 def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.workload.language.find import known_names, named_shape
 from gpuwise.workload.store import zoo
+from gpuwise.workload.store.pipelines import pipelines
 
 __all__ = ["Listed", "listed_models"]
 
@@ -37,7 +38,8 @@ class Listed:
 
 def listed_models() -> tuple[Listed, ...]:
     """All of them, family by family in the order of the zoo. A language model with the steps of another is one of its aliases."""
-    found = {entry.name: _included(entry) for entry in zoo.entries().values()}
+    included = (_included(entry) for entry in zoo.entries().values())
+    found = {one.name: one for one in included if one.uses}  # without parts of programs that are never trained
     for model in known_names():
         short = _short(model)
         if not zoo.has(model):
@@ -60,8 +62,13 @@ def _included(entry: zoo.Entry) -> Listed:
         seq=entry.seq,
         image=entry.image,
         trains=any(stored.mode == "train" for stored in entry.graphs),
-        generates=any(stored.phase for stored in entry.graphs),
+        generates=any(stored.phase for stored in entry.graphs) or entry.name in _drawing(),
     )
+
+
+def _drawing() -> frozenset[str]:
+    """Models that make images, with others around them."""
+    return frozenset(pipeline.denoiser for pipeline in pipelines())
 
 
 def _known_by_sizes(model: str, short: str) -> Listed:

@@ -12,7 +12,6 @@ from gpuwise.questions.common.text.answer import predict_text
 from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_speech, ask_for_text
 from gpuwise.questions.predict.epochs import check_epochs, with_epochs
-from gpuwise.questions.predict.grid import is_grid, predict_grid
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.priced import priced
 from gpuwise.questions.predict.service import asked_users, asks_for_curve, cached_fraction, service_level
@@ -35,6 +34,8 @@ def answer(options: PredictOptions, progress: Callable[[str], None] = lambda tex
         return priced(predict_text(text))
     if images is not None:
         return predict_images(images)
+    from gpuwise.questions.predict.grid import is_grid, predict_grid  # runs in several processes, which single answers do not
+
     answer = predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
     return with_epochs(answer, options)
 

@@ -82,11 +82,12 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
 
 
 def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
-    """What the profiler recorded of a few steps, where it could."""
+    """What the profiler recorded of a few steps, where it could: of all ranks together, otherwise of the first process."""
     if not traces:
         return None
+    ranks = [str(path) for path in traces if ".rank" in path.name]
     try:
-        found = diagnose([str(traces[0])])
+        found = diagnose(ranks or [str(traces[0])])
     except GpuwiseError as fault:
         notes.append(f"the profiled steps could not be read: {fault.message}")
         return None

@@ -27,14 +27,13 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, either
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import LAB_USD, RENT_BELOW
+from gpuwise.money.costs import RENT_BELOW
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.building import check_parts
-from gpuwise.questions.which.instead import faster
+from gpuwise.questions.which.instead import TROUBLE, faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied
 from gpuwise.questions.which.survey import (
@@ -42,6 +41,7 @@ from gpuwise.questions.which.survey import (
     alike,
     best_by_budget,
     buys,
+    check_parts,
     failures,
     make_survey,
     one_more,
@@ -51,7 +51,7 @@ from gpuwise.questions.which.survey import (
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import TROUBLE, reasons, rejections, renting, verdict
+from gpuwise.questions.which.words import reasons, rejections, renting, verdict
 
 __all__ = ["answer", "changes", "choose", "notes", "which"]
 
@@ -94,9 +94,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
 
 
 def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
-    """Return the fastest options that only lack a price: shown if there is nothing else, so that the user knows what to look
-    for.
-    """
+    """The fastest options that only lack a price: shown where nothing else is, so that the user knows what to look for."""
     lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
     return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])
 
@@ -104,8 +102,9 @@ def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
 # ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
 
 _FEW = 2  # prices that are named
+_ABOUT_EQUAL = 1.05  # times as long: no difference in practice
 _NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
-_MORE_MEMORY = 1.4  # times the memory is worth mentioning
+_MORE_MEMORY = 1.3  # times the memory is worth mentioning: 16 GB instead of 12 GB
 _LITTLE_MORE = 1.25  # times the price
 _FAR_SLOWER = 4.0  # times as long: another kind of machine
 _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
@@ -126,12 +125,13 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
         if best
         else []
     )
-    found += [_roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
-    return tuple(text for text in (*found, _memory(taken)) if text)
+    larger = bool(found and found[0])
+    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+    return tuple(text for text in (*found, "" if larger else _memory(taken)) if text)
 
 
 def _prices(survey: Survey, chosen: Selection) -> list[str]:
-    """Return prices, within the range in which they are offered, that would change the recommendation."""
+    """Prices, within the range in which they are asked, that would change the recommendation."""
     if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
         return []
     found = []
@@ -175,11 +175,11 @@ def _hours(survey: Survey, chosen: Selection) -> str:
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
-    """For a lab's budget, what to buy for larger models: the fastest with clearly more memory on each GPU."""
+    """What the same budget buys for larger models: the fastest with clearly more memory on each GPU."""
     budget = survey.query.limits.budget_usd
-    if budget is None or budget < LAB_USD or best is None or survey.query.text is not None:
+    if budget is None or best is None or best.kind == "rent" or survey.query.text is not None:
         return ""
-    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
+    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits) and alike(one, best)]
     able = [one for one in able if one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes]
     if not able:
         return ""
@@ -189,11 +189,12 @@ def _larger(survey: Survey, best: Candidate | None) -> str:
     needs = f"models that need more than {best.run.paces[0].usable_bytes / GIB:.0f} GiB on one GPU"
     longer = more.run.seconds / best.run.seconds
     pace = f"a run then takes {longer:.1f} times as long" if longer >= 1 else f"a run is then {1 / longer:.1f} times as fast"
+    pace = "a run then takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
     return f"for {needs}, choose {held}; {pace}"
 
 
 def _roomier(survey: Survey, best: Candidate) -> str:
-    """The same speed with more memory, for slightly more money."""
+    """The same speed with more memory, for a little more."""
     able = [
         one
         for one in buys(survey)
@@ -327,7 +328,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
 
 
 def _batches(survey: Survey) -> Assumption:
-    """Return how many samples a step has; on small cards in parts."""
+    """How many samples make a step; on small cards in parts."""
     sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
     value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
     effect = "the usual size, split into micro-batches where it does not fit; set your own with `--batch`, or use `--batch auto`"
@@ -381,7 +382,7 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 
 
 def _way(job: Job, priced: Priced) -> str:
-    """Return why a job is run this way, and which other ways there are."""
+    """Why a job is run this way, and which other ways there are."""
     if priced.skipped:
         return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
+from gpuwise.advise.jobs import SHORT_WAYS
+from gpuwise.box.types import CheckLine
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.which.survey import SAME, Survey, buys, make_survey, roomy_buys
+from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.which.survey import SAME, Survey, buys
 
-__all__ = ["cheaper_rented", "faster", "nothing_better", "sold_new"]
+__all__ = ["TROUBLE", "cheaper_rented", "describe_limit", "describe_sparing", "faster", "nothing_better", "rented_for_less"]
+
+TROUBLE = "you have to upload your data and wait for a machine to become available"
+_SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
-    """Return why the user's own GPU is kept; `sold` names the group in which something has the lowest cost."""
+    """Why the user's own GPU is kept; `sold` names the group in which something has the lowest cost."""
     best, kept = chosen.bought or chosen.rented, chosen.kept
     if kept is None:
         return "no other option meets your limits"
@@ -35,9 +40,8 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
 
 
 def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Candidate, among: str) -> str:
-    """Return why the user's own GPU is kept instead of a faster card, which would not be used enough to pay for itself; then
-    the cost of a run on that card, and on a rented GPU if that is cheaper and faster.
-    """
+    """Why the user's own GPU is kept beside a faster card: that would not be used enough to pay for itself. Then what a run
+    costs on that card, and on a rented GPU where that is cheaper and faster."""
     hours = f"{168 * survey.query.terms.utilization:.3g} hours a week"
     gain, rented = kept.run.seconds / bought.run.seconds, chosen.rented
     own = f"at {hours}, a {survey.work} costs {survey.money(kept.usd_per_run)}, less than on any of the {among}"
@@ -93,7 +97,7 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
 
 
 def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
-    """Return what a clearly faster card would cost, if the user's own card is kept because it is cheaper."""
+    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
     if survey.query.limits.budget_usd is not None:
         return ""
     if bought and kept.run.seconds >= WORTH_A_CHANGE * bought.run.seconds:
@@ -108,7 +112,7 @@ def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
 
 
 def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
-    """Return from how many hours per week a faster card would cost less per run than the one that is kept."""
+    """From how many hours a week on a faster card would cost less per run than the one that is kept."""
     if not bought.runs or bought.usd_per_run is None or kept.usd_per_run is None:
         return ""
     running = bought.running_usd / bought.runs
@@ -121,26 +125,32 @@ def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
     return f"above {hours:.0f} hours of use a week, {a(bought.name)} ({price}) has the lower cost per {survey.work}"
 
 
-_ALIKE = 1.05  # times as long: about as fast
+def describe_limit(line: CheckLine, gpu_count: int) -> str:
+    """The power limit that an option needs, and why."""
+    each = "each card" if gpu_count > 1 else "the card"
+    stronger = "a circuit with a higher rating" if line.check == "outlet" else "a larger power supply"
+    return f" Limit {each} to {line.power_limit_watts:.0f} W, which costs hardly any speed, or use {stronger}: {line.text}."
 
 
-def sold_new(survey: Survey, used: Candidate) -> str:
-    """Return the best new purchase, if a used one is recommended: some people cannot or do not want to buy used cards."""
-    query = survey.query
-    if used.kind != "buy used" or "buy new" not in query.kinds:
-        return ""
-    kinds = query.kinds & {"buy new", "buy used"}
-    new = make_survey(replace(query, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
-    able = [one for one in roomy_buys(new) if one.kind == "buy new"]
-    able = [one for one in able if one.gpu_count == 1] if query.general else able
-    found = best_bought(able, query.limits)
-    if found is None:
-        return ""
-    if (found.gpu.name, found.gpu_count) == (used.gpu.name, used.gpu_count):
-        return f" Bought new, {'it costs' if used.gpu_count == 1 else 'they cost'} {survey.money(found.upfront_usd)}."
-    slower = found.run.seconds / used.run.seconds
-    pace = f"takes {slower:.1f} times as long" if slower >= 1 else f"is {1 / slower:.1f} times as fast"
-    pace = "is about as fast" if 1 / _ALIKE < slower < _ALIKE else pace
-    each = " each" if found.gpu_count > 1 else ""
-    what = f"{a(found.name)} ({survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{each})"
-    return f" The best option sold new (`--buy`) is {what}, which {pace}."
+def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
+    """A rented GPU that costs less per run than the recommendation."""
+    terms = survey.query.terms
+    less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
+    hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
+    reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
+    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
+    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
+    now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
+    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
+
+
+def describe_sparing(priced: Priced) -> str:
+    """The chosen way of running, and how much memory the ways that fit nothing need."""
+    taken = SHORT_WAYS[priced.way]
+    if not priced.skipped:
+        return taken
+    once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
+    (_, first), *others = priced.skipped
+    usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
+    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
+    return f"{taken} ({', '.join(needs)}{once})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 
 import msgspec
@@ -24,8 +25,10 @@ from gpuwise.advise.candidates import (
     whole,
 )
 from gpuwise.advise.choosing import Selection, UserLimits, best_bought, roomy, shortfall
-from gpuwise.box.parts import is_card
-from gpuwise.box.types import CheckLine
+from gpuwise.box.checks import check_build
+from gpuwise.box.parts import is_card, usual_box
+from gpuwise.box.power import failing, mended
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import a
 from gpuwise.core.units import format_si, format_span
@@ -36,9 +39,9 @@ from gpuwise.money.costs import COOLING, in_server, more_machine_usd, server_cou
 from gpuwise.money.prices import NUMBERS, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
+from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.building import failing, mended, usual_checks
 from gpuwise.questions.which.media_paces import MediaPace, price_media
 from gpuwise.questions.which.text_paces import TextPace, price_text
 
@@ -49,6 +52,7 @@ __all__ = [
     "alike",
     "best_by_budget",
     "buys",
+    "check_parts",
     "describe_card",
     "failures",
     "format_rate",
@@ -229,7 +233,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
-    checked = {one.key: usual_checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
+    checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
     unfit = {one.key for one in cards if failing(checked[one.key], one.gpu)}
     refused = [option for option in options if option.key in unfit and option.gpu_count > 1]
     return Survey(
@@ -325,8 +329,21 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
     ]
 
 
+@lru_cache(maxsize=2048)
+def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
+    """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
+    return check_build(gpu, count, usual_box(count, psu_watts, region))
+
+
+def check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
+    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
+    cards = Cards(gpu=option.gpu, count=option.gpu_count)
+    found = check_machine([cards], usual_box(option.gpu_count, psu_watts, region))
+    return tuple(line for line in found.lines if decodes or line.check != "loader")
+
+
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or not failing(usual_checks(gpu, count, query.psu_watts, query.region), gpu)
+    return in_server(gpu) or not failing(_checks(gpu, count, query.psu_watts, query.region), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, even_hours_per_week, shortfall
-from gpuwise.advise.jobs import SHORT_WAYS, JobPace
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
+from gpuwise.advise.jobs import JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.which.building import describe_limit
-from gpuwise.questions.which.instead import cheaper_rented, nothing_better, sold_new
+from gpuwise.questions.which.instead import (
+    cheaper_rented,
+    describe_limit,
+    describe_sparing,
+    nothing_better,
+    rented_for_less,
+)
 from gpuwise.questions.which.labs import for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
@@ -26,6 +32,7 @@ from gpuwise.questions.which.survey import (
     buys,
     failures,
     limited,
+    make_survey,
     one_more,
     pick_at,
     price_kind,
@@ -37,11 +44,10 @@ from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import cheapest_for_text, engine_of, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["TROUBLE", "reasons", "rejections", "renting", "verdict"]
+__all__ = ["reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget, or the hours of use: out of reach
-TROUBLE = "you have to upload your data and wait for a machine to become available"
-_SLOWER = 1.05  # times as long: a smaller difference is not mentioned
+_ALIKE = 1.05  # times as long: about as fast
 
 
 # ---------------------------------------------------------------- verdict
@@ -57,7 +63,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
-    taken += sold_new(survey, chosen.best)
+    taken += _sold_new(survey, chosen.best)
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
     if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
         taken += for_labs(survey, chosen.best)
@@ -85,20 +91,8 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
 
 def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
-    ways = [f"{priced.job.model} runs {_sparing(priced)}" for priced in survey.priced if priced.skipped]
+    ways = [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.skipped]
     return f"{' and '.join(ways)}; " if ways else ""
-
-
-def _sparing(priced: Priced) -> str:
-    """The chosen way of running, and how much memory the ways that fit nothing need."""
-    taken = SHORT_WAYS[priced.way]
-    if not priced.skipped:
-        return taken
-    once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
-    (_, first), *others = priced.skipped
-    usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
-    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
-    return f"{taken} ({', '.join(needs)}{once})"
 
 
 def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
@@ -204,18 +198,26 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     rents = [one for one in (chosen.hired, chosen.rented) if one and (one.usd_per_run or inf) < (1 - SAME) * best.usd_per_run]
     if survey.query.limits.budget_usd is not None:
         rents = [one for one in rents if one is chosen.hired]
-    return _rented_for_less(survey, best, rents[0]) if rents else ""
+    return rented_for_less(survey, best, rents[0]) if rents else ""
 
 
-def _rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
-    terms = survey.query.terms
-    less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
-    hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
-    reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
-    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
-    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
-    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
+def _sold_new(survey: Survey, used: Candidate) -> str:
+    """The best purchase that is sold new, where a used one is recommended: some people must not, or do not want to, buy those."""
+    query, kinds = survey.query, survey.query.kinds & {"buy new", "buy used"}
+    if used.kind != "buy used" or "buy new" not in kinds:
+        return ""
+    new = make_survey(replace(query, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
+    able = [one for one in roomy_buys(new) if one.kind == "buy new" and not (query.general and one.gpu_count > 1)]
+    found = best_bought(able, query.limits)
+    if found is None:
+        return ""
+    if (found.gpu.name, found.gpu_count) == (used.gpu.name, used.gpu_count):
+        return f" Bought new, {'it costs' if used.gpu_count == 1 else 'they cost'} {survey.money(found.upfront_usd)}."
+    slower = found.run.seconds / used.run.seconds
+    pace = f"takes {slower:.1f} times as long" if slower >= _ALIKE else "is about as fast"
+    pace = f"is {1 / slower:.1f} times as fast" if slower <= 1 / _ALIKE else pace
+    memory = f"{found.gpu.memory_bytes / GIB:.0f} GB{' each' if found.gpu_count > 1 else ''}"
+    return f" The best option sold new (`--buy`) is {a(found.name)} ({survey.money(found.upfront_usd)}, {memory}), which {pace}."
 
 
 def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:
@@ -230,7 +232,7 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below."
-        f"{sold_new(survey, value)}{faster}"
+        f"{_sold_new(survey, value)}{faster}"
         f"{renting(survey, chosen, value)} "
         "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
     )
@@ -288,7 +290,7 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     found = []
     if option is chosen.best and not survey.query.general:
         found.append("the verdict")
-    found += [f"{priced.job.model} runs {_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
+    found += [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(_does_not_fit(priced, pace))

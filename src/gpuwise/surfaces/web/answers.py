@@ -60,7 +60,7 @@ def _answered(work: Callable[[Any], dict[str, Any]], given: Any) -> tuple[int, b
 def warm() -> None:
     """Load what every question needs, so that the first one does not wait for it."""
     answer("predict", {"model": "resnet50", "gpu": ["RTX 3090"]})
-    answer("which", {"model": ["resnet50"]})
+    answer("which", {})
     answer("build", {"gpu": ["RTX 3090"]})
 
 

@@ -36,7 +36,7 @@ _MOST_UNPACKED = 64 * 2**20
 _KEYS = ("model", "models")
 _GZIP, _GGUF = b"\x1f\x8b", b"GGUF"
 _CAPTURE = "run `gpuwise capture MODEL -o model.json.gz` on the command line, and drop the file that it writes"
-_READ = "a model's config.json, a GGUF file, or a workload file written by `gpuwise capture`"
+_READ = "a model's config.json, a GGUF file or a gpuwise workload file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Also older ones, whose events have no category or come in begin/end pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ class _ChromeTable:
         if wanted.all():
             self._append(spans, kind, start, duration)
         elif wanted.any():
-            self._append([spans[row] for row in np.flatnonzero(wanted)], kind[wanted], start[wanted], duration[wanted])
+            self._append(list(compress(spans, wanted.tolist())), kind[wanted], start[wanted], duration[wanted])
 
     def _name(self, batch: list[Any]) -> None:
         """Take the names of processes and threads."""
@@ -156,10 +157,11 @@ class _ChromeTable:
     ) -> npt.NDArray[np.int32]:
         """Numbers of the sizes of ops; of a collective's kernel, of its name, its ranks and its size."""
         shape = np.full(len(rows), -1, dtype=np.int32)
-        for row, arg in zip(ops.tolist(), _arguments(rows, ops), strict=True):
-            if arg.dims is not NOTHING:
-                dims = bytes(arg.dims)
-                if len(dims) > 2:
+        told = _arguments(rows, ops)
+        sizes = [arg.dims for arg in told]
+        if sizes.count(NOTHING) < len(sizes):  # most files tell the sizes of all ops or of none
+            for row, arg, size in zip(ops.tolist(), told, sizes, strict=True):
+                if size is not NOTHING and len(dims := bytes(size)) > 2:
                     shape[row] = self.shapes[dims + b"|" + bytes(arg.types) + _settings(rows[row].name, arg)]
         for row, arg in zip(on_device.tolist(), work, strict=True):
             if arg.collective is not NOTHING:

@@ -9,6 +9,8 @@ attends to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -57,29 +59,35 @@ class _Builder:
         self._calls: list[Call] = []
         self._modules: list[str] = []
         self._buffers: list[list[int]] = []
-        self._known: dict[object, int] = {}
+        self._known: dict[int, dict[object, int]] = {}
+        self._sizes: dict[tuple[float | tuple[float, ...], ...], int] = {}
         tokens = (_BATCH,) if phase == "decode" else (_BATCH, _SEQ)
         self.tokens = tokens
         self._plain = dtype if weights.experts_only else weights.name
 
     # ------------------------------------------------------------ tables
 
-    def _row(self, table: list[object], value: object) -> int:
-        key = (id(table), repr(value))
-        if key not in self._known:
+    def _row(self, table: list[Any], value: Any, key: object = None) -> int:
+        """Where this value stands in a table, to which it is added where it is new; what cannot be hashed comes with a key."""
+        known = self._known.setdefault(id(table), {})
+        found = known.get(value if key is None else key)
+        if found is None:
             table.append(value)
-            self._known[key] = len(table) - 1
-        return self._known[key]
+            found = known[value if key is None else key] = len(table) - 1
+        return found
 
     def _size(self, *parts: float | tuple[float, ...]) -> int:
-        """Return a product of constants and symbols."""
-        constant = float(np.prod([part for part in parts if not isinstance(part, tuple)]))
-        symbols = [part for part in parts if isinstance(part, tuple)]
-        rows = [self._row(self._dims, (constant, 0.0, 0.0, 0.0)), *(self._row(self._dims, part) for part in symbols)]  # type: ignore[arg-type]
-        return self._row(self._products, tuple(rows))  # type: ignore[arg-type]
+        """A product of constants and symbols."""
+        found = self._sizes.get(parts)
+        if found is None:
+            constant = float(prod(part for part in parts if not isinstance(part, tuple)))
+            symbols = [part for part in parts if isinstance(part, tuple)]
+            rows = [self._row(self._dims, (constant, 0.0, 0.0, 0.0)), *(self._row(self._dims, part) for part in symbols)]
+            found = self._sizes[parts] = self._row(self._products, tuple(rows))
+        return found
 
     def _tensor(self, dtype: str, *parts: float | tuple[float, ...]) -> int:
-        return self._row(self._tensors, TensorSpec(dtype, self._size(*parts)))  # type: ignore[arg-type]
+        return self._row(self._tensors, TensorSpec(dtype, self._size(*parts)))
 
     def _buffer(self, tensor: int, category: int) -> int:
         self._buffers.append([tensor, category, len(self._calls), 0])
@@ -110,9 +118,15 @@ class _Builder:
             tuple(tensor for _, tensor in reads),
             tuple(tensor for _, tensor in writes),
         )
-        place = self._row(self._modules, module)  # type: ignore[arg-type]
+        key = (kind, name, op.dtype, sizes, tuple(op.attrs.items()), op.reads, op.writes)
         self._calls.append(
-            Call(self._row(self._ops, op), 0, place, tuple(row for row, _ in reads), tuple(row for row, _ in writes))  # type: ignore[arg-type]
+            Call(
+                self._row(self._ops, op, key),
+                0,
+                self._row(self._modules, module),
+                tuple(row for row, _ in reads),
+                tuple(row for row, _ in writes),
+            )
         )
 
     def _result(self, *parts: float | tuple[float, ...]) -> tuple[int, int]:

@@ -110,11 +110,11 @@ class _Side:
         """Return a buffer with this many elements."""
         return self._draft.buffer(self._draft.tensor(dtype or self._dtype, size), category)
 
-    def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int], reads: list[int], write: int) -> None:
-        """Add a matrix product of `sizes` (m, n, k) after the call `at`."""
+    def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int, int], reads: list[int], write: int) -> None:
+        """Matrix products of `sizes` (how many, m, n, k) behind the call `at`."""
         draft = self._draft
         tensors = tuple(draft.buffers[row].tensor for row in reads)
-        op = draft.matmul(name, self._dtype, (draft.constant(1.0), *sizes), tensors, draft.buffers[write].tensor)
+        op = draft.matmul(name, self._dtype, sizes, tensors, draft.buffers[write].tensor)
         draft.after(at, Call(op, phase, self._module, tuple(reads), (write,)))
 
     def like(self, row: int, category: str, dtype: str = "") -> int:
@@ -165,8 +165,11 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
-    """Sizes of a layer with an adapter."""
+    """Sizes of a layer with an adapter. A layer of experts is a `group` of layers with `rows` tokens each, and every expert has
+    an adapter of its own; other layers are groups of one."""
 
+    group: int
+    rows: int
     tokens: int
     wide: int
     deep: int
@@ -177,8 +180,11 @@ class _Sizes:
     @classmethod
     def of(cls, draft: Draft, op: Op, rank: int) -> _Sizes:
         batch, rows, wide, deep = op.sizes
-        out, into = draft.times(batch, rows, wide), draft.times(batch, rows, deep)
-        return cls(tokens=draft.times(batch, rows), wide=wide, deep=deep, thin=draft.constant(rank), out=out, into=into)
+        out, into, tokens = draft.times(batch, rows, wide), draft.times(batch, rows, deep), draft.times(batch, rows)
+        one = draft.constant(1.0)
+        group, each = (one, tokens) if draft.value(batch) is None else (batch, rows)
+        thin = draft.constant(rank)
+        return cls(group=group, rows=each, tokens=tokens, wide=wide, deep=deep, thin=thin, out=out, into=into)
 
 
 def _adapt(draft: Draft, layer: _Linear, how: Adapters, needed: set[int]) -> list[int]:
@@ -207,14 +213,14 @@ def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) ->
     """Two thin products, whose result is scaled and added, as in PEFT: each in a separate pass."""
     call = draft.workload.calls[at]
     down, up = (
-        draft.buffer(draft.tensor("fp32", draft.times(side_size, size.thin)), "weight", stays=True)
+        draft.buffer(draft.tensor("fp32", draft.times(size.group, side_size, size.thin)), "weight", stays=True)
         for side_size in (size.deep, size.wide)
     )
     x, mask = _input(side, call.reads[0], at, how.dropout)
     held = side.new(draft.times(size.tokens, size.thin), "activation")
     added, scaled = side.new(size.out, "temporary"), side.new(size.out, "temporary")
-    side.product("lora_down", at, _FORWARD, (size.tokens, size.thin, size.deep), [x, down], held)
-    side.product("lora_up", at, _FORWARD, (size.tokens, size.wide, size.thin), [held, up], added)
+    side.product("lora_down", at, _FORWARD, (size.group, size.rows, size.thin, size.deep), [x, down], held)
+    side.product("lora_up", at, _FORWARD, (size.group, size.rows, size.wide, size.thin), [held, up], added)
     side.each("lora_scale", at, _FORWARD, [added], [scaled])
     lengths = _lengths(draft, side, at, size, (down, up)) if how.lengths else None
     side.each("lora_add", at, _FORWARD, [call.writes[0], scaled], [call.writes[0]])
@@ -234,10 +240,10 @@ def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | No
 def _lengths(draft: Draft, side: _Side, at: int, size: _Sizes, matrices: tuple[int, int]) -> tuple[int, int, int]:
     """DoRA: the row norms of weight plus adapters, computed in every forward pass, scale the layer's output."""
     call = draft.calls[at] or draft.workload.calls[at]
-    whole, summed = (side.new(draft.times(size.deep, size.wide), "temporary") for _ in range(2))
-    per_row = draft.tensor("fp32", size.wide)
+    whole, summed = (side.new(draft.times(size.group, size.deep, size.wide), "temporary") for _ in range(2))
+    per_row = draft.tensor("fp32", draft.times(size.group, size.wide))
     trained, norms = draft.buffer(per_row, "weight", stays=True), draft.buffer(per_row, "activation")
-    side.product("dora_weight", at, _FORWARD, (size.wide, size.deep, size.thin), [*matrices], whole)
+    side.product("dora_weight", at, _FORWARD, (size.group, size.wide, size.deep, size.thin), [*matrices], whole)
     side.each("dora_add", at, _FORWARD, [call.reads[1], whole], [summed])
     side.reduce("dora_norm", at, _FORWARD, [summed], norms)
     scaled = side.new(size.out, "activation")
@@ -257,13 +263,15 @@ def _backward(draft: Draft, side: _Side, at: int, data: Iterable[int], size: _Si
         side.each("dora_scale", at, _BACKWARD, [slope, norms, trained], [slope])
     inner, scaled_slope = side.new(draft.times(size.tokens, size.thin), "temporary"), side.new(size.out, "temporary")
     side.each("lora_scale", at, _BACKWARD, [slope], [scaled_slope])
-    side.product("lora_up_weight", at, _BACKWARD, (size.thin, size.wide, size.tokens), [kept.held, scaled_slope], grads[1])
-    side.product("lora_up_data", at, _BACKWARD, (size.tokens, size.thin, size.wide), [scaled_slope, up], inner)
-    side.product("lora_down_weight", at, _BACKWARD, (size.deep, size.thin, size.tokens), [kept.x, inner], grads[0])
+    side.product(
+        "lora_up_weight", at, _BACKWARD, (size.group, size.thin, size.wide, size.rows), [kept.held, scaled_slope], grads[1]
+    )
+    side.product("lora_up_data", at, _BACKWARD, (size.group, size.rows, size.thin, size.wide), [scaled_slope, up], inner)
+    side.product("lora_down_weight", at, _BACKWARD, (size.group, size.deep, size.thin, size.rows), [kept.x, inner], grads[0])
     for number in data:
         into, last = draft.workload.calls[number].writes[0], max(at, number)
         through = side.new(size.into, "temporary")
-        side.product("lora_down_data", last, _BACKWARD, (size.tokens, size.deep, size.thin), [inner, down], through)
+        side.product("lora_down_data", last, _BACKWARD, (size.group, size.rows, size.deep, size.thin), [inner, down], through)
         if kept.mask is not None:
             side.each("native_dropout_backward", last, _BACKWARD, [through, kept.mask], [through])
         side.each("lora_add_data", last, _BACKWARD, [into, through], [into])

@@ -1,12 +1,11 @@
 // Questions to the server. A refusal becomes an error with its hint; an answer that is no longer wanted is dropped.
 
 export class Refused extends Error {
-  constructor(status, told, models = []) {
+  constructor(status, told) {
     super(typeof told.error === "string" ? told.error : "the request could not be understood");
     this.status = status;
     this.hint = told.hint || "";
     this.looked = told.looked_in || "";
-    this.models = models; // that could be asked for instead
   }
 }
 

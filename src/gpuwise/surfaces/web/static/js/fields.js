@@ -10,7 +10,7 @@ const BATCHES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 38
 const LENGTHS = [64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768];
 const PRECISIONS = ["", "fp32", "tf32", "fp16", "bf16", "amp", "amp-bf16", "fp8"];
 const OPTIMIZERS = ["", "sgd", "momentum", "adam", "adamw", "adafactor", "lion", "adam8bit"];
-export const REGIONS = ["US", "global", "EU", "DE", "FR", "GB", "IT", "ES", "DK", "IE", "BE", "CZ", "NL", "PL", "SE", "NO", "IN", "CN", "JP", "KR", "SG", "BR", "CA", "MX", "AU", "NZ", "ZA", "TR", "ID", "AE"];
+const REGIONS = ["US", "global", "EU", "DE", "FR", "GB", "IT", "ES", "DK", "IE", "BE", "CZ", "NL", "PL", "SE", "NO", "IN", "CN", "JP", "KR", "SG", "BR", "CA", "MX", "AU", "NZ", "ZA", "TR", "ID", "AE"];
 
 const STEP = ["mode", "batch", "seq", "precision"];
 const TEXT = ["weights", "engine", "users", "prompt", "output"];

@@ -27,7 +27,7 @@ export function between(low, high) {
 
 export function usd(value, digits = 0) {
   if (value == null) return "–";
-  const shown = Math.abs(value) < 10 && digits === 0 ? 2 : digits;
+  const shown = value !== 0 && Math.abs(value) < 10 && digits === 0 ? 2 : digits;
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: shown, maximumFractionDigits: shown })}`;
 }
 

@@ -22,6 +22,7 @@ import * as why from "./views/why.js";
 
 const VIEWS = { choose, model: model_, compare, rent, build, scale, why, gpus, accuracy, pinned };
 const OF_ONE_MODEL = ["model", "compare", "scale"];
+const UNPINNED = ["gpus", "accuracy", "pinned"];
 const WAIT_MS = 60;
 
 const main = document.getElementById("view");
@@ -40,7 +41,7 @@ function mount(name) {
   const fault = h("div", {});
   const stand = h("div", {});
   const body = h("div", { class: "body fresh" });
-  fill(main, h("div", { class: "title" }, h("h1", {}, view.title), name === "pinned" ? "" : pinBar()), fault, stand, body);
+  fill(main, h("div", { class: "title" }, h("h1", {}, view.title), UNPINNED.includes(name) ? "" : pinBar()), fault, stand, body);
   document.title = `${view.title} · gpuwise`;
   const update = view.mount(body);
   shown = name;

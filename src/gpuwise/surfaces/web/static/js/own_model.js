@@ -16,7 +16,7 @@ import { Refused } from "./api.js";
 import { fill, h, notice } from "./ui.js";
 
 const SENT_BYTES = 24 * 2 ** 20; // what the server reads; the header of any GGUF file is shorter
-const CAPTURE = "gpuwise capture my_model.py:Net -o model.json.gz";
+const CAPTURE = "gpuwise capture my_model.py:Net -o model.json.gz\ngpuwise capture config.json -o model.json.gz";
 const described = new Map();
 
 export const isOwn = (model) => model.startsWith("own:");
@@ -51,6 +51,7 @@ export function dropZone(onfound) {
       onfound(found);
     } catch (error) {
       fill(status, notice(error));
+      code.open ||= error.hint.includes("gpuwise capture"); // the lines that help are there
     }
     input.value = "";
   };
@@ -63,8 +64,8 @@ export function dropZone(onfound) {
     h("p", {}, "Drop your model’s config.json, GGUF file or gpuwise workload file."),
     input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose a file"),
     h("p", { class: "note" }, "The file is only read, on this machine."));
-  return h("div", { class: "own-model" }, box, status,
-    h("details", { class: "fold" }, h("summary", {}, "My model is Python code"),
-      h("p", { class: "note" }, "Run this on the machine that has the code, then drop the file that it writes. The page itself never runs your code."),
-      h("pre", { class: "formula", tabindex: "0" }, CAPTURE)));
+  const code = h("details", { class: "fold" }, h("summary", {}, "My model is Python code, or I want to train it"),
+    h("p", { class: "note" }, "Run one of these on a machine with PyTorch, then drop the file that it writes. The page itself never runs your code."),
+    h("pre", { class: "formula", tabindex: "0" }, CAPTURE));
+  return h("div", { class: "own-model" }, box, status, code);
 }

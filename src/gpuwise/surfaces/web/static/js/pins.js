@@ -8,7 +8,7 @@ const MOST = 60;
 export const MOST_BESIDE = 6;
 
 const isText = (value) => typeof value === "string";
-const whole = (pin) => pin && isText(pin.id) && isText(pin.name) && isText(pin.link) && isText(pin.verdict) && Array.isArray(pin.figures)
+const whole = (pin) => pin && isText(pin.id) && isText(pin.name) && isText(pin.link) && pin.link.startsWith("?") && isText(pin.verdict) && Array.isArray(pin.figures)
   && pin.figures.every((figure) => Array.isArray(figure) && figure.length === 3 && figure.every(isText));
 
 export function pins() {

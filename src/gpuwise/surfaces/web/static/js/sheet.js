@@ -40,14 +40,13 @@ export async function openSheet(name, { count = 1, said = [], rival = "", formul
   fill(dialog,
     h("header", {}, h("h2", { id: "opened-title" }, f.several(count, name)), h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close")),
     cardLinks(name, count, rival),
-    said.length > 0 && [h("h3", {}, "In your case"), formula && h("p", { class: "formula" }, formula), rows(said), mine && h("p", { class: "note" }, `Data from ${mine.data_date}.`)],
-    h("h3", {}, "Fact sheet"), facts);
+    said.length > 0 && [h("h3", {}, "In your case"), formula && h("p", { class: "formula" }, formula), rows(said)],
+    h("h3", {}, "Fact sheet"), facts, mine && h("p", { class: "note" }, `Data from ${mine.data_date}.`));
   if (!dialog.open) dialog.showModal();
   try {
     const answer = await ask("gpus", { names: [name] });
     const [gpu] = answer.gpus;
-    fill(facts, rows(FACTS.map(([title, show, field]) => [title, show(gpu), field && source(gpu, field, answer.sources)]).filter(([, value]) => value)),
-      h("p", { class: "note" }, `Data from ${answer.data_date}.`));
+    fill(facts, rows(FACTS.map(([title, show, field]) => [title, show(gpu), field && source(gpu, field, answer.sources)]).filter(([, value]) => value)), !mine && h("p", { class: "note" }, `Data from ${answer.data_date}.`));
   } catch (error) {
     fill(facts, notice(error));
   }

@@ -19,7 +19,7 @@ export function speedOf(answer, state) {
   const images = draws(state) ? imagesOf(answer) : null;
   const scale = images ?? 1;
   return {
-    title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s,
+    title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s / scale,
     of: (entry) => f.seconds(entry.run_s / scale),
     range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale),
   };

@@ -67,6 +67,7 @@ export const open = (address) => {
 };
 
 addEventListener("popstate", () => {
+  if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur(); // a field in use keeps its own text
   current = read();
   loaded = true;
   last = { keys: "", at: 0, held: false };

@@ -62,7 +62,7 @@ export function timeline(line) {
       }
     });
     svg.replaceChildren(...nodes);
-    range.textContent = `${f.seconds(from)} to ${f.seconds(to)}`;
+    range.textContent = `${from ? f.seconds(from) : 0} to ${f.seconds(to)}`;
   };
   const show = (left, length) => {
     const size = Math.min(step, Math.max(step / MOST_ZOOM, length));

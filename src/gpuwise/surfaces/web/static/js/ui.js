@@ -1,6 +1,5 @@
 // Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
 
-import { set } from "./state.js";
 import { lines, said } from "./words.js";
 
 export function h(tag, props, ...children) {
@@ -121,10 +120,9 @@ export const points = (texts) => h("ul", { class: "points" }, lines(texts).map((
 
 export const notice = (error) =>
   h("div", { class: "notice", role: "alert" },
-    h("p", {}, error.message),
+    h("p", {}, said(error.message) || error.message),
     error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
-    said(error.hint) && h("p", { class: "hint" }, said(error.hint)),
-    error.models?.length > 0 && h("div", { class: "chips" }, error.models.map((model) => h("button", { type: "button", class: "plain", onclick: () => set({ model, task: "" }) }, model))));
+    said(error.hint) && h("p", { class: "hint" }, said(error.hint)));
 
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
 

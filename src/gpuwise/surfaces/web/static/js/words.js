@@ -1,12 +1,12 @@
 // Sentences of the server for readers of a page: what tells them to type a command is left out, and what they can do here remains.
 
-const COMMAND = /`[^`]*(?:--|gpuwise|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/;
+const COMMAND = /`[^`]*(?:--|gpuwise(?! capture)|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/; // capturing one’s own code is the one thing that the page cannot do itself
 
 const without = (text, between) => text.split(between).filter((part) => !COMMAND.test(part)).join(between);
 
 export function said(text) {
   if (!text) return "";
-  const kept = text.replace(/ \([^()]*`[^()`]*(?:--|gpuwise)[^()]*\)/g, ""); // a remark between brackets
+  const kept = text.replace(/ \([^()]*`[^()`]*(?:--|gpuwise(?! capture))[^()]*\)/g, ""); // a remark between brackets
   const sentences = kept.split(/(?<=[.!?])\s+(?=[A-Z])/).map((sentence) => {
     if (!COMMAND.test(sentence)) return sentence;
     const rest = without(sentence.replace(/[.]$/, ""), "; ");
@@ -18,9 +18,9 @@ export function said(text) {
 // The same for a list, without the lines of which nothing remains.
 export const lines = (texts) => texts.map(said).filter(Boolean);
 
-const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-// "September 2026, 2 months old", so that nobody takes an old price for today's.
+// "Sep 2026, 2 months old", so that nobody takes an old price for today's.
 export function aged(dated, now = new Date()) {
   const [year, month] = String(dated ?? "").split("-").map(Number);
   if (!year || !month) return "";

@@ -22,11 +22,12 @@ export function mount(root) {
   const asked = start();
   const [answered, options, below, facets, ranking] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
+  const better = h("p", { class: "note" });
   root.append(
     asked.node,
     h("section", { class: "card hero" }, answered, below),
     card("The options", options),
-    card("Time and cost", chart, h("p", { class: "note" }, "Lower and further left is better. The line connects the options that no other option beats in both time and cost. Grey options are out of reach. Click a point for its fact sheet.")),
+    card("Speed and cost", chart, better),
     card("All cards with a price", h("div", { class: "controls" }, search("Find a card", "find", "24 gb, amd, 1080")), facets, ranking));
   return async (state, signal) => {
     asked.show();
@@ -35,7 +36,9 @@ export function mount(root) {
     fill(answered, hero(answer, state));
     fill(below, assumptions(answer));
     fill(options, answer.options.length ? optionTable(answer, state) : h("p", { class: "note" }, "No option meets these limits."));
-    await draw(chart, `Time per run against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer)), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speedOf(answer, state)) }));
+    const speed = speedOf(answer, state);
+    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. The line connects the options that no other option beats in both speed and cost. Grey options are out of reach. Click a point for its fact sheet.`;
+    await draw(chart, `Speed against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer), speed), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speed) }));
     fill(facets, cardFacets(state));
     const market = wider(state) ? await ask("which", { ...question, vendor: "any", buy: undefined, used: undefined, rent: undefined }, signal) : answer;
     fill(ranking, cardTable(market, answer, state, (await look("choices")).gpus));
@@ -44,10 +47,13 @@ export function mount(root) {
 
 const worst = (checks) => ["fail", "tight", "pass"].find((verdict) => checks.some((line) => line.verdict === verdict));
 
-const remarks = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict")).join("; ");
+const notes = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict"));
+const remarks = (option) => notes(option).join("; ");
+// What is true of every option is said once, under the table.
+const common = (options) => (options.length > 1 ? notes(options[0]).filter((note) => options.every((option) => notes(option).includes(note))) : []);
 
-function remark(option) {
-  const said = remarks(option);
+function remark(option, shared) {
+  const said = notes(option).filter((note) => !shared.includes(note)).join("; ");
   return said && h("div", { class: "small remark" }, said);
 }
 
@@ -55,13 +61,14 @@ function optionTable(answer, state) {
   const speed = speedOf(answer, state);
   const written = writes(state);
   const best = pickOf(answer);
+  const shared = common(answer.options);
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
-  return table(
+  const made = table(
     ["", head("source"), speed.title, "upfront", `${state.years || 3}-year total`, written ? "per million tokens" : "per million samples", "CO₂e", "build"],
     answer.options.map((option) =>
       row([
-        h("th", { scope: "row" }, sheet(option), remark(option)),
+        h("th", { scope: "row" }, sheet(option), remark(option, shared)),
         brief(option.source),
         h("td", { class: "nowrap key-cell" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         h("td", { class: "key-cell" }, option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer))),
@@ -71,6 +78,7 @@ function optionTable(answer, state) {
         option.build.length ? openBuild(option, answer) : "–",
       ], option === best ? { class: "best" } : {})),
     { caption: "Options, best first", cards: true, lean: true });
+  return [made, shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`)];
 }
 
 function openBuild(option, answer) {

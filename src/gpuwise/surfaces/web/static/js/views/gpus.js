@@ -17,7 +17,8 @@ export function mount(root) {
   const [facets, found] = [1, 2].map(() => h("div", {}));
   root.append(card("", h("div", { class: "controls" }, search("Find a GPU", "find", "24 gb, amd, 1080")), facets, found));
   return async (state, signal) => {
-    const { gpus } = await ask("gpus", {}, signal);
+    const answer = await ask("gpus", {}, signal);
+    const { gpus } = answer;
     const wanted = finder(state.find);
     const least = numeric(state.memory, "Memory") ?? 0;
     const kept = gpus.filter((gpu) => (gpu.memory_bytes ?? 0) >= least * 2 ** 30 * 0.97 && (!state.maker || gpu.vendor.toLowerCase() === state.maker)
@@ -27,18 +28,20 @@ export function mount(root) {
       facet("Vendor", "maker", [["", "any"], ["nvidia", "NVIDIA"], ["amd", "AMD"], ["intel", "Intel"], ["apple", "Apple"]])));
     fill(found,
       h("p", { class: "note", role: "status" }, `${f.number(kept.length)} of ${f.number(gpus.length)} GPUs match. Click a name for its fact sheet.`),
-      kept.length > 0 && grid(columns, kept, { caption: "GPUs", usual: "-launched", first: 50 }));
+      kept.length > 0 && grid(columns(answer), kept, { caption: "GPUs", usual: "-launched", first: 50 }));
   };
 }
 
-const open = (gpu, text) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name) }, text);
-const shown = (gpu, value, text) => (value ? open(gpu, text(value)) : "–");
-const columns = [
-  { key: "name", title: "GPU", left: true, value: (gpu) => gpu.name, cell: (gpu) => open(gpu, gpu.name) },
-  { key: "vendor", title: "vendor", left: true, wide: true, value: (gpu) => gpu.vendor, cell: (gpu) => `${gpu.vendor} ${gpu.segment}` },
-  { key: "memory", title: "memory", falls: true, value: (gpu) => gpu.memory_bytes, cell: (gpu) => shown(gpu, gpu.memory_bytes, f.gib) },
-  { key: "bandwidth", title: "bandwidth", falls: true, wide: true, value: (gpu) => gpu.memory_bytes_per_s, cell: (gpu) => shown(gpu, gpu.memory_bytes_per_s, (value) => f.si(value, "B/s")) },
-  { key: "peak", title: "16-bit peak", falls: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
-  { key: "power", title: "power", falls: true, wide: true, value: (gpu) => gpu.tdp_watts, cell: (gpu) => shown(gpu, gpu.tdp_watts, (value) => `${f.number(value)} W`) },
-  { key: "launched", title: "launched", left: true, falls: true, wide: true, value: (gpu) => gpu.launched_on, cell: (gpu) => gpu.launched_on ?? "–" },
-];
+function columns(answer) {
+  const open = (gpu, text) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name, { answer }) }, text);
+  const shown = (gpu, value, text) => (value ? open(gpu, text(value)) : "–");
+  return [
+    { key: "name", title: "GPU", left: true, value: (gpu) => gpu.name, cell: (gpu) => open(gpu, gpu.name) },
+    { key: "vendor", title: "vendor", left: true, wide: true, value: (gpu) => gpu.vendor, cell: (gpu) => `${gpu.vendor} ${gpu.segment}` },
+    { key: "memory", title: "memory", falls: true, value: (gpu) => gpu.memory_bytes, cell: (gpu) => shown(gpu, gpu.memory_bytes, f.gib) },
+    { key: "bandwidth", title: "bandwidth", falls: true, wide: true, value: (gpu) => gpu.memory_bytes_per_s, cell: (gpu) => shown(gpu, gpu.memory_bytes_per_s, (value) => f.si(value, "B/s")) },
+    { key: "peak", title: "16-bit peak", falls: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
+    { key: "power", title: "power", falls: true, wide: true, value: (gpu) => gpu.tdp_watts, cell: (gpu) => shown(gpu, gpu.tdp_watts, (value) => `${f.number(value)} W`) },
+    { key: "launched", title: "launched", left: true, falls: true, wide: true, value: (gpu) => gpu.launched_on, cell: (gpu) => gpu.launched_on ?? "–" },
+  ];
+}

@@ -5,7 +5,7 @@ import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
 import { facts, h, num, points } from "../ui.js";
-import { aged, one, said } from "../words.js";
+import { aged, lines, one, said } from "../words.js";
 import { priceTold, rateTold, runTold, totalTold } from "./told.js";
 
 // The option that the verdict names. Where it names one for each of several budgets, the one with the least cost per run.
@@ -56,6 +56,15 @@ function renting(answer, option, state) {
   return others.length ? ["renting instead", num(f.usd(others[0].total_usd), { title: "Renting", formula: `${f.several(others[0].gpu_count, others[0].gpu)}, ${f.usd(others[0].total_usd)} in total ${period}`, answer }), `${f.several(others[0].gpu_count, others[0].gpu)} ${period}`] : null;
 }
 
+// Whether a typical machine takes the cards, and what to look at where it does not.
+function building(option, answer) {
+  if (!option.build.length) return null;
+  const worst = ["fail", "tight", "pass"].find((verdict) => option.build.some((line) => line.verdict === verdict)) ?? "pass";
+  const checks = option.build.filter((line) => line.verdict === worst);
+  const text = f.capital(worst);
+  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
+}
+
 function figures(option, answer, state) {
   const speed = speedOf(answer, state);
   const price = option.price;
@@ -68,6 +77,7 @@ function figures(option, answer, state) {
     [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), ""],
     ["memory", ...fits(option, answer)],
     ["confidence", num(speed.range(option) || "–", runTold(option, answer)), "likely range of the speed"],
+    building(option, answer),
     renting(answer, option, state),
   ]);
 }
@@ -82,6 +92,12 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
+// The recommendation with its reason, then, more quietly, what else there is.
+function told(verdict) {
+  const end = verdict.search(/(?<=\.) (?=[A-Z])/);
+  return h("p", { class: "verdict", role: "status", "aria-live": "polite" }, end < 0 ? verdict : [verdict.slice(0, end), h("span", { class: "rest" }, verdict.slice(end))]);
+}
+
 export function hero(answer, state) {
   const option = pickOf(answer);
   pick(option?.gpu, option?.gpu_count);
@@ -92,7 +108,7 @@ export function hero(answer, state) {
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
     option && figures(option, answer, state),
     h("div", { class: "reasons" },
-      h("div", {}, h("p", { class: "verdict", role: "status", "aria-live": "polite" }, said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
+      h("div", {}, told(said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
       changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
   ];
 }

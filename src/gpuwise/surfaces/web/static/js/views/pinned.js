@@ -35,7 +35,7 @@ function entry(pin, show) {
   return h("div", { class: "pin" },
     h("label", { class: "check" }, tick, h("span", { class: "hidden" }, `Show ${pin.name} side by side`)), field,
     h("span", { class: "note" }, [pin.purpose, `pinned ${pin.at ?? ""}`].filter(Boolean).join(" · ")),
-    h("span", { class: "pin-tools" }, copied, whole("Open", pin.link.startsWith("?") ? pin.link : "?"), h("button", { type: "button", class: "quiet", "aria-label": `Copy the link of ${pin.name}`, onclick: copy }, "Copy link"),
+    h("span", { class: "pin-tools" }, copied, whole("Open", pin.link), h("button", { type: "button", class: "quiet", "aria-label": `Copy the link of ${pin.name}`, onclick: copy }, "Copy link"),
       h("button", { type: "button", class: "quiet", "aria-label": `Remove ${pin.name}`, onclick: () => { remove(pin.id); show(); } }, "Remove")));
 }
 

@@ -40,11 +40,12 @@ export function mount(root) {
 
 const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
 
-// Which of the two costs less over the whole period.
-function better({ own, rent, gpu, gpu_count: count }) {
+// The verdict in a few words, and never more decided than it is.
+function better({ own, rent, gpu, gpu_count: count, verdict }) {
   const name = f.several(count, gpu);
   if (!own || !rent.length) return name;
-  return own.total_usd <= Math.min(...rent.map((other) => other.total_usd)) ? `Buy ${f.the(name)}` : `Rent ${f.the(name)}`;
+  if (verdict.startsWith("Owning")) return `Buy ${f.the(name)}`;
+  return verdict.startsWith("Renting") ? `Rent ${f.the(name)}` : `${f.the(name, true)}: about the same to buy or to rent`;
 }
 
 function said(answer) {

@@ -1,9 +1,11 @@
 // Text from a language model, for the view of one model: tokens per second first, then what each user waits for.
 
+import { textChoices } from "../case.js";
 import { colour } from "../charts.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
 
+const engineOf = (told) => textChoices().engines.find((entry) => entry.name === told.engine)?.title ?? told.engine;
 const users = (count) => (count === 1 ? "1 user" : `${count} users`);
 
 // The cache is counted among the activations; the bar of the memory has a piece for each.
@@ -12,7 +14,7 @@ export const withCacheApart = (result) => ({ ...result, memory: { ...result.memo
 export function textSaid({ answer, result, gpu, fits }) {
   const told = result.generation;
   const name = f.several(result.gpu_count, result.gpu);
-  const how = `${told.weights} weights in ${told.engine}`;
+  const how = `${told.weights} weights in ${engineOf(told)}`;
   if (!fits) return `${answer.model} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}.`;
   const each = told.users > 1 ? ` (${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)})` : "";
   const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${told.users_fit} requests at once`;
@@ -22,10 +24,10 @@ export function textSaid({ answer, result, gpu, fits }) {
 export function textFigures({ answer, result, gpu, fits }) {
   const told = result.generation;
   const own = { ...answer, assumptions: result.assumptions };
-  const how = `${told.weights} in ${told.engine}`;
+  const how = `${told.weights} in ${engineOf(told)}`;
   const rent = (answer.rents ?? [])[0];
   const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " each" : ""}`];
-  if (!fits) return facts([needs, ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), told.engine]]);
+  if (!fits) return facts([needs, ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
   return facts([
     ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
     ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],

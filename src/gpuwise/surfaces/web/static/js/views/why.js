@@ -59,13 +59,14 @@ export function mount(root) {
   let asking = null;
   const show = (answer) => {
     fill(result, answer && shown(answer));
+    box.classList.toggle("compact", Boolean(answer)); // the answer comes first
     result.querySelector(".verdict-card")?.append(actions(answer));
   };
   const actions = (answer) => h("div", { class: "actions" },
     answer.steps && chooser("second", "Second run", "Compare with another run", (files) => (sent ? diagnose([...(sent[1] ? sent[0].slice(0, -1) : sent[0]), files[0]], true) : (status.textContent = "Drop the first trace again; then it can be compared.")), false),
     h("button", { type: "button", class: "plain", id: "save-json", onclick: () => save(`${stem(answer)}.json`, JSON.stringify(answer, null, 1), "application/json") }, "Save as JSON"),
     h("button", { type: "button", class: "plain", id: "save-markdown", onclick: () => save(`${stem(answer)}.md`, markdown(answer), "text/markdown") }, "Save as Markdown"),
-    h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; fill(result); status.textContent = ""; } }, "Clear"),
+    h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; show(null); status.textContent = ""; } }, "Clear"),
     h("span", { class: "note" }, "The result stays in this tab when you reload the page."));
   async function diagnose(files, compare = false) {
     asking?.abort();
@@ -133,8 +134,8 @@ function compared(answer) {
   return card("First run and second run",
     h("p", { class: "verdict", id: "compared" }, f.sentence(two.verdict.replace(/\.$/, ""))),
     h("div", { class: "runs" }, [["first run", "before_s", two.before_mean_s], ["second run", "after_s", two.after_mean_s]].map(([label, side, mean]) => h("div", {}, h("p", { class: "small" }, `${label}: ${f.seconds(mean)} per step`), bar(side)))),
-    table(["", "first run", "second run", "difference", head("why")], changes.map((entry) => row([
-      h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry), left(entry.why || ""),
+    table(["", "first run", "second run", "difference"], changes.map((entry) => row([
+      h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part), entry.why && h("small", { class: "note small why" }, entry.why)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry),
     ])), { caption: "Parts of the step in both runs" }),
     two.unlike.length > 0 && points(two.unlike.map((text) => `The runs differ: ${text}`)),
     two.unknown.length > 0 && fold("What the traces do not say", points(two.unknown)));
@@ -161,12 +162,14 @@ function shown(answer) {
   ];
 }
 
+const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
 // A memory snapshot, dumps of collectives or a table of readings: no steps, and no time that a finding takes.
 function timeless(answer) {
   return [
     h("section", { class: "card verdict-card" }, h("p", { class: "verdict", role: "status" }, answer.verdict), answer.notes.length > 0 && points(answer.notes)),
     answer.findings.length > 0 && card("What was found", answer.findings.map((found, place) => h("article", { class: "finding" },
-      h("h3", {}, `${place + 1}. ${found.title}`), points(found.evidence), h("p", {}, h("strong", {}, "Fix: "), found.remedy), h("p", { class: "note" }, `Check: ${found.verify}`)))),
+      h("h3", {}, `${place + 1}. ${capital(found.title)}`), points(found.evidence), h("p", {}, h("strong", {}, "Fix: "), found.remedy), h("p", { class: "note" }, `Check: ${found.verify}`)))),
   ];
 }
 
@@ -179,7 +182,7 @@ function stepBar(answer) {
 
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
-    h("h3", {}, `${place + 1}. ${found.title}`),
+    h("h3", {}, `${place + 1}. ${capital(found.title)}`),
     h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it would make training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
     points(found.evidence),
     h("p", {}, h("strong", {}, "Fix: "), found.remedy),
