@@ -47,7 +47,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What the host did in some stalls. `where` is empty if nothing was recorded; `inside` is the library call below it."""
+    """What the host did during some stalls. `where` is empty if nothing was recorded; `inside` is the library call below it."""
 
     kind: Kind | None
     where: str
@@ -56,14 +56,14 @@ class Cause:
 
 
 def stall_ns(scene: Scene) -> int:
-    """From how long on a pause of the host is a stall."""
+    """Return the duration from which a pause of the host is a stall."""
     pauses = _pauses(scene)
     usual = float(np.median(pauses.end - pauses.start)) if len(pauses) else 0.0
     return int(np.clip(_LONG * min(usual, _USUAL_NS), _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
 
 
 def stalls(scene: Scene) -> Spans:
-    """When the host did not launch for long, or was inside one long call."""
+    """Return when the host did not launch anything for long, or was inside one long call."""
     if not scene.on_cpu and not len(scene.launches):
         return _none()
     least = stall_ns(scene)
@@ -82,7 +82,9 @@ def stalls(scene: Scene) -> Spans:
 
 
 def _explained(scene: Scene, pauses: Spans) -> Spans:
-    """The pauses that something on the host fills, other than a mark of the framework, and those that every step has."""
+    """Return the pauses that something on the host fills, other than a mark by the framework, and those that occur in every
+    step.
+    """
     events = scene.trace.events
     held = events.where(_is_on_host(scene) & (events.duration_ns >= _COVERS * _LEAST_ON_CPU_NS))
     held = held.where(~scene.trace.named("optimizer.")[held.name])
@@ -98,7 +100,7 @@ def _explained(scene: Scene, pauses: Spans) -> Spans:
 
 
 def _is_regular(scene: Scene, pauses: Spans, chosen: Mask) -> Mask:
-    """Which of the chosen pauses come in every steady step with much the same length."""
+    """Return which of the chosen pauses occur in every steady step with about the same length."""
     lengths = np.where(chosen, pauses.end - pauses.start, 0)
     step = np.searchsorted(scene.steps.start_ns, pauses.start, side="right") - 1
     longest = np.zeros(len(scene.steps.start_ns), dtype=np.int64)
@@ -110,10 +112,10 @@ def _is_regular(scene: Scene, pauses: Spans, chosen: Mask) -> Mask:
 
 
 def after_waits(scene: Scene) -> Spans:
-    """From the end of each synchronising call to the next work: the queue ran empty because the host waited.
+    """Return the time from the end of each synchronising call to the next work: the queue was empty because the host waited.
 
-    Without the wait, the host would have been that much earlier. So a short wait does not explain a much longer gap, and no wait
-    explains a gap in which the host had something long to do.
+    Without the wait, the host would have been that much earlier. A short wait therefore does not explain a much longer gap, and
+    no wait explains a gap in which the host had something long to do.
     """
     waits = scene.waits
     sync = waits.where(waits.duration_ns > 0)
@@ -128,8 +130,9 @@ def after_waits(scene: Scene) -> Spans:
 
 
 def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
-    """What the waits explain of the gap behind each of them. A wait that is longer than the gap behind it also explains later
-    ones, up to the time by which the host would have been ahead without it, but never more than a step."""
+    """Return how much of the gap after each wait the wait explains. A wait that is longer than the gap after it also explains
+    later ones, up to the time by which the host would have been ahead without it, but never more than a step.
+    """
     explained, ahead = np.zeros(len(gaps), dtype=np.int64), 0
     for place, (gap, wait) in enumerate(zip(gaps, waits, strict=True)):
         if gap <= min(_WAITS * wait + ahead, _AFTER_WAIT_NS):
@@ -141,7 +144,7 @@ def _paid_for(gaps: list[int], waits: list[int], most: int) -> Times:
 
 
 def compiling(scene: Scene) -> Spans:
-    """When a compiler ran or code was loaded onto the device."""
+    """Return when a compiler ran or code was loaded onto the device."""
     events = scene.trace.events
     names = np.array([_COMPILES.search(name) is not None for name in scene.trace.names], dtype=bool)
     chosen = events.is_kind(Kind.PYTHON, Kind.MARK, Kind.OP, Kind.RUNTIME, Kind.OTHER) & (events.duration_ns >= _COMPILES_NS)
@@ -153,7 +156,7 @@ def compiling(scene: Scene) -> Spans:
 
 
 def profiling(scene: Scene) -> Spans:
-    """When the profiler itself held the host up, as it reports."""
+    """Return when the profiler itself delayed the host, as it reports."""
     names = np.array([_PROFILES.search(name) is not None for name in scene.trace.names], dtype=bool)
     rows = scene.trace.events.of(Kind.OTHER)
     rows = rows.where(names[rows.name])
@@ -161,7 +164,7 @@ def profiling(scene: Scene) -> Spans:
 
 
 def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
-    """What the host did in these spans, the longest first; the longest spans stand for all of them."""
+    """Return what the host did in these spans, the longest first; the longest spans represent all of them."""
     lengths = idle.end - idle.start
     chosen = np.argsort(-lengths, kind="stable")[:_MOST_STALLS]
     if not len(chosen):
@@ -179,7 +182,7 @@ def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
 
 
 def _pauses(scene: Scene) -> Spans:
-    """The time between one call that moves the run on (a launch, a wait, an allocation, a batch) and the next."""
+    """Return the time between one call that advances the run (a launch, a wait, an allocation, a batch) and the next."""
     begin, end = scene.steps.steady_window
     if scene.on_cpu:
         return union(scene.work.start_ns, scene.work.end_ns).gaps(begin, end)
@@ -203,7 +206,7 @@ def _is_on_host(scene: Scene) -> Mask:
 
 
 def _innermost(scene: Scene, held: Events, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
-    """The shortest thing that fills most of a stall, and the function of the user's own code around it."""
+    """Return the shortest event that fills most of a stall, and the user's own function around it."""
     overlap = np.minimum(held.end_ns, end) - np.maximum(held.start_ns, begin)
     rows = np.flatnonzero(overlap >= _COVERS * (end - begin))
     if not len(rows):
@@ -233,7 +236,7 @@ def _below(leaf: Frame | None, function: str) -> str:
 
 
 def _many_ops(scene: Scene, held: Mask, begin: int, end: int) -> tuple[Kind | None, str, str] | None:
-    """The most frequent of many short ops that together fill most of a stall."""
+    """Return the most frequent of many short ops that together fill most of a stall."""
     events = scene.trace.events
     near = np.arange(*np.searchsorted(events.start_ns, [2 * begin - end, end]))  # one that began earlier would fill all of it
     rows = events.where(near[held[near]]).of(Kind.OP, Kind.RUNTIME)

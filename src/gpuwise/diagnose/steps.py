@@ -50,8 +50,9 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The steps of a trace, and which of them are taken as steady. Of a file that was cut off only those are here that are known
-    to be whole; `lost_count` others were begun."""
+    """The steps of a trace, and which of them count as steady. For a truncated file, only those known to be complete are
+    listed; `lost_count` others were begun.
+    """
 
     start_ns: Times
     end_ns: Times
@@ -76,7 +77,7 @@ class Steps:
 
     @property
     def median_s(self) -> float:
-        """The median step, a cut last one left out; of two steps, one that is warm-up too."""
+        """The median step, without a truncated last one."""
         lengths = self.end_ns - self.start_ns
         if len(lengths) == 2:
             lengths = lengths[self.steady]
@@ -96,7 +97,7 @@ class Steps:
 
 
 def find_steps(trace: Trace, work: Events) -> Steps:
-    """The steps by the best marks there are. `work` is what ran on the device looked at."""
+    """Find the steps by the best marks available. `work` is what ran on the selected device."""
     for by, rows in (
         ("profiler", _outermost(trace.marked(*_PROFILER))),
         ("steps line", _device_steps(trace, work)),
@@ -135,11 +136,12 @@ def _without_first_of_two(steps: Steps, work: Events) -> Steps:
 
 
 def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
-    """Of a file whose events are missing from some time on, or here and there: the longest row of whole steps. `called_ns` is
-    when each piece of work was called for.
+    """For a file whose events are missing from some time on, or in places: return the longest run of complete steps.
+    `called_ns` is when each piece of work was launched.
 
-    Whole steps hold the same work, so two that do are taken for whole, and all that hold no less; of steps that all differ none
-    is known to be whole: None. A step behind one that is not whole is left out too: the device may still have worked on that.
+    Complete steps contain the same work, so two steps with equal work count as complete, and so do all with no less. If all steps
+    differ, none is known to be complete: None. A step after an incomplete one is left out too, because the device may still have
+    worked on that one.
     """
     moments = np.sort(called_ns)
     held = np.searchsorted(moments, steps.end_ns) - np.searchsorted(moments, steps.start_ns)
@@ -160,10 +162,10 @@ def only_whole(steps: Steps, called_ns: Times) -> Steps | None:
 
 
 def _repeats(work: Events) -> Times:
-    """Where the same sequence of kernels begins again and again: the starts of a kernel that comes once in each.
+    """Return where the same sequence of kernels begins again and again: the starts of a kernel that occurs once in each.
 
-    Only sequences alike from one to the next count, and only if they fill what was recorded on the busiest stream. Layers repeat
-    as well, so the longest sequence is taken, and none between whose repeats other kernels run.
+    Only consecutive equal sequences count, and only if they fill what was recorded on the busiest stream. Layers repeat as well,
+    so the longest sequence is used, and none with other kernels between its repeats.
     """
     kernels = work.where(work.kind == Kind.KERNEL)
     if len(kernels) < _REPEATS * _SHORTEST:
@@ -196,7 +198,7 @@ def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
 
 
 def _between_gaps(starts: Times) -> Times:
-    """The starts of the steps where each of them is a fixed number of equal layers, with a longer gap before the next step."""
+    """Return the starts of the steps if each is a fixed number of equal layers, with a longer gap before the next step."""
     lengths = np.diff(starts)
     after = np.flatnonzero(lengths > _GAP * np.median(lengths)) + 1
     strides = np.diff(after)
@@ -207,7 +209,7 @@ def _between_gaps(starts: Times) -> Times:
 
 
 def _are_layers(names: npt.NDArray[np.int32], found: npt.NDArray[np.intp], period: int) -> bool:
-    """Whether other kernels run between the repeats, or before and after them, as embeddings and heads do around layers."""
+    """Return whether other kernels run between the repeats, or before and after them, like embeddings and heads around layers."""
     pattern = names[found[0] : found[0] + period]
     breaks = found[:-1][np.diff(found) > period]
     between = [names[at + period : at + period + 1] for at in breaks.tolist()]
@@ -218,7 +220,7 @@ def _are_layers(names: npt.NDArray[np.int32], found: npt.NDArray[np.intp], perio
 
 
 def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], least: int) -> Events:
-    """The ranges of one name, numbers aside, that a program marked: of those that cover the work, the rarest."""
+    """Return the ranges with one name, ignoring numbers, that a program marked: of those that cover the work, the rarest."""
     marks = trace.events.of(Kind.MARK)
     span = max(int(work.end_ns.max() - work.start_ns.min()), 1) if len(work) else 1
     found = [_outermost(marks.where(np.isin(marks.name, numbers))) for numbers in _families(trace, marks, is_wanted)]
@@ -229,7 +231,7 @@ def _marked_steps(trace: Trace, work: Events, is_wanted: Callable[[str], bool], 
 
 
 def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> list[list[int]]:
-    """The names of marks that differ only in their numbers, together."""
+    """Group the names of marks that differ only in their numbers."""
     families: dict[str, list[int]] = {}
     for number in np.unique(marks.name).tolist():
         if is_wanted(trace.names[number]):
@@ -238,8 +240,9 @@ def _families(trace: Trace, marks: Events, is_wanted: Callable[[str], bool]) -> 
 
 
 def _enclosing(trace: Trace, rows: Events) -> Events:
-    """The marks of one name around these, if those are the steps: each holds as many of the inner ones, and the optimizer steps
-    as often as they do, or the inner ones call themselves parts of a batch."""
+    """Return the marks of one name around these, if those are the steps: each contains the same number of inner ones, and the
+    optimizer steps as often as they do, or the inner ones are named as parts of a batch.
+    """
     marks = trace.events.of(Kind.MARK)
     marks = marks.where((marks.thread == rows.thread[0]) & (marks.duration_ns > int(rows.duration_ns.min())))
     updates = len(_outermost(trace.marked(*OPTIMIZER)))
@@ -277,7 +280,7 @@ def _device_steps(trace: Trace, work: Events) -> Events:
 
 
 def _outermost(rows: Events) -> Events:
-    """Without those that lie inside another one (nested steps), of the thread that has most of them."""
+    """Remove those inside another one (nested steps), using the thread that has most of them."""
     if len(rows) < 2:
         return rows
     rows = rows.where(rows.thread == np.bincount(rows.thread).argmax())

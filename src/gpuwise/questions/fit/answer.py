@@ -43,7 +43,9 @@ __all__ = ["answer", "fit", "fit_step"]
 
 
 def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: None) -> FitAnswer | CatalogueFit:
-    """The memory of a step on each GPU, or with `all` on every GPU of the catalogue; of text where a model generates it."""
+    """Return the memory of a step on each GPU, or with `all` on every GPU in the catalogue; for text if the model generates
+    it.
+    """
     if not options.all:
         speech = asked_for_speech(options)
         if speech is not None:
@@ -146,7 +148,7 @@ def _safe(trial: Trial, most: int) -> int:
 
 
 def _asks_more(choices: Choices, now: Choices) -> bool:
-    """Whether these choices need another workload than the user's own."""
+    """Return whether these choices need a different workload from the user's own."""
     names = ("precision", "optimizer", "implementation", "channels_last", "image")
     return any(getattr(choices, name) != getattr(now, name) for name in names)
 

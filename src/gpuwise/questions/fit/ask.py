@@ -12,7 +12,7 @@ __all__ = ["FitQuery", "ask"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitQuery:
-    """One model on some GPUs; `display` if a desktop runs on the GPU too, `remedies` if ways to make it fit are wanted."""
+    """One model on some GPUs; `display` if a desktop also runs on the GPU, `remedies` if ways to make it fit are requested."""
 
     step: StepQuery
     display: bool = False

@@ -9,7 +9,7 @@ __all__ = ["larger_than"]
 
 
 def larger_than(gpu: Gpu) -> list[Gpu]:
-    """Curated ones of the same maker and segment with more memory."""
+    """Return curated GPUs from the same maker and segment with more memory."""
     if gpu.is_cpu:
         return []
     portable = gpu.segment == "laptop"

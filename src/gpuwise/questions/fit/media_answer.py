@@ -82,7 +82,7 @@ def _fit(told: ImagePrediction | SpeechPrediction, batch: int, most: int, second
 
 
 def _ladder(told: ImagePrediction | SpeechPrediction, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
-    """The first remedy that makes it fit, where it does not."""
+    """Return the first remedy that makes it fit, if it does not."""
     return () if told.fits else tuple(rung for rung in rungs if rung.fits)[:1]
 
 
@@ -107,7 +107,7 @@ def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[R
 
 
 def _larger(query: ImageQuery, told: ImagePrediction, now: float) -> list[Rung]:
-    """The cheapest card of the same maker that holds it."""
+    """Return the cheapest card from the same maker that holds it."""
     sold = [(one.price.usd, one.gpu) for one in offered(larger_than(told.gpu), PriceBook.of()) if one.price is not None]
     for usd, gpu in sorted(sold, key=lambda one: one[0]):
         drawn = drawings(replace(query, step=replace(query.step, gpus=(gpu,))))

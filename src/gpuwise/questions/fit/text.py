@@ -173,7 +173,7 @@ def _describe_contexts(result: Fit) -> str:
 
 
 def _useful_remedies(result: Fit) -> list[Rung]:
-    """Remedies that save memory, those that suffice first; if it fits already, only those that allow a larger batch."""
+    """Return remedies that save memory, sufficient ones first; if it already fits, only those that allow a larger batch."""
     peak = result.memory.total_bytes
     saving = [
         rung
@@ -185,7 +185,7 @@ def _useful_remedies(result: Fit) -> list[Rung]:
 
 
 def _remedies(result: Fit, rungs: Sequence[Rung], width: int, colour: bool) -> str:
-    """Each remedy alone, below the step as it was asked for."""
+    """Each remedy alone, below the requested step."""
     rows: list[Fit | Rung] = [result, *rungs]
     return table(
         [
@@ -220,7 +220,7 @@ def _ladder(result: Fit, width: int, colour: bool, verbose: bool) -> list[str]:
 
 
 def _side_by_side(answer: FitAnswer, width: int, colour: bool) -> str:
-    """One row for each GPU; what makes the others fit stands in the table, or below it in a narrow terminal."""
+    """One row for each GPU; what makes the others fit is in the table, or below it in a narrow terminal."""
     results = answer.results
     columns = [
         Column(title="GPU", cells=[result.gpu.name for result in results], right=False),

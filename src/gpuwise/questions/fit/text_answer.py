@@ -67,7 +67,7 @@ def _fit(query: TextQuery, product: Gpu, display: bool, with_remedies: bool) -> 
 
 
 def _beside_a_desktop(gpu: Gpu) -> Gpu:
-    """The GPU without the memory that a desktop takes."""
+    """Return the GPU without the memory that a desktop takes."""
     return replace(gpu, usable_memory_bytes=gpu.usable_memory_bytes - memory_data().value("display_bytes"))
 
 
@@ -82,7 +82,7 @@ def _advice(now: TextWay) -> Advice:
 
 
 def _contexts(serving: generation.Serving, gpu: Gpu) -> Serving:
-    """How many contexts fit at once: of the tokens asked for, and of as many as the model supports."""
+    """Return how many contexts fit at once: with the requested tokens, and with as many as the model supports."""
     longest = max(serving.shape.context, serving.context)
     each = generation_memory(serving, 2).cache_bytes - generation_memory(serving, 1).cache_bytes
     return Serving(

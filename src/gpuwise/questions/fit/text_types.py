@@ -15,8 +15,9 @@ __all__ = ["TextFit", "TextFitAnswer"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFit(Fit):
     """One model on one GPU or several of a kind. `batch`, `max_batch` and `safe_batch` count requests at once. `generation` is
-    how it runs: with layers on the CPU where it does not fit but still runs (`survives`), else as if there were room.
-    `longest_context` is what each of the requests can have, up to `model_context`, what the model supports."""
+    how it runs: with layers on the CPU if it does not fit but still runs (`survives`), otherwise as if there were room.
+    `longest_context` is what each of the requests can have, up to `model_context`, which the model supports.
+    """
 
     generation: Generated
     longest_context: int

@@ -28,7 +28,9 @@ def ask(options: PredictOptions) -> StepQuery:
 
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:
-    """A language model that generates text; None where a step is asked for. A curve begins with its first number of users."""
+    """Return the question for a language model that generates text; None for a step. A curve begins with its first number of
+    users.
+    """
     if options.on_this_machine or makes_images(options.model):
         return None
     check_text_bounds(options)
@@ -37,10 +39,10 @@ def ask_for_text(options: PredictOptions) -> TextQuery | None:
 
 
 def ask_for_images(options: PredictOptions) -> ImageQuery | None:
-    """A model that makes images; None where a step is asked for."""
+    """Return the question for a model that generates images; None for a step."""
     return None if options.on_this_machine else asked_for_images(options, options.steps, weights=options.weights)
 
 
 def ask_for_speech(options: PredictOptions) -> SpeechQuery | None:
-    """A model that writes down speech; None where a step is asked for."""
+    """Return the question for a model that transcribes speech; None for a step."""
     return None if options.on_this_machine else asked_for_speech(options)

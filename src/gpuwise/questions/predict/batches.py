@@ -31,7 +31,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepAnswer(Shown):
-    """The points in the order asked; none for a model that was captured at one batch only."""
+    """The points in the requested order; none for a model that was captured at only one batch."""
 
     TEXT: ClassVar[str] = "questions.predict.batches_text.render_batches"
     FIGURE: ClassVar[str] = "questions.predict.batches_figure.swept_figure"
@@ -54,7 +54,7 @@ class SweepAnswer(Shown):
 
 
 def sweep(query: StepQuery, batches: Sequence[int], progress: Callable[[str], None] = lambda text: None) -> SweepAnswer:
-    """The step on the first GPU of the question at each of these batches."""
+    """Predict the step on the first GPU of the question at each of these batches."""
     if not 0 < len(batches) <= _MOST or min(batches) < 1:
         raise BadValue(
             f"invalid list of {len(batches)} batch sizes", hint=f"give between 1 and {_MOST} batch sizes, each at least 1"

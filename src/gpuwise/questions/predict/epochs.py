@@ -12,7 +12,7 @@ __all__ = ["check_epochs", "with_epochs"]
 
 
 def check_epochs(options: PredictOptions, *, generates: bool) -> None:
-    """Refuse a number of samples where nothing is trained, and epochs of no samples."""
+    """Refuse a number of samples if nothing is trained, and epochs without samples."""
     if options.epochs is not None and options.samples is None:
         raise BadValue("`--epochs` needs the number of samples in an epoch", hint="try `--samples 50000 --epochs 3`")
     if options.samples is not None and (generates or options.mode == "infer" or options.phase):
@@ -23,7 +23,7 @@ def check_epochs(options: PredictOptions, *, generates: bool) -> None:
 
 
 def with_epochs(answer: PredictAnswer, options: PredictOptions) -> PredictAnswer:
-    """The same answer with the time of an epoch and of all epochs, where samples were given."""
+    """Return the same answer with the time of one epoch and of all epochs, if samples were given."""
     if options.samples is None:
         return answer
     if any(result.mode != "train" for result in answer.results):

@@ -96,7 +96,9 @@ def _batches(text: str) -> list[int]:
 def _in_precision(
     precision: str, batches: Sequence[int], options: PredictOptions, progress: Callable[[str], None]
 ) -> list[PredictAnswer]:
-    """Every batch on the GPUs that support this precision; on all of them if none does, so that the error names one."""
+    """Predict every batch on the GPUs that support this precision, or on all of them if none does, so that the error names
+    one.
+    """
     count, texts = how_many(names(options.gpu), options.gpus)
     gpus, _ = named_gpus(texts)
     able = [gpu.name for gpu in gpus if not precision or precision in supported(gpu)]
@@ -139,7 +141,7 @@ def _describe_error(results: Sequence[Prediction]) -> list[str]:
 
 
 def _winner(row: Sequence[Prediction]) -> str:
-    """The fastest GPU, or an empty text if the next one is as fast."""
+    """Return the fastest GPU, or an empty text if the next one is as fast."""
     ranked = sorted(row, key=lambda result: result.step_s)
     return ranked[0].gpu.name if ranked[1].step_s > ALIKE * ranked[0].step_s else ""
 
@@ -164,7 +166,7 @@ def _describe_span(rows: Sequence[Sequence[Prediction]], *, last: bool) -> str:
 
 
 def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
-    """Where another precision than the first makes a step slower."""
+    """Return where a precision other than the first makes a step slower."""
     base = {(result.gpu.name, result.batch): result for result in results if result.precision == results[0].precision}
     found = []
     worse = [

@@ -14,7 +14,9 @@ __all__ = ["grid_figure"]
 
 
 def grid_figure(answer: GridAnswer) -> Figure:
-    """Both axes are logarithmic: a step that grows with its batch is a straight rise, one that waits for the host is flat."""
+    """Both axes are logarithmic: a step that grows with its batch is a straight rising line, one that waits for the host is
+    flat.
+    """
     names = list(dict.fromkeys(result.gpu.name for result in answer.results))
     precisions = list(dict.fromkeys(result.precision for result in answer.results))
     sizes = [result.batch for result in answer.results]

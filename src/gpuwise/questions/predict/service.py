@@ -26,7 +26,7 @@ _HINT = "try `--users 8`, `--users 1,8,32` or `--users 1..64`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLevel:
-    """The longest waits that are accepted; None where any is."""
+    """The longest acceptable waits; None means any."""
 
     token_s: float | None = None
     first_token_s: float | None = None
@@ -37,7 +37,7 @@ class ServiceLevel:
 
 
 def asks_for_curve(options: PredictOptions) -> bool:
-    """Whether more is asked than text for one number of users."""
+    """Return whether the question goes beyond text for one number of users."""
     users = str(options.users or "")
     return "," in users or ".." in users or bool(options.sla or options.first_token) or options.prefix_cached is not None
 
@@ -48,7 +48,7 @@ def asked_users(options: PredictOptions) -> tuple[int, ...]:
 
 
 def users_of(given: int | str | None) -> tuple[int, ...]:
-    """Each number once, from small to large.
+    """Return each number once, in ascending order.
 
     >>> users_of("1,8,32"), users_of("1..10"), users_of(4)
     ((1, 8, 32), (1, 2, 4, 8, 10), (4,))
@@ -96,7 +96,7 @@ def _wait(text: str, option: str) -> float | None:
 
 
 def cached_fraction(options: PredictOptions) -> float | None:
-    """The fraction of a prompt that is in the cache already, if it was given."""
+    """Return the fraction of a prompt that is already cached, if given."""
     value = options.prefix_cached
     if value is not None and not 0 <= value <= 1:
         raise BadValue(

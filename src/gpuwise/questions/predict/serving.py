@@ -26,8 +26,9 @@ _LIMITS = {"token": "the time per token", "first_token": "the time to the first 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """The largest number of users that a service level and memory allow, with what they notice; 0 where not even one is.
-    `limit` is what stops the next user: token, first_token or memory."""
+    """The largest number of users that a service level and memory allow, with what they notice; 0 if not even one is allowed.
+    `limit` is what stops the next user: token, first_token or memory.
+    """
 
     gpu: str
     users: int
@@ -69,7 +70,7 @@ class ServingAnswer(TextAnswer):
 
 
 def predict_serving(query: TextQuery, users: Sequence[int], level: ServiceLevel, cached: float | None) -> ServingAnswer:
-    """The curve of each GPU at these numbers of users, or up to as many as memory holds where none are given."""
+    """Predict the curve of each GPU at these numbers of users or, by default, up to as many as fit in memory."""
     numbers = tuple(users) or _usual_users(query)
     results: list[TextPrediction] = []
     ideas: list[WhatIf] = []
@@ -92,7 +93,7 @@ def predict_serving(query: TextQuery, users: Sequence[int], level: ServiceLevel,
 
 
 def points_of(query: TextQuery, gpu: Gpu, users: Sequence[int]) -> list[Generations]:
-    """The serving at each number of users as it runs on this GPU, priced together."""
+    """Predict the serving at each number of users as it runs on this GPU, all at once."""
     return [replace(point, serving=placed(point.serving, gpu)) for point in curve(query.serving, [gpu], users, by_kind=True)]
 
 
@@ -106,7 +107,7 @@ def _usual_users(query: TextQuery) -> tuple[int, ...]:
 
 
 def largest_within(query: TextQuery, gpu: Gpu, level: ServiceLevel) -> Within:
-    """The largest number of users, found by pricing many at once between one that is allowed and one that is not."""
+    """Return the largest number of users, found by predicting many at once between an allowed and a disallowed number."""
     room = min(MOST_USERS, most_users(query.serving, gpu))
     if not room and placed(replace(query.serving, users=1), gpu).offloaded:
         room = 1  # with layers on the CPU
@@ -133,7 +134,7 @@ def largest_within(query: TextQuery, gpu: Gpu, level: ServiceLevel) -> Within:
 
 
 def _crossed(point: Generations, level: ServiceLevel) -> str:
-    """The limit that this point is beyond, if any."""
+    """Return the limit that this point exceeds, if any."""
     if level.token_s is not None and point.token_s[0] > level.token_s:
         return "token"
     if level.first_token_s is not None and point.first_token_s[0] > level.first_token_s:

@@ -61,7 +61,7 @@ def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool
 
 
 def _limit(result: Prediction) -> str:
-    """What limits the step. Loading and copying run while the GPU works, so each is compared with all of that work."""
+    """Return what limits the step. Loading and copying overlap with the GPU's work, so each is compared with all of that work."""
     shares = result.bound_fractions
     largest = max(shares, key=lambda name: shares[name])
     if largest not in _HIDDEN or result.bound == largest:
@@ -100,7 +100,7 @@ def _used(result: Prediction) -> str:
 
 
 def _types(slow: Prediction, fast: Prediction) -> str:
-    """What two steps compute in, with what sets them apart."""
+    """Return the types in which two steps compute, with what distinguishes them."""
     if fast.computes_in == slow.computes_in:
         return fast.computes_in
     return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
@@ -113,13 +113,13 @@ def _cards(result: Prediction, colour: bool) -> str:
 
 
 def _range(result: Prediction) -> str:
-    """What the range means: for CPUs and unmeasured makers it is assumed, without a number of measurements inside."""
+    """Return what the range means: for CPUs and unmeasured makers it is assumed, with no measurements behind it."""
     ends = f"between {_time(result.step_low_s)} and {_time(result.step_high_s)}"
     return f"80% of measurements fall {ends}" if result.range_basis == "measured" else f"probably {ends}; assumed, not measured"
 
 
 def sized(result: Prediction) -> str:
-    """What a step holds, whether that fits, and what takes how much of it."""
+    """Return what a step holds, whether that fits, and the share of each category."""
     memory, has = result.memory, result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes
     verdict = {"yes": "fits", "narrowly": "may fit", "NO": "DOES NOT FIT"}[_fits(result)]
     parts = [
@@ -215,7 +215,7 @@ def _split(result: Prediction) -> str:
 
 
 def _fits(result: Prediction) -> str:
-    """Narrowly where one such step in ten would need more memory than there is."""
+    """It fits narrowly if one such step in ten would need more memory than there is."""
     if not result.fits:
         return "NO"
     has = result.gpu.usable_memory_bytes + result.gpu.slow_memory_bytes

@@ -34,7 +34,7 @@ class WhatIf:
 
 
 def what_ifs(points: Sequence[Generations], gpu: Gpu, cached: float | None) -> list[WhatIf]:
-    """The changes that gain something at the last of these points, which all fit on this GPU."""
+    """Return the changes that gain something at the last of these points, all of which fit on this GPU."""
     found = [_prefix_cached(points[-1], gpu, cached), _drafted(points, gpu), _smaller_cache(points[-1], gpu)]
     return [one for one in found if one is not None]
 
@@ -74,7 +74,7 @@ def _prefix_cached(point: Generations, gpu: Gpu, cached: float | None) -> WhatIf
 
 
 def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
-    """Speculative decoding: a step yields the drafted tokens that are right and one more, in the mean (1 - a^(k+1)) / (1 - a)."""
+    """Speculative decoding: a step yields the accepted drafted tokens plus one, on average (1 - a^(k+1)) / (1 - a)."""
     ends = (points[0], points[-1])
     steps = verified_s(points[0].serving, [gpu], [end.serving.users for end in ends], _DRAFTED)[:, 0]
     tokens = (1.0 - _ACCEPTED ** (_DRAFTED + 1)) / (1.0 - _ACCEPTED)

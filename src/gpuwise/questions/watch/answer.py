@@ -27,8 +27,9 @@ def answer(
     lines: Lines | None = None,
     stdout: int | None = None,
 ) -> WatchAnswer | ClusterAnswer:
-    """Watch to the end and judge. `tick` is called every so often meanwhile, `lines` with what a command prints; `stdout` is the
-    file that its output goes to otherwise."""
+    """Watch to the end and diagnose. `tick` is called periodically, `lines` with what a command prints; otherwise its output
+    goes to the file `stdout`.
+    """
     query = ask(options)
     if isinstance(query, ClusterQuery):
         progress(f"asking {query.url.rpartition('@')[2]}")

@@ -25,7 +25,7 @@ class CommandQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessQuery:
-    """A process that runs already."""
+    """A process that is already running."""
 
     pid: int
     model: str
@@ -34,14 +34,14 @@ class ProcessQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuery:
-    """The GPUs that a Prometheus server knows, over the last while."""
+    """The GPUs that a Prometheus server knows, over a recent period."""
 
     url: str
     last: str
 
 
 def ask(options: WatchOptions) -> CommandQuery | ProcessQuery | ClusterQuery:
-    """The question, checked: exactly one thing to watch, with options that are about it."""
+    """Return the question, checked: exactly one thing to watch, with options that apply to it."""
     command = names(options.command)
     if bool(command) + (options.pid is not None) + bool(options.prometheus) != 1:
         raise BadValue(

@@ -41,7 +41,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAnswer(Shown):
-    """What GPUs did over a window, which of them are in a bad way, and what could not be seen."""
+    """What GPUs did over a window, which of them have problems, and what could not be observed."""
 
     TEXT: ClassVar[str] = "questions.watch.cluster_text.render"
 
@@ -58,7 +58,7 @@ class ClusterAnswer(Shown):
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Who they are, in the order of `members`."""
+        """The GPUs, in the order of `members`."""
         return self.fleet.devices
 
     @property
@@ -132,14 +132,14 @@ class ClusterAnswer(Shown):
 
 
 def watch_cluster(url: str, *, last: str = "10m") -> ClusterAnswer:
-    """Ask the Prometheus server at `url` about the GPUs whose DCGM exporters it has scraped in the last while, and judge them."""
+    """Query the Prometheus server at `url` about the GPUs whose DCGM exporters it recently scraped, and diagnose them."""
     seconds = _seconds(last)
     server = Server(url)
     return judge_fleet(read_fleet(server, server.last(seconds)), address=server.address)
 
 
 def judge_fleet(fleet: Fleet, *, address: str) -> ClusterAnswer:
-    """From what was exported to a verdict."""
+    """Turn exported data into a verdict."""
     members, products, assumptions = members_of(fleet)
     findings = run_fleet_checks(members)
     return ClusterAnswer(

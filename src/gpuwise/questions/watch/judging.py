@@ -44,7 +44,7 @@ def check_expected(model: str, precision: str) -> None:
 
 
 def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> WatchAnswer:
-    """From what a run left behind to a verdict."""
+    """Turn the records of a run into a verdict."""
     pace = typical_pace(run.marks)
     notes: list[str] = []
     window = _window(run.traces, notes)
@@ -82,7 +82,7 @@ def judge(run: Run, *, title: str, model: str = "", precision: str = "") -> Watc
 
 
 def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
-    """What the profiler recorded of a few steps, where it could: of all ranks together, otherwise of the first process."""
+    """Return what the profiler recorded of a few steps, if it could."""
     if not traces:
         return None
     ranks = [str(path) for path in traces if ".rank" in path.name]
@@ -96,8 +96,9 @@ def _window(traces: Sequence[Path], notes: list[str]) -> WhyAnswer | None:
 
 
 def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding:
-    """A finding of the profiler's window in seconds of the timed step: the profiler slows what is not waiting, and none of its
-    findings takes the wait away."""
+    """Convert a finding from the profiler's window to seconds of the timed step: the profiler slows everything except waiting,
+    and none of its findings removes the wait.
+    """
     recorded_s = window.view.step_s - window.view.parts.parts_s["input_wait"]
     if pace is None or recorded_s <= 0 or pace.mean_s <= 0:
         return finding
@@ -120,7 +121,7 @@ def _as_timed(finding: Finding, window: WhyAnswer, pace: Pace | None) -> Finding
 def _expect_or_abstain(
     run: Run, pace: Pace | None, model: str, precision: str
 ) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
-    """What is expected of the model, or why it cannot be predicted on the GPU and at the batch that were seen."""
+    """Return the prediction for the model, or why it cannot be predicted for the observed GPU and batch."""
     try:
         return _expected(run, pace, model, precision)
     except GpuwiseError as fault:
@@ -129,8 +130,9 @@ def _expect_or_abstain(
 
 
 def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[Expectation | Abstained, tuple[Assumption, ...]]:
-    """What `predict` says of the model on the GPU that was seen, at the batch that was seen; without a GPU, on this machine's
-    CPU where that was measured."""
+    """Return what `predict` says about the model on the observed GPU, at the observed batch; without a GPU, on this machine's
+    CPU if it was measured.
+    """
     from gpuwise.questions.common.predictions import predict
     from gpuwise.questions.common.step import step_query
 
@@ -163,7 +165,7 @@ def _expected(run: Run, pace: Pace | None, model: str, precision: str) -> tuple[
 
 
 def _cpu_was_measured() -> bool:
-    """Whether the newest profile of this machine is of its CPU."""
+    """Return whether the newest profile of this machine is for its CPU."""
     try:
         return store.latest().device == "cpu"
     except GpuwiseError:
@@ -178,7 +180,9 @@ def _gpu(run: Run) -> Gpu | None:
 
 
 def _parts(pace: Pace | None, vitals: Vitals, window: WhyAnswer | None) -> dict[str, float]:
-    """The mean step by part: the wait as timed, the rest as the profiler's window splits it, else by the driver's counter."""
+    """Return the mean step by part: the wait as timed, the rest as divided by the profiler's window or else by the driver's
+    counter.
+    """
     if pace is None:
         return {}
     rest = max(pace.mean_s - pace.wait_s, 0.0)

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def members_of(fleet: Fleet) -> tuple[tuple[Member, ...], tuple[str, ...], tuple[Assumption, ...]]:
-    """Every GPU in figures, the product that each is, and what was assumed of them."""
+    """Return the values for every GPU, its product, and the assumptions about them."""
     figures = _Figures(fleet)
     found = [figures.product(row) for row in range(len(fleet.devices))]
     members = tuple(figures.member(row, product) for row, product in enumerate(found))
@@ -69,7 +69,9 @@ def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstaine
 
 
 class _Figures:
-    """Means and shares over the window, a row a GPU. "At load" are moments in which the GPU was busy; all, where it never was."""
+    """Means and shares over the window, one row per GPU. "At load" are moments in which the GPU was busy, or all if it never
+    was.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -184,7 +186,9 @@ def _reasons(bits: Array, load: NDArray[np.bool_]) -> list[dict[str, float] | No
 
 
 def _silence(fleet: Fleet) -> Array:
-    """Seconds since anything was heard of a GPU; none below a minute or a few moments, for those not scraped at once."""
+    """Return the seconds since a GPU last reported; none below a minute or a few moments, because GPUs are not scraped all at
+    once.
+    """
     heard = np.zeros((len(fleet.devices), len(fleet.times_s)), dtype=bool)
     for table in fleet.figures.values():
         heard |= np.isfinite(table)

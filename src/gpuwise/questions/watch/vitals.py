@@ -20,7 +20,7 @@ _WITHOUT_STEPS = (
 
 
 def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> Vitals:
-    """The run in figures."""
+    """Return the values for the run."""
     hosts = [sight.host for sight in run.sights if sight.host is not None]
     cores = [mean(host.core_fractions) for host in hosts if host.core_fractions]
     own = [host.own_cores / len(host.core_fractions) for host in hosts if host.own_cores is not None and host.core_fractions]
@@ -45,7 +45,7 @@ def vitals_of(run: Run, pace: Pace | None, expected_s: float | None = None) -> V
 
 
 def used_gpus(run: Run) -> tuple[int, ...]:
-    """The GPUs that the run is on: where its processes are listed, else those that worked meanwhile, else all."""
+    """Return the GPUs that the run uses: where its processes are listed, else those that were busy, else all."""
     samples = [gpu for sight in run.sights for gpu in sight.gpus]
     listed = {gpu.index for gpu in samples if any(one.pid in run.pids for one in gpu.processes or ())}
     busy = {gpu.index for gpu in samples if (gpu.busy_fraction or 0.0) > _USED}

@@ -94,7 +94,9 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
 
 
 def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
-    """The fastest options that only lack a price: shown where nothing else is, so that the user knows what to look for."""
+    """Return the fastest options that only lack a price: shown if there is nothing else, so that the user knows what to look
+    for.
+    """
     lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
     return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])
 
@@ -131,7 +133,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
 
 
 def _prices(survey: Survey, chosen: Selection) -> list[str]:
-    """Prices, within the range in which they are asked, that would change the recommendation."""
+    """Return prices, within the range in which they are offered, that would change the recommendation."""
     if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
         return []
     found = []
@@ -175,7 +177,7 @@ def _hours(survey: Survey, chosen: Selection) -> str:
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
-    """What the same budget buys for larger models: the fastest with clearly more memory on each GPU."""
+    """For a lab's budget, what to buy for larger models: the fastest with clearly more memory on each GPU."""
     budget = survey.query.limits.budget_usd
     if budget is None or best is None or best.kind == "rent" or survey.query.text is not None:
         return ""
@@ -194,7 +196,7 @@ def _larger(survey: Survey, best: Candidate | None) -> str:
 
 
 def _roomier(survey: Survey, best: Candidate) -> str:
-    """The same speed with more memory, for a little more."""
+    """The same speed with more memory, for slightly more money."""
     able = [
         one
         for one in buys(survey)
@@ -328,7 +330,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
 
 
 def _batches(survey: Survey) -> Assumption:
-    """How many samples make a step; on small cards in parts."""
+    """Return how many samples a step has; on small cards in parts."""
     sizes = [(priced.job.model, max((pace.batch for pace in priced.paces.values()), default=0)) for priced in survey.priced]
     value = str(sizes[0][1]) if len(sizes) == 1 else ", ".join(f"{model} {size}" for model, size in sizes)
     effect = "the usual size, split into micro-batches where it does not fit; set your own with `--batch`, or use `--batch auto`"
@@ -382,7 +384,7 @@ def _kinds_of(prices: Sequence[Price]) -> str:
 
 
 def _way(job: Job, priced: Priced) -> str:
-    """Why a job is run this way, and which other ways there are."""
+    """Return why a job is run this way, and which other ways there are."""
     if priced.skipped:
         return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
     sparing = job.ways[job.ways.index(priced.way) + 1 :]

@@ -21,7 +21,7 @@ _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
-    """Why the user's own GPU is kept; `sold` names the group in which something has the lowest cost."""
+    """Return why the user's own GPU is kept; `sold` names the group in which something has the lowest cost."""
     best, kept = chosen.bought or chosen.rented, chosen.kept
     if kept is None:
         return "no other option meets your limits"
@@ -40,8 +40,9 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
 
 
 def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Candidate, among: str) -> str:
-    """Why the user's own GPU is kept beside a faster card: that would not be used enough to pay for itself. Then what a run
-    costs on that card, and on a rented GPU where that is cheaper and faster."""
+    """Return why the user's own GPU is kept instead of a faster card, which would not be used enough to pay for itself; then
+    the cost of a run on that card, and on a rented GPU if that is cheaper and faster.
+    """
     hours = f"{168 * survey.query.terms.utilization:.3g} hours a week"
     gain, rented = kept.run.seconds / bought.run.seconds, chosen.rented
     own = f"at {hours}, a {survey.work} costs {survey.money(kept.usd_per_run)}, less than on any of the {among}"
@@ -97,7 +98,7 @@ def _why_not_bought(survey: Survey, rented: Candidate) -> str:
 
 
 def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
-    """What a clearly faster card would cost, where the user's own card is kept because it is cheaper."""
+    """Return what a clearly faster card would cost, if the user's own card is kept because it is cheaper."""
     if survey.query.limits.budget_usd is not None:
         return ""
     if bought and kept.run.seconds >= WORTH_A_CHANGE * bought.run.seconds:
@@ -112,7 +113,7 @@ def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
 
 
 def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
-    """From how many hours a week on a faster card would cost less per run than the one that is kept."""
+    """Return from how many hours per week a faster card would cost less per run than the one that is kept."""
     if not bought.runs or bought.usd_per_run is None or kept.usd_per_run is None:
         return ""
     running = bought.running_usd / bought.runs

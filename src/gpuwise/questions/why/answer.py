@@ -27,8 +27,9 @@ def answer(
     progress_of_many: Callable[[int, int], None] = lambda done, total: None,
     announce: Callable[[str], None] = lambda text: None,
 ) -> WhyAnswer | FleetAnswer | FileAnswer:
-    """The causes of one slow run, one row for each of many, or what files without a timeline tell. `progress` follows the
-    reading of a file, `progress_of_many` the number of runs that are done, and `announce` is told of long reading ahead."""
+    """Return the causes of one slow run, one row for each of many, or what files without a timeline show. `progress` follows
+    the reading of a file, `progress_of_many` the number of finished runs, and `announce` is called before a long read.
+    """
     query = ask(options)
     if isinstance(query, FleetQuery):
         return diagnose_each(query, progress_of_many)

@@ -21,7 +21,7 @@ __all__ = ["Discovery", "FileAnswer", "Listing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """Something wrong that no time is known for. `share_fraction` is the share of what the file counts (bytes, ranks)."""
+    """A problem without a known cost in time. `share_fraction` is the share of what the file counts (bytes, ranks)."""
 
     code: str
     title: str
@@ -61,7 +61,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAnswer(Shown):
-    """What files without a timeline tell. `key` names `content` in the JSON."""
+    """What files without a timeline show. `key` names `content` in the JSON."""
 
     TEXT: ClassVar[str] = "questions.why.file_text.render"
 
@@ -83,7 +83,7 @@ class FileAnswer(Shown):
 
     @property
     def found(self) -> tuple[Discovery | Finding, ...]:
-        """Everything that is wrong, with or without a time."""
+        """Everything that is wrong, with or without a known time."""
         return (*self.discoveries, *self.findings)
 
     def to_dict(self) -> dict[str, Any]:

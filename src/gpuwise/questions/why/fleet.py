@@ -50,8 +50,9 @@ FLEET_COLUMNS: dict[str, type] = {
 
 
 class Diagnosed(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `code` and the gains are of its first finding above minor; `cut`: a file of it is cut off. A run that cannot
-    be read has a `reason` alone."""
+    """One run. `code` and the gains are those of its first finding above minor; `cut`: one of its files is truncated. A run
+    that cannot be read has only a `reason`.
+    """
 
     job: str
     files: int
@@ -70,7 +71,7 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def badness(self) -> tuple[bool, float, float, str]:
-        """Sorts the worst first: by the middle of what its first cause costs, then by idling; what cannot be read comes last."""
+        """Sorts the worst first: by the middle of what its first cause costs, then by idle time; unreadable runs come last."""
         gain = (self.gain_low or 1.0) * (self.gain_high or 1.0)
         return (self.reason is not None, -gain, self.busy_fraction or 0.0, self.job)
 
@@ -138,7 +139,7 @@ def diagnose_each(query: FleetQuery, progress: Progress = lambda done, total: No
 
 
 def _keep(parts: Parts, jobs: list[Diagnosed], out: Path | None) -> None:
-    """The table, where one was asked for; the parts are no longer needed."""
+    """Write the table, if one was requested; the parts are no longer needed."""
     if out is None:
         parts.empty()
         return
@@ -172,7 +173,7 @@ def _whole(file: str) -> str:
 
 
 def _question(tasks: Sequence[FleetTask], each: str, model: str, gpu: str) -> dict[str, Any]:
-    """All that the rows depend on: also whether a file has changed since."""
+    """Return everything that the rows depend on, including whether a file has changed since."""
     files = [file for task in tasks for file in task.files]
     try:
         stamps = "\n".join(f"{file} {stamp(file)}" for file in files)
@@ -187,7 +188,7 @@ def _digest(value: Any) -> str:
 
 
 def diagnosed(task: FleetTask) -> bytes:
-    """One run's row, in bytes. A run that cannot be read is a row too."""
+    """Return one run's row, in bytes. A run that cannot be read is a row too."""
     check_versions(task.versions)
     try:
         with at_hand(task.files) as files:

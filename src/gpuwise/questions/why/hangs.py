@@ -34,7 +34,7 @@ _REMEDIES = {
 
 
 def explain_hang(paths: Sequence[Path]) -> FileAnswer:
-    """The collective that does not end, and the rank that keeps the others waiting."""
+    """Return the collective that does not end, and the rank that keeps the others waiting."""
     dumps = _by_rank([read_flight_dump(path) for path in paths])
     hangs = find_hangs(dumps)
     unseen = sorted({rank for dump in dumps.values() for group in dump.groups for rank in group.ranks} - dumps.keys())
@@ -61,7 +61,7 @@ def explain_hang(paths: Sequence[Path]) -> FileAnswer:
 
 
 def _by_rank(dumps: Sequence[FlightDump]) -> dict[int, FlightDump]:
-    """The dumps in order of rank; where no rank is told, in the order they were given."""
+    """Return the dumps in order of rank or, without ranks, in the given order."""
     found: dict[int, FlightDump] = {}
     for place, dump in enumerate(dumps):
         rank = dump.rank if dump.rank is not None else place
@@ -122,7 +122,7 @@ def _head(dumps: dict[int, FlightDump]) -> str:
 
 
 def _listing(hang: Hang, dumps: dict[int, FlightDump]) -> Listing:
-    """Each rank beside the others: at the collective that hangs, or with its last call."""
+    """Compare each rank with the others: at the collective that hangs, or with its last call."""
     rows = []
     for rank in sorted({*hang.calls, *hang.missing}):
         call = hang.calls.get(rank) or hang.last.get(rank)

@@ -71,7 +71,7 @@ def _device(table: OpTable) -> float:
 
 
 def _order(table: OpTable) -> list[OpRow]:
-    """The rows by the time of what is named: of the GPU where there is any, else of the host."""
+    """Return the rows by time: of the GPU if there is any, otherwise of the host."""
     return sorted(table.rows, key=lambda row: (-row.self_device_s if table.device else 0.0, -row.self_cpu_s, row.name))
 
 

@@ -43,7 +43,7 @@ def _system(url: str) -> tuple[Any, str]:
 
 
 def list_urls(pattern: str) -> list[str]:
-    """The files that a URL or pattern of URLs means, in the order of their names."""
+    """Return the files for a URL or URL pattern, in order of name."""
     system, path = _system(pattern)
     try:
         found = sorted(system.glob(path)) if any(mark in path for mark in "*?[") else [path] * bool(system.isfile(path))
@@ -58,7 +58,7 @@ def list_urls(pattern: str) -> list[str]:
 
 
 def stamp(file: str) -> str:
-    """What changes when the content of a file does: its size and time, or what its store calls its version."""
+    """Return what changes with the content of a file: its size and time, or its version in the store."""
     if is_url(file):
         system, path = _system(file)
         return str(system.ukey(path))
@@ -68,7 +68,7 @@ def stamp(file: str) -> str:
 
 @contextmanager
 def at_hand(files: Sequence[str]) -> Iterator[list[str]]:
-    """The same files on this machine, under their own names; what was fetched is dropped afterwards."""
+    """Return the same files on this machine, under their own names; downloads are deleted afterwards."""
     with TemporaryDirectory(prefix="gpuwise-") as folder:
         found = []
         for number, file in enumerate(files):

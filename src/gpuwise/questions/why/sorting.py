@@ -27,20 +27,20 @@ _EXPLAINS: dict[Format, Callable[[Sequence[Path]], FileAnswer]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted:
-    """Files by what they hold; unknown ones are left to the reader of timelines, which says what is wrong with them."""
+    """Files by content; unknown ones are left to the timeline reader, which says what is wrong with them."""
 
     timelines: tuple[Path, ...]
     others: dict[Format, tuple[Path, ...]]
 
     @property
     def read_as_timelines(self) -> tuple[Path, ...]:
-        """Timelines, and what does not go with them: its reader names it as skipped."""
+        """Return timelines and anything that does not belong with them, which their reader reports as skipped."""
         strange = [path for kind, paths in self.others.items() if kind is not Format.TELEMETRY for path in paths]
         return (*self.timelines, *strange)
 
 
 def sort_files(named: Sequence[str]) -> Sorted | None:
-    """The files by what they hold, from their first bytes; None where the names alone are a mistake."""
+    """Sort the files by content, from their first bytes; None if the names alone are wrong."""
     if not named or any("://" in text for text in named):
         return None
     timelines: list[Path] = []
