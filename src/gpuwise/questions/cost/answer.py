@@ -84,7 +84,7 @@ def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
 
 
 def _hourly(query: CostQuery, found: Rent) -> float:
-    """What one rented GPU costs an hour, the way that was asked for."""
+    """Return the hourly cost of one rented GPU, in the requested way of paying."""
     spot = found.spot_usd_per_gpu_hour
     return spot if query.use_spot and spot is not None else found.usd_per_gpu_hour
 
@@ -111,7 +111,7 @@ def _rentals(query: CostQuery, hours: float) -> tuple[Rental, ...]:
 
 
 def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
-    """At usual utilisations and the user's own; none where one of the two ways has no price."""
+    """At typical utilisations and the user's own; none if one of the two ways has no price."""
     if query.rent is None or not query.utilization:
         return ()
     hourly = query.gpu_count * _hourly(query, query.rent) / speed  # for the work that an hour of the owned GPUs does
@@ -124,7 +124,7 @@ def _break_evens(query: CostQuery, speed: float) -> tuple[BreakEven, ...]:
 
 
 def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | None], ...]:
-    """New where the price is of a used card, used where it is of a new one; none beside the user's own."""
+    """New if the price is for a used card, used if it is for a new one; none next to the user's own."""
     if query.price is None or query.price.kind == "given":
         return ()
     condition = "new" if query.price.kind == "used" else "used"
@@ -157,14 +157,14 @@ def _break_even(owned: Ownership, hourly: float) -> BreakEven:
 
 
 def _spent(owned: Ownership) -> float:
-    """What buying costs in the end, the resale value counted."""
+    """Return the final cost of buying, after resale."""
     return max(0.0, owned.upfront_usd - owned.resale_usd)
 
 
 def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float | None:
-    """The utilisation from which owning is cheaper over the horizon, resale counted.
+    """Return the utilisation from which owning is cheaper over the horizon, including resale.
 
-    In tiers electricity depends on the utilisation itself, so it is approached from below.
+    With tiers, the price of electricity depends on the utilisation itself, so the value is approached from below.
     """
     if owned is None or query.rent is None:
         return None
@@ -205,7 +205,7 @@ def _warnings(query: CostQuery) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """Hours of the job on the owned GPU, how many times as fast the rented one is, what would not fit, and generated text."""
+    """Hours of the job on the owned GPU, the speed of the rented one relative to it, what would not fit, and generated text."""
 
     hours: tuple[float, float, float] | None = None  # middle, low, high
     speed: float = 1.0
@@ -230,7 +230,9 @@ _USUAL = ("resnet50", "bert-base")  # a CNN and a transformer stand for work of 
 
 
 def _usual_work(query: CostQuery, hours: tuple[float, float, float] | None, progress: Callable[[str], None]) -> _Work:
-    """How fast the rented GPU is beside the owned one, where no model is given: the mean over usual ones that fit both."""
+    """Return the speed of the rented GPU relative to the owned one if no model is given: the mean over common models that fit
+    on both.
+    """
     ratios = []
     for model in _USUAL:
         work = _predict_work(query, JobQuery(model=model, samples=1.0), progress)
@@ -259,7 +261,7 @@ def _predict_text(query: CostQuery, job: TokenJob) -> _Work:
 
 
 def _tokens(query: CostQuery, owned: Ownership | None, text: TextAnswer | None) -> TokenCosts | None:
-    """What tokens cost an hour's share of, owned and rented."""
+    """Return the cost of tokens, owned and rented."""
     if query.tokens is None or text is None:
         return None
     rented = None if query.rent is None else query.gpu_count * _hourly(query, query.rent)

@@ -44,7 +44,7 @@ _UTILIZATION = 0.15  # a busy desktop, 25 hours a week
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rent:
-    """What an hour of one rented GPU costs. `offer` is the cloud it is from, if one was named; `is_median` is over clouds."""
+    """The hourly cost of one rented GPU. `offer` is from the named cloud, if any; `is_median` means the median over clouds."""
 
     gpu: Gpu
     asked_as: str
@@ -69,7 +69,7 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostQuery:
-    """A GPU, how it is used, paid for and rented. `price` or `rent` is None where nobody published one."""
+    """A GPU, how it is used, paid for and rented. `price` or `rent` is None if none was published."""
 
     gpu: Gpu
     asked_as: str
@@ -219,7 +219,7 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
 
 
 def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumption]) -> Rent | None:
-    """What is rented: the other GPU if one was named, else the one that could be owned."""
+    """Return what is rented: the other GPU if one was named, otherwise the one that could be owned."""
     price, cloud, other, spot = options.cloud_price, options.cloud, options.cloud_gpu, options.spot
     gpu, named = (_gpu(other, "cloud GPU", notes) if other else load_catalog().find(own).gpu), other or own
     if price is not None:

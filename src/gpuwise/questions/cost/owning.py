@@ -37,7 +37,7 @@ def condition_of(used: bool, new: bool) -> str:
 
 
 def price_of(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[Assumption]) -> Price | None:
-    """`--price 700` is of the GPU asked for; `--price "RTX 3090=700"` names it."""
+    """`--price 700` is for the GPU in question; `--price "RTX 3090=700"` names it."""
     if text and "=" not in text:
         hint = "try `--price 700`"
         paid = amount(book.currency.read(text, "a price", hint), "a price", hint)
@@ -80,7 +80,7 @@ def machine_usd_of(given: float | None, gpu: Gpu, count: int, book: PriceBook, n
 def resale_usd_of(
     options: CostOptions, price: Price | None, gpu: Gpu, count: int, book: PriceBook, notes: list[Assumption]
 ) -> float:
-    """What all GPUs bring at the end: as the user says, or by the usual loss of value."""
+    """Return the resale value of all GPUs: the user's value, or by the usual loss of value."""
     if options.resale is not None:
         return book.currency.to_usd(amount(options.resale, "a resale value", "try `--resale 300`", zero=True))
     if price is None:
@@ -95,7 +95,7 @@ def resale_usd_of(
 
 
 def usual_resale_usd(price: Price, gpu: Gpu, count: int, years: float, book: PriceBook) -> float:
-    """What so many GPUs of this price bring after these years."""
+    """Return the value of this many GPUs of this price after these years."""
     return count * price.usd * _resale_share(price, gpu, years, book)
 
 

@@ -77,7 +77,7 @@ def _paid_hours(answer: CostAnswer, rental: Rental) -> str:
 
 
 def _row(head: str, text: str, width: int | None) -> str:
-    """What does not fit the line continues below its own beginning."""
+    """Text that does not fit on the line continues below its own beginning."""
     lines = wrapped(text, max(_NARROWEST, (width or WIDTH) - len(head))).splitlines()
     return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()
 
@@ -122,7 +122,7 @@ def _other_way(answer: CostAnswer, rental: Rental) -> str:
 
 
 def _market(answer: CostAnswer) -> str:
-    """What clouds ask for the rented GPU, and when owning pays at their median, where that is not said elsewhere."""
+    """Return what clouds charge for the rented GPU, and when owning pays off at their median, if that is not said elsewhere."""
     found, show = answer.market, answer.query.book.currency.show
     if found is None:
         return ""
@@ -190,7 +190,7 @@ def _table(answer: CostAnswer, width: int | None, colour: bool) -> str:
 
 
 def _without(answer: CostAnswer) -> Column:
-    """When owning breaks even without what is least certain: the resale value, or if there is none, electricity."""
+    """Return when owning breaks even without the least certain part: the resale value or, if there is none, electricity."""
     if answer.query.resale_usd:
         return Column(title="without resale", cells=[days(row.days) for row in answer.break_evens], drop=1)
     cells = [days(row.days_without_electricity) for row in answer.break_evens]

@@ -36,8 +36,9 @@ class TokenJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCosts:
-    """Tokens a second with a range, and what a million of them costs: None where nothing is owned, or nothing rented,
-    or where the model does not fit."""
+    """Tokens per second with a range, and the cost of a million of them: None if nothing is owned or rented, or if the model
+    does not fit.
+    """
 
     model: str
     told: TextPrediction
@@ -62,7 +63,7 @@ class TokenCosts:
 
 
 def token_job(options: CostOptions) -> TokenJob | None:
-    """The job where text is asked for: by an option for it, or by a language model without the size of a training job."""
+    """Return the job if text is requested: by an option for it, or by a language model without the size of a training job."""
     given = [name for name in _TEXT if getattr(options, name) not in (None, "")]
     trained = [name for name in ("job_hours", "samples", "epochs", "batch") if getattr(options, name) not in (None, "")]
     if not options.model:
@@ -97,7 +98,7 @@ def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer
 
 
 def token_costs(job: TokenJob, answer: TextAnswer, own_usd: float | None, rent_usd: float | None) -> TokenCosts:
-    """At so many dollars an hour for all GPUs; of the answer, the first is owned and the last rented."""
+    """Return the costs at this many dollars per hour for all GPUs; in the answer, the first is owned and the last rented."""
     from gpuwise.questions.common.text.answer import TextPrediction
     from gpuwise.questions.common.text.costs import token_price
 

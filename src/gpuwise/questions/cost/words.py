@@ -52,7 +52,7 @@ def verdict(answer: CostAnswer) -> str:
 
 
 def unpaid(answer: CostAnswer) -> str:
-    """What the comparison leaves out where a server is bought: costs that only labs know, and discounts for commitments."""
+    """Return what the comparison leaves out if a server is bought: costs that only labs know, and discounts for commitments."""
     if answer.here is None or not in_server(answer.query.gpu):
         return ""
     committed = any(rental.way == "commitment" for rental in answer.rentals)
@@ -61,8 +61,9 @@ def unpaid(answer: CostAnswer) -> str:
 
 
 def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
-    """The rent of one GPU for an hour at which renting costs this share of owning, where the rent is the median of several
-    clouds and some of them ask less than that and others more."""
+    """Return the hourly rent of one GPU at which renting costs this share of owning, if the rent is the median of several
+    clouds and some of them charge less than that and others more.
+    """
     here, market, asked = answer.here, answer.market, answer.query.rent
     if here is None or market is None or asked is None or not asked.is_median or answer.query.use_spot:
         return None
@@ -71,7 +72,7 @@ def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
 
 
 def _clouds_ask(answer: CostAnswer) -> str:
-    """From what to what clouds rent the GPU out."""
+    """Return the range of rents that clouds charge for the GPU."""
     market, show = answer.market, answer.query.book.currency.show
     return f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}" if market is not None else ""
 

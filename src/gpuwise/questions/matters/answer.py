@@ -43,7 +43,7 @@ _TRANSFORMER = "bert-base"
 
 
 def _with_transformer(options: MattersOptions, matter: Matter, progress: Callable[[str], None]) -> Matter:
-    """The same for a transformer, which exchanges more gradients for its work than a CNN."""
+    """The same for a transformer, which exchanges more gradients relative to its work than a CNN."""
     query = ask(replace(options, model=_TRANSFORMER))
     if isinstance(query.asked, TextQuery):
         return matter

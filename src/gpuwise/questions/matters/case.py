@@ -22,7 +22,7 @@ __all__ = ["Case", "MattersCase"]
 
 
 class Case(Protocol):
-    """What topics about one thing need: the time that the user's work takes, as it is and with that thing changed."""
+    """What topics need: the time that the user's work takes, unchanged and with one thing changed."""
 
     count: int
 
@@ -57,7 +57,7 @@ class MattersCase:
 
     @property
     def work(self) -> str:
-        """What gets faster or slower, as the sentences of a topic call it."""
+        """What gets faster or slower, in the words of a topic's sentences."""
         return "the step"
 
     @property
@@ -152,5 +152,5 @@ class MattersCase:
         return self.gpu.pcie_generation or 3
 
     def with_gpu(self, **fields: Any) -> Gpu:
-        """This GPU with other figures."""
+        """Return this GPU with other values."""
         return replace(self.gpu, **fields)

@@ -31,7 +31,7 @@ _DDR4_2133, _DDR4_3200 = 34.1e9, 51.2e9  # bytes a second of two channels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCpu:
-    """The CPU that is compared with a current desktop CPU: the user's own, or an old one."""
+    """The CPU to compare with a current desktop CPU: the user's own, or an old one."""
 
     name: str  # with its article
     host: str
@@ -153,7 +153,7 @@ def ssd(case: MattersCase) -> Matter:
 
 
 def _describe_hard_disk(files_per_s: float, need: float) -> str:
-    """What a disk with moving heads would do to training that reads so many shuffled files and bytes a second."""
+    """Return what a hard disk would do to training that reads this many shuffled files and bytes per second."""
     times = max(files_per_s / _HARD_DISK_FILES_PER_S, need / _HARD_DISK_BYTES_PER_S)
     if times <= 1:
         return "Even a hard disk keeps up."

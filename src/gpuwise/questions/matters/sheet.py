@@ -22,8 +22,9 @@ _TITLES = {
 
 
 def gains(case: MattersCase) -> dict[str, float]:
-    """Times as fast, by what is improved: arithmetic and bandwidth doubled in the precision asked for, 16 bit against fp32 on the
-    ordinary cores, tensor cores against those. What the GPU cannot do is left out."""
+    """Return the speedup from each improvement: arithmetic and bandwidth doubled in the requested precision, 16 bit over fp32
+    on the ordinary cores, tensor cores over those. What the GPU does not support is left out.
+    """
     base, gpu = case.seconds(), case.gpu
     found = {
         "flops": base / case.seconds(gpu=faster(gpu)),

@@ -29,14 +29,16 @@ def render(answer: MattersAnswer, *, width: int | None = None, colour: bool = Fa
 
 
 def _largest(topics: Sequence[Matter]) -> list[Matter]:
-    """Without the topics that change nothing, and no more than fit a screen; numbers that are no percentages stay."""
+    """Return the topics without those that change nothing, and no more than fit on a screen; numbers that are not percentages
+    are kept.
+    """
     ranked = sorted(topics, key=_effect, reverse=True)
     kept = [topic for topic in ranked if _effect(topic) >= _SAME][:_MOST_ROWS]
     return [topic for topic in topics if topic in kept]
 
 
 def _effect(topic: Matter) -> float:
-    """How much a topic changes, in percent, for one GPU or several; infinite where its number is not a percentage."""
+    """Return how much a topic changes, in percent, for one GPU or several; infinite if its number is not a percentage."""
     return max(abs(topic.value), abs(topic.together or 0.0)) if topic.unit.startswith("%") else float("inf")
 
 

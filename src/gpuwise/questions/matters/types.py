@@ -14,8 +14,9 @@ __all__ = ["Matter", "MattersAnswer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matter:
-    """The answer to one topic. `value` is in `unit`, with `low` and `high` as its range where it has one; `together` is the value
-    for `gpu_count` GPUs that share one job; `unless` says when the answer does not apply."""
+    """The answer to one topic. `value` is in `unit`, with `low` and `high` as its range if it has one; `together` is the value
+    for `gpu_count` GPUs that share one job; `unless` says when the answer does not apply.
+    """
 
     topic: str
     question: str

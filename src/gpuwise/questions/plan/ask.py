@@ -20,7 +20,7 @@ _ZERO_STAGES = range(4)
 
 
 def ask(options: PlanOptions) -> PlanQuery:
-    """One model on one cluster, checked, with what the user fixed of the plan."""
+    """Return one model on one cluster, checked, with the parts of the plan that the user fixed."""
     cluster, notes = parse_cluster(options.cluster, network=options.network, link=options.link)
     if options.batch is not None and not 1 <= options.batch < 2**31:
         raise BadValue(
@@ -61,7 +61,7 @@ def _step(options: PlanOptions, cluster: Cluster) -> StepQuery:
 
 
 def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
-    """Ranks of each axis that the user fixed, and the chunks that the schedule allows."""
+    """Return the ranks of each axis that the user fixed, and the chunks that the schedule allows."""
     given = {
         "data": options.data,
         "tensor": options.tensor,

@@ -28,8 +28,10 @@ _CLEARLY = 0.98  # of the GPU-seconds: a plan on fewer GPUs that saves less is n
 
 
 def plan_entries(case: PlanCase, found: Found, fewer: Sequence[Fewer]) -> tuple[PlanEntry, ...]:
-    """The fastest plan, the simplest that is nearly as fast, the one with the fewest GPU-hours, and the next fastest. The
-    fastest comes first, on however many GPUs, unless the user fixed how to divide the work: then plans on all GPUs do."""
+    """Return the fastest plan, the simplest that is nearly as fast, the one with the fewest GPU-hours, and the next fastest.
+    The fastest comes first, on however many GPUs, unless the user fixed how to divide the work; then plans on all GPUs come
+    first.
+    """
     known = [one for one in fewer if one.point.strong is not None]
     whole = _on_all(case, found) if found.fits.any() else []
     labels = _labels_of_fewer(case, whole, known)
@@ -90,8 +92,9 @@ def _labels_of_fewer(case: PlanCase, whole: Sequence[PlanEntry], known: Sequence
 
 
 def _simplest_of_fewer(whole: Sequence[PlanEntry], known: Sequence[Fewer]) -> int | None:
-    """The plan on fewer GPUs that divides less than any plan on all of them, or as much and is faster, among those that are
-    nearly as fast as the fastest."""
+    """Return the plan on fewer GPUs that divides less than any plan on all of them, or the same but faster, among those nearly
+    as fast as the fastest.
+    """
     fast = max([one.rate for one in known] + [entry.samples_per_s for entry in whole])
     ranks = [
         (one.point.strong.plan.complexity[0], -one.rate, place)
@@ -211,7 +214,7 @@ def _bound(case: PlanCase, one: Estimate, alone: Steps) -> str:
 
 
 def _by_speed(case: PlanCase, found: Found) -> PlanEntry | None:
-    """Different cards, each with samples in proportion to its speed: beside the fastest plan that only divides samples."""
+    """Different cards, each with samples in proportion to its speed, compared with the fastest plan that only divides samples."""
     one = share_by_speed(case, found)
     if one is None:
         return None
@@ -229,7 +232,7 @@ def _by_speed(case: PlanCase, found: Found) -> PlanEntry | None:
 
 
 def share_by_speed(case: PlanCase, found: Found) -> Shared | None:
-    """The step of different cards that get samples in proportion to their speed, where the user left room for that."""
+    """Return the step of different cards that get samples in proportion to their speed, if the user's options allow that."""
     rows = found.order().tolist() if case.cluster.is_mixed and not _fixes_micro_batch(case) else []
     row = next((row for row in rows if found.plan(row, case.batches).divides_samples_only), None)
     if row is None:

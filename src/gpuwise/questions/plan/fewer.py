@@ -17,7 +17,7 @@ __all__ = ["Fewer", "fewer_gpus", "points_of", "single_gpus"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fewer:
-    """The best plans on some of the GPUs, and the question that these GPUs alone would be."""
+    """The best plans on some of the GPUs, and the question for these GPUs alone."""
 
     case: PlanCase
     point: ScalePoint
@@ -29,8 +29,9 @@ class Fewer:
 
 
 def fewer_gpus(case: PlanCase, executor: Executor | None) -> tuple[Fewer, ...]:
-    """The best plans on fewer GPUs, or only on one where nobody asked for scaling. What the user fixed applies to the whole
-    cluster; on fewer GPUs the search is free."""
+    """Return the best plans on fewer GPUs, or only on one if scaling was not requested. What the user fixed applies to the
+    whole cluster; on fewer GPUs the search is free.
+    """
     free = {name: value for name, value in case.query.limits.fixed.items() if name not in (*AXES, "micro_batch")}
     each = max(1, round(case.wishes.global_batch / case.cluster.gpu_count))
     alike = {(part.gpu.name, part.gpu_count): part for part in case.cluster.alike}

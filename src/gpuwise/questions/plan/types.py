@@ -28,9 +28,10 @@ BY_SPEED = "samples in proportion to speed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntry:
-    """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that holds 8 measurements
-    in 10; `shares` are the samples of each kind of GPU where they differ; `fits` means that nine in ten such jobs run. `gpu` is
-    the one kind that a plan uses of several."""
+    """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that holds 8 of 10
+    measurements; `shares` are the samples of each kind of GPU if they differ; `fits` means that nine in ten such jobs run.
+    `gpu` is the only kind that a plan uses of several.
+    """
 
     estimate: Estimate
     gpu_count: int
@@ -108,8 +109,9 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeparateJobs:
-    """As many jobs as possible, each on the fewest GPUs that hold it, beside one job on all GPUs with as many samples per GPU.
-    That job has the recommended plan, or else the fastest that uses all GPUs."""
+    """As many jobs as possible, each on the fewest GPUs that hold it, compared with one job on all GPUs with as many samples
+    per GPU. That job has the recommended plan, or else the fastest that uses all GPUs.
+    """
 
     jobs: int
     gpus_each: int
@@ -228,7 +230,7 @@ class PlanAnswer(Shown):
         ]
 
     def _ideal(self, point: ScalePoint, batch: str) -> float | None:
-        """Samples per second if each GPU was as fast as alone, or as among the fewest that hold the model."""
+        """Samples per second if each GPU were as fast as alone, or as among the fewest that hold the model."""
         if not self.alone:
             known = [(one.gpu_count, _rate(getattr(one, batch))) for one in self.points]
             return next((rate / count * point.gpu_count for count, rate in known if rate), None)

@@ -34,7 +34,7 @@ _VISIBLE = 0.0005  # of a step: what rounds to 0.0% is not called slower
 
 
 def describe_cluster(answer: PlanAnswer) -> str:
-    """The GPUs of a cluster and what joins them, in parentheses behind its name."""
+    """Return the GPUs of a cluster and what connects them, in parentheses after its name."""
     cluster = answer.cluster
     kinds = [gpu.name for gpu, _ in cluster.kinds if gpu.name not in cluster.name]
     count = "1 GPU" if cluster.gpu_count == 1 else f"{cluster.gpu_count:,} GPUs"
@@ -131,7 +131,7 @@ def _are_better_apart(answer: PlanAnswer) -> bool:
 
 
 def _describe_unused(answer: PlanAnswer) -> list[str]:
-    """A `--network` that joins nothing."""
+    """A `--network` that connects nothing."""
     return [f"`--network` {note.value}: {note.effect}." for note in answer.assumptions if note.code == "network_unused"]
 
 

@@ -34,7 +34,7 @@ _SHORTEST_S, _USUAL_S, _LONGEST_S = 5.0, 600.0, 7200.0  # less is one run at mos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSetting:
-    """A setting that a script takes by a flag; `values` are empty where the usual ones are meant."""
+    """A setting that a script takes as a flag; `values` are empty for the default ones."""
 
     name: str
     flags: tuple[str, ...]
@@ -101,7 +101,7 @@ def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _refuse_others(what: str, options: TuneOptions) -> None:
-    """An option that would change nothing was given by mistake."""
+    """Refuse options without effect, which must be a mistake."""
     unused = {
         "batch": {*_MEASURED, *_POWER},
         "power": {*_MEASURED, "on_this_machine"} - set(_POWER),
@@ -116,7 +116,7 @@ def _refuse_others(what: str, options: TuneOptions) -> None:
 
 
 def _is_given(value: object) -> bool:
-    """Whether an option was used; a number of 0 was."""
+    """Return whether an option was used; a number of 0 counts as used."""
     return value is not None and value is not False and value not in ("", (), [])
 
 
