@@ -171,7 +171,7 @@ def test_a_reason_never_tells_the_other_order() -> None:
     pairs = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"]).pairs
     told = [pair for pair in pairs if pair.why.startswith("limited by compute: it has 1.13 times") and pair.ratio < 1]
     assert told
-    assert all("but 54% of the bandwidth" in pair.why for pair in told)
+    assert all("but only 54% of the bandwidth" in pair.why for pair in told)
 
 
 def test_what_fits_neither_card_turns_nothing() -> None:

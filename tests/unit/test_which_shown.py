@@ -85,7 +85,7 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]
     assert "only if they are 1.5 times as fast" in notes["rule"]
-    assert "does the same work for less than 75%" in notes["rule"]
+    assert "only if it costs less than 75% as much" in notes["rule"]
     assert "could instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 

@@ -222,7 +222,7 @@ def test_parameters_on_the_meta_device(file: Path) -> None:
 
 @pytest.mark.afresh
 def test_a_limit_below_what_a_framework_needs_is_named(file: Path) -> None:
-    assert "--memory-limit" in failure(f"{file}:Plain", memory_limit="300MB")
+    assert "--memory-limit" in failure(f"{file}:Plain", memory_limit="100MB")
 
 
 # ---------------------------------------------------------------- what runs, and what stays

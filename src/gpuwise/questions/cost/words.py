@@ -36,7 +36,7 @@ def verdict(answer: CostAnswer) -> str:
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
-        why = f"the time to upload data and wait for machines is worth it only if renting saves {1 - RENT_BELOW:.0%}"
+        why = f"the extra effort is worth it only if it saves {1 - RENT_BELOW:.0%}"
         much = _turns_at(answer, RENT_BELOW)
         rents = f", as it does below {_asked(answer, much)}" if much is not None else ""
         return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}{rents}."
