@@ -36,8 +36,8 @@ Keep the following in mind:
 - NVIDIA's script for Mask R-CNN is from 2019 and loads images during the step. Mixed precision makes it only 1.4 times
   as fast, because much of its step does not run on the matrix engine. We predict a larger gain.
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
-- We found no published training speed with a stated GPU, batch and precision for YOLOv8, DeepLab or SDXL, or for a 2-D
-  U-Net of a size that is in the zoo.
+- For YOLOv8, DeepLab, SDXL and 2-D U-Nets of the sizes in the zoo, we found no published training speed that states the
+  GPU, batch size and precision.
 """
 
 

@@ -158,7 +158,7 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
         f"whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price, and neither "
         "estimates nor resale values assume that prices will continue to rise.",
         "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
-        f"{laptops.rows} published prices of laptops. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",
+        f"{laptops.rows} published laptop prices. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",
     )
     return HEAD + "\n".join(lines) + "\n\n" + "\n\n".join(textwrap.fill(part, WIDTH) for part in said) + "\n"
 

@@ -80,7 +80,8 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     text = table(_columns(shown), width=width, colour=colour)
     more = f" Add `--all` to list {hidden:,} less common GPUs." if hidden else ""
     note = (
-        f"{len(shown):,} GPUs.{more} Peaks are dense TFLOP/s (int8: TOP/s); fp16, bf16 and fp8 accumulate in fp32. "
+        f"{len(shown):,} GPUs.{more} Peak rates are for dense operations, in TFLOP/s (int8: TOP/s); "
+        "fp16, bf16 and fp8 rates assume fp32 accumulation. "
         f"Prices are launch prices. Data from {answer.data_date}."
     )
     return f"{text}\n\n{wrapped(note, width)}"
@@ -273,7 +274,8 @@ def _side_by_side(gpus: Sequence[Gpu], width: int | None, colour: bool) -> str:
     for gpu, column in zip(gpus, rows, strict=True):
         cells = [column[index][2] + _ratio(column[index][1], rows[0][index][1], gpu is gpus[0]) for index in keep]
         columns.append(Column(title=gpu.name, cells=[*cells, gpu.architecture.title, _year(gpu)]))
-    note = f"Ratios are relative to {the(gpus[0].name)}. Peaks are dense; fp16, bf16 and fp8 accumulate in fp32."
+    peaks = "Peak rates are for dense operations; fp16, bf16 and fp8 rates assume fp32 accumulation."
+    note = f"Ratios are relative to {the(gpus[0].name)}. {peaks}"
     return f"{table(columns, width=width, colour=colour)}\n\n{wrapped(note, width)}"
 
 
