@@ -55,14 +55,14 @@ def test_a_task_is_answered_for_one_of_its_models_which_is_named(page: Page, ser
     page.open(view=view, model="", task="nlp")
     tasks = server.send("GET", "/api/choices").json["tasks"]
     models = next(task["models"] for task in tasks if task["name"] == "nlp")
-    assert "Answered for BERT-base-SQuAD" in page.text
+    assert "These results are for BERT-base-SQuAD" in page.text
     answered = "return (document.querySelector('.how') ?? document.querySelector('.verdict')).textContent"
     assert models[0].partition("-squad")[0] in page.run(answered)
     offered = page.run("return [...document.querySelectorAll('.stand-in button')].map((button) => button.textContent)")
     assert len(offered) == len(models) - 1
     page.run("document.querySelector('.stand-in button').click()")
     page.wait(2)
-    assert "Answered for" not in page.text
+    assert "These results are for" not in page.text
     assert models[1].partition("-squad")[0] in page.run(answered)
     assert _alert(page) == ""
 

@@ -52,7 +52,7 @@ function made() {
     samples: amount("Samples per epoch", "samples", { placeholder: "not given", min: 1 }),
     hours: slider("Hours per week", "hours", { values: range(1, 168, 1), usual: 25, unset: "default", show: (value) => `${value} h (${Math.round(value / 1.68)}%)` }),
     years: slider("Period", "years", { values: range(0.5, 8, 0.5), usual: 3, unset: "3 years (default)", show: (value) => `${value} years` }),
-    kwh: slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "average of the region", show: usd }),
+    kwh: slider("Electricity", "kwh", { values: range(0, 0.8, 0.01), usual: 0.17, unset: "regional average", show: usd }),
     region: choice("Region", "region", names(["", ...REGIONS.slice(1)], "US (default)")),
     price: amount("Price of one GPU, $", "price", { placeholder: "from the price tables", step: 50 }),
     machine: amount("Rest of the machine, $", "machine", { placeholder: "default", step: 50 }),

@@ -95,7 +95,7 @@ function standIn(state) {
   const others = standIns(state).filter((name) => name !== model(state));
   const task = taskOf(state);
   return h("div", { class: "stand-in" },
-    h("p", {}, `Answered for ${titleOf(model(state))}${task ? `, one of the models of “${task.title}”` : ", because no model is named yet"}. Other models:`),
+    h("p", {}, `These results are for ${titleOf(model(state))}${task ? `, one of the models of “${task.title}”` : ", because no model is named yet"}. Other models:`),
     h("div", { class: "chips" }, others.map((name) => h("button", { type: "button", class: "chip-button", onclick: () => set({ model: name, task: "" }) }, titleOf(name)))));
 }
 

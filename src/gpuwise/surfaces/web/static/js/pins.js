@@ -52,7 +52,7 @@ function add() {
   const name = headline.slice(0, 80) || get().view;
   const pin = { id: `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`, name, view: get().view, link: address, verdict, purpose, figures, at: new Date().toISOString().slice(0, 10) };
   const others = pins().filter((other) => other.link !== address);
-  return keep([...others, pin]) ? "Pinned." : "This browser does not allow the page to keep anything.";
+  return keep([...others, pin]) ? "Pinned." : "This browser does not let the page store anything.";
 }
 
 // The two things that can be done with any answer.

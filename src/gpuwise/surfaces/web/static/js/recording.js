@@ -29,7 +29,7 @@ jax.profiler.stop_trace()`],
   ["Nsight Systems", "For any framework. Drop run.sqlite.",
     `nsys profile --trace=cuda,nvtx,osrt --delay=30 --duration=10 -o run python train.py
 nsys export --type=sqlite run.nsys-rep`],
-  ["Several GPUs", "Let every process write a file of its own, and drop them all at once.",
+  ["Several GPUs", "Have every process write its own file, and drop them all at once.",
     `rank = torch.distributed.get_rank()
 on_trace_ready=lambda p: p.export_chrome_trace(f"trace-{rank}.json.gz")`],
 ];

@@ -80,7 +80,7 @@ function figures(answer) {
   const first = answer.pairs[0]?.baseline;
   return facts(deals.flatMap((deal) => {
     const pair = speed(deal.gpu);
-    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? `${f.times(pair.ratio)} as fast` : "does not fit both";
+    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? `${f.times(pair.ratio)} as fast` : "does not fit on both";
     return [[deal.gpu, deal.price_usd ? num(f.usd(deal.price_usd), { title: `Price of ${f.the(deal.gpu)}`, formula: deal.price_note ?? "", answer }) : num("no price", { title: "Price", formula: "no price is known", answer }), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
   }));
 }
