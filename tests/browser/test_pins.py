@@ -97,4 +97,4 @@ def test_storage_that_is_full_is_said(page: Page) -> None:
     page.open(model="resnet50", budget="800")
     page.run("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }")
     page.run("document.getElementById('pin').click()")
-    assert "does not allow" in page.run("return document.querySelector('.pin-bar').innerText")
+    assert "does not let the page store" in page.run("return document.querySelector('.pin-bar').innerText")
