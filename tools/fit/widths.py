@@ -269,10 +269,11 @@ def _quantile(values: Array, weights: Array, share: float) -> float:
 
 
 def _ratios(problem: Problem, off: Array, *, across: bool) -> Range:
-    """Ratios between GPUs that ran the same thing, both ways round; `across` generations only."""
+    """Ratios between NVIDIA GPUs that ran the same thing, both ways round; `across` generations only. GPUs of other makers have
+    ranges of their own, and where many people measured, each on a machine of their own, the hosts differ too."""
     setups: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, row in enumerate(problem.steps):
-        if row.source in PIPELINES:
+        if row.source in (*PIPELINES, *BATCH_12) or row.question.gpu.vendor.lower() in MAKERS:
             continue
         setups[tuple(row.question.cells.get(name, "") for name in _SETUP)][row.question.gpu.name].append(place)
     errors: list[float] = []

@@ -15,6 +15,7 @@ MODULES = (
     "attention",
     "recommenders",
     "diffusion",
+    "unets",
     "pictures",
     "control",
     "dit",

@@ -1,64 +1,19 @@
-"""U-Nets: the one for segmentation, and those of Stable Diffusion 1.5 and XL."""
+"""The U-Nets of Stable Diffusion, which work on latents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, gelu, interpolate, mse_loss, scaled_dot_product_attention, silu
+from torch.nn.functional import gelu, interpolate, mse_loss, scaled_dot_product_attention, silu
 
 from gpuwise.workload.capture.torch.step import Subject
 from zoo.model import Model, plain
 
-__all__ = ["SD15", "SDXL", "Denoiser", "Plan", "Stage", "models", "waves"]
-
-
-def _double(before: int, after: int, padding: int = 0) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(before, after, 3, padding=padding), nn.ReLU(True), nn.Conv2d(after, after, 3, padding=padding), nn.ReLU(True)
-    )
-
-
-class _Unet(nn.Module):
-    """Four levels down and up with cropped shortcuts; convolutions without padding turn 572 pixels into 388."""
-
-    def __init__(self, channels: int = 1, classes: int = 2) -> None:
-        super().__init__()
-        sizes = (64, 128, 256, 512, 1024)
-        self.down = nn.ModuleList(_double(before, after) for before, after in pairwise((channels, *sizes)))
-        self.widen = nn.ModuleList(nn.ConvTranspose2d(before, after, 2, 2) for before, after in pairwise(sizes[::-1]))
-        self.up = nn.ModuleList(_double(before, after) for before, after in pairwise(sizes[::-1]))
-        self.pool, self.scores = nn.MaxPool2d(2), nn.Conv2d(64, classes, 1)
-
-    def forward(self, x: Any) -> Any:
-        kept = []
-        for number, block in enumerate(self.down):
-            x = block(self.pool(x) if number else x)
-            kept.append(x)
-        for widen, block, shortcut in zip(self.widen, self.up, kept[-2::-1], strict=True):
-            x = widen(x)
-            edge = (shortcut.shape[-1] - x.shape[-1]) // 2
-            x = block(torch.cat((shortcut[:, :, edge : edge + x.shape[-1], edge : edge + x.shape[-1]], x), 1))
-        return self.scores(x)
-
-
-def _unet() -> Subject:
-    def forward(model: nn.Module, batch: Any, training: bool) -> Any:
-        scores = model(batch[0])
-        return cross_entropy(scores, batch[1]) if training else scores
-
-    return Subject(
-        build=_Unet,
-        inputs=lambda batch, seq: (torch.randn(batch, 1, 572, 572), torch.zeros(batch, 388, 388, dtype=torch.int64)),
-        forward=forward,
-    )
-
-
-# ---------------------------------------------------------------- latent diffusion
+__all__ = ["SD15", "SDXL", "Denoiser", "Plan", "Residual", "Stage", "models", "waves"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +34,14 @@ _SD2 = Plan(widths=(320, 640, 1280, 1280), depths=(1, 1, 1, 0), middle=1, heads=
 SDXL = Plan(widths=(320, 640, 1280), depths=(0, 2, 10), middle=10, heads=(5, 10, 20), text=2048, linear=True, added=2816)
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
     """Two normalised convolutions, the time added between them."""
 
-    def __init__(self, before: int, after: int, time: int) -> None:
+    def __init__(self, before: int, after: int, time: int, groups: int = 32, bias: bool = True) -> None:
         super().__init__()
-        self.norm_one, self.one = nn.GroupNorm(32, before), nn.Conv2d(before, after, 3, padding=1)
+        self.norm_one, self.one = nn.GroupNorm(groups, before), nn.Conv2d(before, after, 3, padding=1, bias=bias)
         self.time = nn.Linear(time, after)
-        self.norm_two, self.two = nn.GroupNorm(32, after), nn.Conv2d(after, after, 3, padding=1)
+        self.norm_two, self.two = nn.GroupNorm(groups, after), nn.Conv2d(after, after, 3, padding=1, bias=bias)
         self.shortcut = nn.Conv2d(before, after, 1) if before != after else nn.Identity()
 
     def forward(self, x: Any, time: Any) -> Any:
@@ -153,7 +108,7 @@ class Stage(nn.Module):
 
     def __init__(self, before: int, after: int, heads: int, depth: int, plan: Plan) -> None:
         super().__init__()
-        self.residual = _Residual(before, after, 4 * plan.widths[0])
+        self.residual = Residual(before, after, 4 * plan.widths[0])
         self.attention = _Spatial(after, heads, depth, plan) if depth else None
 
     def forward(self, x: Any, time: Any, text: Any) -> Any:
@@ -183,7 +138,7 @@ class Denoiser(nn.Module):
                 shortcuts.append(width)
         self.shortcuts = tuple(shortcuts)
         self.middle = Stage(before, before, plan.heads[-1], plan.middle, plan)
-        self.middle_end = _Residual(before, before, time)
+        self.middle_end = Residual(before, before, time)
         self.up = nn.ModuleList()
         levels = list(zip(plan.widths, plan.depths, plan.heads, strict=True))
         for level, (width, depth, heads) in reversed(list(enumerate(levels))):
@@ -234,20 +189,8 @@ def _denoiser(plan: Plan, size: int) -> Subject:
 
 
 def models() -> list[Model]:
-    """U-Net at the paper's tile; the diffusion models at the latents of 512 and 1024 pixels."""
+    """At the latents of 256, 512 and 1024 pixels."""
     return [
-        Model(
-            name="unet",
-            title="U-Net",
-            family="unet",
-            source="arXiv:1505.04597",
-            subject=plain(_unet),
-            aliases=("u_net",),
-            published=31_031_000,
-            tolerance=0.001,
-            batch=4,
-            image=572,
-        ),
         Model(
             name="sd15_unet",
             title="Stable Diffusion 1.5 U-Net",

@@ -15,6 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, relu
 
 from gpuwise.workload.capture.torch.images import image_subject
 from gpuwise.workload.capture.torch.step import Subject
+from gpuwise.workload.capture.torch.torchvision import import_torchvision
 from zoo.model import Model, plain
 
 __all__ = ["models"]
@@ -117,6 +118,13 @@ def _cifar_resnet(blocks: tuple[int, ...], width: int, project: bool) -> nn.Modu
             layers.append(_Block(before, after, 2 if stage and not number else 1, project))
             before = after
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10))
+
+
+def _cifar_resnet50() -> nn.Module:
+    """The one for ImageNet with a first layer that keeps all pixels."""
+    model = import_torchvision().models.resnet50(weights=None, num_classes=10)
+    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    return model
 
 
 class _Dcgan(nn.Module):
@@ -267,6 +275,19 @@ def models() -> list[Model]:
             "resnet18_cifar10",
             optimizer="momentum",
             batch=128,
+        ),
+        _images(
+            "resnet50_cifar",
+            "ResNet-50 (CIFAR)",
+            "arXiv:1512.03385 with a 3x3 stem, as CIFAR tutorials use it",
+            _cifar_resnet50,
+            32,
+            3,
+            23_520_842,
+            "resnet50_cifar10",
+            "resnet50 (cifar, 32 px)",
+            optimizer="momentum",
+            batch=256,
         ),
         Model(
             name="dcgan",

@@ -21,7 +21,8 @@ class Procedure(msgspec.Struct, frozen=True):
     are driven by threads of one Python process; `fast_norm` whether norms stay in 16 bits under autocast in inference
     (inferred for timm: without it, its rows with layer and group norms are off by half); `every_token` whether its language
     models score every token and keep no cache; `renamed` the models it means by a name, or by a mode and a name: another head,
-    another width.
+    another width; `optimizer` the one that it trains with; `scores` by which number its value for a model must be multiplied to
+    be a rate; `eager` what its notes say where its program did not compile the model.
     """
 
     library: str = "timm"
@@ -32,6 +33,9 @@ class Procedure(msgspec.Struct, frozen=True):
     fast_norm: bool = False
     every_token: bool = False
     renamed: Mapping[str, str] = {}
+    optimizer: str = ""
+    scores: Mapping[str, float] = {}
+    eager: str = ""
 
 
 class Fitted(msgspec.Struct, frozen=True):

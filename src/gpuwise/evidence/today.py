@@ -15,7 +15,7 @@ from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.generation import GenerationRow, Unusable, generation_residuals, generation_row
 from gpuwise.evidence.images import around, call_fraction, moved_bytes, program_of, unlike
-from gpuwise.evidence.procedures import Procedure
+from gpuwise.evidence.procedures import Procedure, procedure_of
 from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
 from gpuwise.evidence.tuned import Tuned, request_of, tuned_row, tuned_workload
@@ -125,7 +125,7 @@ def _text_row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
 
 def _check_doubts(cells: Mapping[str, str]) -> None:
     said = f"{cells['stack']} {cells.get('note', '')}"
-    if "DO NOT USE" in said or "suspect" in said:
+    if ("DO NOT USE" in said and cells["model"] not in procedure_of(cells).scores) or "suspect" in said:
         raise _Unusable("the note in the row questions its value")
 
 
@@ -148,6 +148,8 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     if cells["mode"] == "train" and not tuned and _OTHERWISE.search(said):
         raise _Unusable("adapters, accumulated gradients or recomputation, which the row does not fully describe")
     gpu = _gpu(cells)
+    if "allowed" in cells["precision"] and precision not in supported(gpu):
+        precision = "fp32"
     if precision not in supported(gpu):
         raise _Unusable(f"the {gpu.name} does not support {precision}")
     return TodayQuestion(
@@ -210,6 +212,8 @@ def _request(cells: Mapping[str, str]) -> Request:
 def _optimizer(cells: Mapping[str, str], mode: str) -> str:
     if mode != "train":
         return "none"
+    if procedure_of(cells).optimizer:
+        return procedure_of(cells).optimizer
     return zoo.entry(cells["model"]).optimizer if zoo.has(cells["model"]) else "momentum"
 
 
@@ -293,7 +297,7 @@ def _sizes(cells: Mapping[str, str], workload: Workload, count: int) -> _Sizes:
         if each is None or cells["mode"] == "infer":
             raise _Unusable("tokens of whole outputs, which the row does not fully describe")
         return _Sizes(batch=batch, seq=seq, counted=batch * count * each)
-    return _Sizes(batch=batch, seq=seq, counted=batch * count)
+    return _Sizes(batch=batch, seq=seq, counted=batch * count / procedure_of(cells).scores.get(cells["model"], 1.0))
 
 
 def _positions(cells: Mapping[str, str]) -> float:
@@ -316,7 +320,9 @@ def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
     if framework == "tf":
         how = "xla" if "xla" in f"{text} {cells['precision'].lower()}" else "graph"
     else:
-        how = "compile" if "torch.compile" in text or "compiled" in text or "compile inductor" in text else "eager"
+        compiled = "torch.compile" in text or "compiled" in text or "compile inductor" in text
+        eager = procedure_of(cells).eager
+        how = "eager" if not compiled or (eager and eager in cells.get("note", "")) else "compile"
     return framework, found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else "", how
 
 

@@ -57,6 +57,26 @@ def test_a_step_and_a_rate_are_the_same_prediction_in_their_own_units(tmp_path: 
     assert rate["low"] < rate["predicted"] < rate["high"]
 
 
+def test_a_precision_that_is_only_allowed_is_used_where_a_gpu_has_it(tmp_path: Path) -> None:
+    rows = [{**TRAINING, "gpu": gpu, "precision": said} for gpu in ("T4", "RTX 3090") for said in ("fp32 (TF32 allowed)", "fp32")]
+    old, plain_old, new, plain_new = (row["predicted"] for row in answered(tmp_path, *rows).to_dict()["residuals"])
+    assert old == plain_old
+    assert new < plain_new
+
+
+def test_a_score_whose_scale_is_known_counts_as_a_rate_though_its_row_has_doubts(tmp_path: Path) -> None:
+    scored = {**TRAINING, "source": "gpu_insights", "model": "ResNet-50 (CIFAR, 32 px)", "size": "32", "unit": "samples_per_s"}
+    scored |= {"value": "1400", "stack": "torch.compile where supported", "note": "score 28000 / 20; ver1; DO NOT USE: scale"}
+    rows = [scored, {**scored, "note": "score 28000 / 20; ver2; DO NOT USE: scale"}, {**scored, "source": "mine"}]
+    answer = answered(tmp_path, *rows).to_dict()
+    eager, compiled = answer["residuals"]
+    (doubted,) = answer["skipped"]
+    assert eager["measured"] == pytest.approx(1400.0)
+    assert 0.7 < eager["predicted"] / eager["measured"] < 1.4
+    assert compiled["predicted"] > eager["predicted"]
+    assert doubted["row"] == 2
+
+
 def test_tokens_are_those_of_all_sequences_of_a_step(tmp_path: Path) -> None:
     prefill = {**DECODING, "mode": "prefill", "size": "512", "batch": "2"}
     answer = answered(tmp_path, DECODING, {**DECODING, "value": "20", "unit": "ms_per_step"}, prefill)

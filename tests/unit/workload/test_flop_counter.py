@@ -26,7 +26,8 @@ STEPS = 16  # of recurrent networks, which the counter sees step by step
 WHOLE = """
 alexnet vgg11_bn googlenet inception_v3 resnet18 resnet50 resnext50_32x4d densenet121 squeezenet1_1 shufflenet_v2_x1_0
 mnasnet1_0 mobilenet_v2 mobilenet_v3_large efficientnet_b0 regnety_002 convnext_tiny vit_tiny deit_small swin_tiny mixer_s16
-unet ssd300 yolov8n mnist_mlp mnist_cnn dcgan ncf transformer_base transformer_xl_base bert-base-uncased distilbert-base
+unet unet_256 ddpm_64 resnet50_cifar
+ssd300 yolov8n mnist_mlp mnist_cnn dcgan ncf transformer_base transformer_xl_base bert-base-uncased distilbert-base
 t5-small gpt2 qwen2.5-0.5b whisper-tiny
 """.split()
 RECURRENT = ["char_rnn", "word_lstm", "bilstm"]

@@ -311,3 +311,28 @@ def test_a_model_is_turned_to_another_type_and_layout_with_its_tied_weights(prec
     assert {call.dtype for call in convolutions} == {precision}
     assert {call.attrs["layout"] for call in convolutions} == {"nhwc"}
     assert parameters == sum(p.numel() for p in Tied().parameters())
+
+
+class Heads(nn.Module):
+    """Attention to itself, as most code calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.MultiheadAttention(64, 4, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.heads(x, x, x, need_weights=False)[0].mean(1)
+
+
+def test_inference_of_multihead_attention_records_its_products() -> None:
+    subject = _subject(Heads, (32, 64))
+    found = {
+        mode: _workload(subject, Settings(mode=mode, precision="fp32", optimizer="none"), [(4, None), (8, None), (12, None)])
+        for mode in ("infer", "train")
+    }
+    kinds = {mode: Counter(op.kind for op in workload.ops) for mode, workload in found.items()}
+    assert kinds["infer"]["attention"] == 1
+    assert "other" not in kinds["infer"]
+    forward = {mode: evaluate.totals(workload, batch=8).forward_flops for mode, workload in found.items()}
+    assert forward["infer"] == forward["train"] > 0
+    assert torch.backends.mha.get_fastpath_enabled()

@@ -138,6 +138,17 @@ def _checkpoint(module: torch.nn.Module) -> None:
     module.forward = forward
 
 
+@contextlib.contextmanager
+def _layers_one_by_one() -> Iterator[None]:
+    """Record the products of nn.MultiheadAttention in inference, not the one op that PyTorch wraps around them."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
 class _Step:
     """One step at one size."""
 
@@ -174,7 +185,7 @@ class _Step:
     def run(self, recorder: Recorder | None) -> None:
         """Forward; in training also backward and optimizer. Gradients are freed at the end, as training loops do."""
         if self._settings.mode == "infer":
-            with torch.no_grad(), self._autocast():
+            with torch.no_grad(), self._autocast(), _layers_one_by_one():
                 self._subject.forward(self._model, self._inputs, False)
             return
         for _ in range(self._settings.accumulate):
