@@ -42,6 +42,8 @@ def convolution(
     dtype: str = "fp32",
     groups: float = 1,
     stride: float = 1,
+    nhwc: int = 0,
+    old: int = 0,
 ) -> Ops:
     """`side` is that of the output; with a stride the input is so many times as long."""
     width = 4 if dtype == "fp32" else 2
@@ -58,8 +60,9 @@ def convolution(
         groups=groups,
         **{"pass": which},
         strided=stride > 1,
-        nhwc=0,
+        nhwc=nhwc,
         depthwise=groups >= c and groups > 1,
+        old=old,
         read=(x + w, y + w, x + y)[which],
         written=(y, x, w)[which],
     )

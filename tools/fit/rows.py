@@ -20,9 +20,9 @@ from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.today import today_questions
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.types import Array, Choices, Group, Ops, dtype_code
+from gpuwise.kernels.types import Array, Group, Ops, dtype_code
 from gpuwise.step.time import simulate
-from gpuwise.step.time.simulate import ops_of
+from gpuwise.step.time.simulate import choices_of, ops_of
 from gpuwise.workload.model.evaluate import call_counts
 from gpuwise.workload.model.types import Workload
 
@@ -102,10 +102,7 @@ def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
 
 def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Array, Array]]) -> StepRow:
     setting, _ = setting_of(question)
-    stack = setting.stack
-    choices = Choices(
-        tf32=setting.tf32, fused_attention=stack.fused_attention, nhwc=setting.nhwc, lays_out=stack.how == "compile"
-    )
+    choices = choices_of(setting)
     workload, compiled = question.workload, question.cells.get("stack", "")
     batch = question.batch if "batch" in workload.symbols else None
     beside = tuple((id(part.workload), part.batch, part.share) for part in question.around)

@@ -32,6 +32,7 @@ _HELD_OF_ROWS = 0.76  # at least, also where many rows come from one source
 _STRETCHES = np.arange(0.7, 2.2, 0.02)  # at most: few groups, each unlike the others, would ask for any width
 _STRETCHES_KNOWN = np.arange(0.7, 1.6, 0.02)  # a source has fewer groups than there are sources
 _WIDEST_SCALE = 2.0
+_T_OVER_Z = {2: 2.40, 3: 1.47, 4: 1.28, 5: 1.20, 6: 1.15, 8: 1.10, 10: 1.08}  # 90 % quantiles for so many sources
 _PRIOR_GROUPS = 2.0  # sources on GPUs that a generation's own width counts for half with
 _SETUP = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version")
 
@@ -63,6 +64,10 @@ class _Tested:
     def around(self, other: _Tested) -> _Tested:
         """The same rows in ranges that hold both ranges."""
         return _Tested(off=self.off, low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high))
+
+    def widened(self, times: float) -> _Tested:
+        """The same rows in ranges that are so many times as wide."""
+        return _Tested(off=self.off, low=self.low * times, high=self.high * times)
 
     def missed(self) -> Array:
         """Where each row lies: 1 is the end of its range."""
@@ -190,11 +195,14 @@ class _Drawing:
             self.unknown.put(rows, tested)
 
     def makers(self) -> None:
-        """GPUs of other makers; about a known source, the wider of both ranges is given."""
+        """GPUs of other makers; about a known source, the wider of both ranges is given. Few people measured them, and the next
+        one may differ more than these do."""
         for maker in MAKERS:
             rows = (self.maker == maker) & ~self.programs
             if rows.any():
-                self.found[maker], tested = self.rows["strange"].drawn(rows)
+                drawn, tested = self.rows["strange"].drawn(rows)
+                wider = _for_few(len(set(self.sources[rows])))
+                self.found[maker], tested = _widened(drawn, wider), tested.widened(wider)
                 self.unknown.put(rows, tested)
                 self.known.put(rows, self.rows["own"].drawn(rows)[1].around(tested))
 
@@ -305,6 +313,15 @@ def _ordered(found: Mapping[str, Range]) -> dict[str, Range]:
     ):
         result[name] = _wider(result[name], result[narrow])
     return result
+
+
+def _for_few(count: int) -> float:
+    """How many times as wide a range must be that few sources say: their spread is itself uncertain, as Student's t has it."""
+    return next(times for least, times in sorted(_T_OVER_Z.items(), reverse=True) if least <= max(count, 2))
+
+
+def _widened(one: Range, times: float) -> Range:
+    return Range(low=round(one.low**times, 4), high=round(one.high**times, 4), rows=one.rows)
 
 
 def _wider(one: Range, other: Range) -> Range:

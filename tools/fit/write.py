@@ -31,13 +31,15 @@ _FITTED_ON = [
     "robust Gauss-Newton in ln(seconds) with priors; stacks, hosts and tables have factors of their own (not in this file)",
 ]
 _FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}
-# Threads, copies, the best of many runs, epochs with loading, other makers' builds: no measure of a framework.
+# Threads, copies, the best of many runs, epochs with loading, other makers' builds, a few rows of each of many versions: no
+# measure of a framework.
 _OTHER_PROCEDURES = (
     *BATCH_12,
     *PIPELINES,
     "neusight",
     *OTHER_BUILDS,
     "mac_ml_speed_test",
+    "gpu_insights",
 )
 _FEWEST_ROWS = 5  # of a version that has a factor of its own
 _PARTS = ("constants", "factors", "launch_s", "copy_bytes_per_s", "call_s")
@@ -69,21 +71,21 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
     """
     classes = dict(zip(problem.classes, np.exp(theta[problem.at["class"]]), strict=True))
     rows = Counter(row.stack for row in problem.steps)
-    found: dict[tuple[str, float, str], list[tuple[float, int]]] = defaultdict(list)
+    found: dict[tuple[str, tuple[int, ...], str], list[tuple[float, int]]] = defaultdict(list)
     for stack in problem.stacks:
         source, version, how = stack.split("/")
         number = re.search(r"\d+(\.\d+)?", version)
         if source in _OTHER_PROCEDURES or number is None:
             continue
-        value = float(number[0])
-        value = value // 1000 if value > 1000 else value  # cuDNN 5105 is 5
+        parts = tuple(int(part) for part in number[0].split("."))
+        parts = (parts[0] // 1000,) if parts[0] > 1000 else parts  # cuDNN 5105 is 5
         framework = _FRAMEWORKS.get(source, "torch")
         level = classes[f"torch {how}"] / fit.factors[f"{source}//{how}"] if framework == "torch" else 1.0
-        found[(framework, value, how)].append((fit.factors[stack] * level, rows[stack]))
+        found[(framework, parts, how)].append((fit.factors[stack] * level, rows[stack]))
     return [
         {
             "framework": framework,
-            "version": f"{version:g}",
+            "version": ".".join(map(str, version)),
             "how": how,
             "factor": round(math.exp(sum(math.log(factor) for factor, _ in members) / len(members)), 4),
             "rows": sum(count for _, count in members),

@@ -173,7 +173,7 @@ def models() -> list[Model]:
             family="mask_rcnn",
             source="torchvision:maskrcnn_resnet50_fpn, arXiv:1703.06870",
             subject=plain(_mask_rcnn),
-            aliases=("maskrcnn", "maskrcnn_resnet50_fpn", "mask_rcnn_r50_fpn"),
+            aliases=("maskrcnn", "maskrcnn_resnet50_fpn", "mask_rcnn_r50_fpn", "mask_rcnn_r_50_fpn_1x", "mask_rcnn_r_50_fpn_3x"),
             published=44_401_393,
             batch=2,
             options={"height": _HEIGHT, "width": _WIDTH},

@@ -29,6 +29,7 @@ __all__ = ["Part", "Question", "questions", "residual"]
 
 _PRECISIONS = {"fp32": "fp32", "tf32": "fp32", "fp16": "amp", "amp": "amp", "bf16": "bf16", "amp-bf16": "amp-bf16"}
 _OPTIMIZERS = {"sgd": "momentum", "adam": "adam", "adamw": "adamw", "lamb": "adam"}
+_NOT_STATED = "not stated"
 _COMPILED = ("compile", "xla")
 _SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
@@ -186,12 +187,20 @@ def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
     precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
     if precision is None or cells["mode"] not in ("train", "infer"):
         raise _Unusable(f"unknown precision or mode {cells['precision']} {cells['mode']}")
-    optimizer = _OPTIMIZERS.get(cells.get("optimizer", ""), "none") if cells["mode"] == "train" else "none"
+    optimizer = _optimizer(cells) if cells["mode"] == "train" else "none"
     size = int(float(cells["image_or_seq"] or 0)) or None
     settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer)
     if procedure.fast_norm and cells["mode"] == "infer" and not zoo_only and find_spec("timm") is not None:
         return Request(model=f"timm:{cells['model']}", image=size, variant="fast-norm", settings=settings)
     return Request(model=_name(cells, size, procedure), image=None if _is_text(cells) else size, settings=settings)
+
+
+def _optimizer(cells: Mapping[str, str]) -> str:
+    """Return the optimizer that a row names, or the usual one for its model if it names none."""
+    said = cells.get("optimizer", "").strip()
+    if said in ("", _NOT_STATED):
+        return zoo.entry(cells["model"]).optimizer if zoo.has(cells["model"]) else "momentum"
+    return _OPTIMIZERS.get(said, "none")
 
 
 def _is_text(cells: Mapping[str, str]) -> bool:

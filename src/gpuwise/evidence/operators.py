@@ -256,6 +256,7 @@ def _window(
         "strided": strided.astype(float),
         "nhwc": np.zeros_like(n),
         "depthwise": np.zeros_like(n),
+        "old": np.zeros_like(n),
         "read": read,
         "written": (y, x, w)[int(which)],
     }

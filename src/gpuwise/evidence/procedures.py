@@ -21,8 +21,9 @@ class Procedure(msgspec.Struct, frozen=True):
     are driven by threads of one Python process; `fast_norm` whether norms stay in 16 bits under autocast in inference
     (inferred for timm: without it, its rows with layer and group norms are off by half); `every_token` whether its language
     models score every token and keep no cache; `renamed` the models it means by a name, or by a mode and a name: another head,
-    another width; `optimizer` the one that it trains with; `scores` by which number its value for a model must be multiplied to
-    be a rate; `eager` what its notes say where its program did not compile the model.
+    another width; `optimizer` and `version` what it trains with, where its rows do not say; `scores` by which number its value
+    for a model must be multiplied to be a rate; `eager` what its notes say where its program did not compile the model;
+    `channels_last` the models that it runs in this layout.
     """
 
     library: str = "timm"
@@ -34,8 +35,10 @@ class Procedure(msgspec.Struct, frozen=True):
     every_token: bool = False
     renamed: Mapping[str, str] = {}
     optimizer: str = ""
+    version: str = ""
     scores: Mapping[str, float] = {}
     eager: str = ""
+    channels_last: tuple[str, ...] = ()
 
 
 class Fitted(msgspec.Struct, frozen=True):

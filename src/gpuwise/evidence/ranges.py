@@ -219,7 +219,7 @@ def _changes() -> dict[str, Range]:
 
 # ---------------------------------------------------------------- doubt
 
-_WIDE = 2.5  # upper over lower end of a ratio's range; for NVIDIA GPUs it is 1.9
+_WIDE = 1.3  # how many times as wide as that for NVIDIA GPUs a ratio's range is, at least, to be called less accurate
 
 
 def describe_doubts(gpus: Sequence[Gpu]) -> str:
@@ -246,5 +246,5 @@ def describe_doubts(gpus: Sequence[Gpu]) -> str:
 
 def _is_wide(gpu: Gpu) -> bool:
     """Return whether ratios with GPUs of this maker have a wide range."""
-    own = pair_range(gpu, gpu)
-    return own.high / own.low > _WIDE
+    own, usual = pair_range(gpu, gpu), ratio_range(known=True)
+    return own.high / own.low > _WIDE * usual.high / usual.low

@@ -256,7 +256,8 @@ def _with_workload(row: TodayQuestion, request: Request, workload: Workload) -> 
     framework, version, how = _software(cells)
     told = {**cells, "precision": row.precision, "framework": framework, "framework_version": version, "stack": how}
     told["program"] = program_of(cells)
-    told["layout"] = "nhwc" if "channels last" in cells["stack"].lower() else cells.get("layout", "")
+    in_nhwc = "channels last" in cells["stack"].lower() or cells["model"] in procedure_of(cells).channels_last
+    told["layout"] = "nhwc" if in_nhwc else cells.get("layout", "")
     told["counter"] = row.tuned.practice.counter if row.tuned else ""
     question = Question(
         row=row.row,
@@ -323,7 +324,8 @@ def _software(cells: Mapping[str, str]) -> tuple[str, str, str]:
         compiled = "torch.compile" in text or "compiled" in text or "compile inductor" in text
         eager = procedure_of(cells).eager
         how = "eager" if not compiled or (eager and eager in cells.get("note", "")) else "compile"
-    return framework, found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else "", how
+    said = found[2] if found and (found[1] == "tensorflow") == (framework == "tf") else procedure_of(cells).version
+    return framework, said, how
 
 
 def _seconds(row: TodayQuestion, counted: float) -> float:

@@ -113,7 +113,8 @@ class Signature(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """Choices made by the software: whether fp32 products may run as TF32, whether attention is one kernel, the image layout,
-    whether a compiler may choose the layout, and whether the step is training or inference (`mode`).
+    whether a compiler may choose the layout, whether the libraries are too old for fast depthwise convolutions, and whether the
+    step is training or inference (`mode`).
     """
 
     tf32: bool = False
@@ -121,6 +122,7 @@ class Choices:
     fused_attention: bool = True
     nhwc: bool | None = None
     lays_out: bool = False
+    old_depthwise: bool = False
     mode: str = "train"
 
 

@@ -69,3 +69,10 @@ def test_the_bert_of_lambda_answers_questions_with_separate_attention_in_any_ver
 def test_rows_of_one_workload_share_it() -> None:
     first, second = asked({"stack": "compile"}, {"stack": "compile", "batch_per_gpu": "8"})
     assert first.workload is second.workload
+
+
+def test_a_row_that_names_no_optimizer_has_the_usual_one_of_its_model() -> None:
+    row = {"source": "mine", "model": "transformer-xl-base", "mode": "train", "image_or_seq": "192"}
+    said = ("", "not stated", "none", "none (fwd+bwd only)", "sgd")
+    found = asked(*({**row, "optimizer": optimizer} for optimizer in said))
+    assert [question.request.settings.optimizer for question in found] == ["adam", "adam", "none", "none", "momentum"]

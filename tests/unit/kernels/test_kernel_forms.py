@@ -195,6 +195,38 @@ def test_an_image_laid_channels_first_is_rearranged_by_a_kernel_of_its_own_for_t
     assert dict(zip(NAMES, launches[0], strict=True)) == {name: 1 if name == "GTX 1070" else 2 for name in NAMES}
 
 
+def test_a_1x1_convolution_is_rearranged_less_than_a_3x3_one() -> None:
+    """It is a product in either layout; 3x3 windows are gathered pixel by pixel."""
+    k = load_constants()
+    for taps, constant in ((1, k["conv.rearranged_1x1"]), (9, k["conv.rearranged"])):
+        first, last = (cost(convolution(32, 64, 64, 28, taps, 0, "fp16", nhwc=nhwc)).memory_s[0, 2] for nhwc in (0, 1))
+        assert first / last == pytest.approx(1 + constant / k["conv.bytes"])
+    assert k["conv.rearranged_1x1"] < k["conv.rearranged"]
+
+
+def test_gradients_of_grouped_weights_are_slow_in_channels_last_unless_a_group_has_a_usual_width() -> None:
+    def slower(width: int, which: int) -> float:
+        first, last = (
+            cost(convolution(32, 8 * width, 8 * width, 28, 9, which, "fp16", groups=8, nhwc=nhwc)).compute_s[0, 2]
+            for nhwc in (0, 1)
+        )
+        return float(last / first)
+
+    assert slower(56, 2) > 3.0
+    assert slower(32, 2) < 1.0
+    assert slower(56, 0) < 1.0
+
+
+def test_depthwise_convolutions_wait_for_old_libraries_and_for_other_makers() -> None:
+    k, (new, old) = load_constants(), (convolution(32, 64, 64, 56, 9, 0, groups=64, old=old) for old in (0, 1))
+    assert cost(old).memory_s / cost(new).memory_s == pytest.approx(k["depthwise.old"])
+    nvidia = replace(unlimited(), maker=np.zeros_like(unlimited().maker))
+    slower = cost(new).memory_s / cost(new, nvidia).memory_s
+    assert slower[0] == pytest.approx([k["depthwise.others"] if name == "MI300X" else 1.0 for name in NAMES])
+    assert k["depthwise.old"] > 1.0
+    assert k["depthwise.others"] > 1.0
+
+
 def test_hbm_leaves_more_of_the_power_to_the_chip_than_gddr() -> None:
     on = gpus(100.0).take(slice(0, 4))  # the others would have nothing left at 100 W
     stacked, apart = (replace(on, hbm=np.full_like(on.hbm, flag)) for flag in (1.0, 0.0))

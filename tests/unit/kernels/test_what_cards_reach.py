@@ -48,7 +48,7 @@ def test_an_engine_at_half_rate_reaches_more_of_it() -> None:
 
 def test_channels_last_makes_large_convolutions_faster_on_a_matrix_engine() -> None:
     sizes = {"n": 64, "c_in": 256, "c_out": 256, "kernel": 9, "out_positions": 784, "in_positions": 784, "groups": 1, "pass": 0}
-    sizes |= {"strided": 0, "depthwise": 0, "dtype": dtype_code("fp16"), "read": 1e6, "written": 1e6}
+    sizes |= {"strided": 0, "depthwise": 0, "old": 0, "dtype": dtype_code("fp16"), "read": 1e6, "written": 1e6}
     seconds = [
         conv(
             {name: np.array([[float(value)]]) for name, value in (sizes | {"nhwc": nhwc}).items()},

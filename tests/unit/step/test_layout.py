@@ -1,12 +1,16 @@
-"""When a compiler lays a model's convolutions channels-last."""
+"""What software chooses for the kernels: the layout of images, and which libraries."""
 
 from __future__ import annotations
 
 import pytest
 
+from gpuwise.hardware.machines import find_host
+from gpuwise.kernels.limits import CLASSES
 from gpuwise.kernels.types import Choices
 from gpuwise.questions.capture.answer import capture
-from gpuwise.step.time.simulate import lays_channels_last, ops_of
+from gpuwise.step.time.setting import find_stack
+from gpuwise.step.time.simulate import choices_of, lays_channels_last, ops_of
+from gpuwise.step.types import Setting
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import Workload
 
@@ -39,3 +43,18 @@ def test_only_compiled_steps_change_their_layout() -> None:
 
     assert layouts(compiled=False) == {0.0}
     assert layouts(compiled=True) == {1.0}
+
+
+def test_only_eager_group_norm_is_rearranged_in_channels_last() -> None:
+    rearranged = float(CLASSES.index("group_norm_nhwc"))
+    workload = _workload("sd15_unet", "infer")
+    for compiled in (False, True):
+        ops = ops_of(workload, choices=Choices(nhwc=True, lays_out=compiled))
+        classes = {float(value) for group in ops.groups if "class" in group.columns for value in group.columns["class"].ravel()}
+        assert (rearranged in classes) is not compiled
+
+
+@pytest.mark.parametrize(("stack", "old"), [("torch-1.4", True), ("torch-2.4", False), ("tf-2.2 graph", False)])
+def test_old_pytorch_has_slow_depthwise_convolutions(stack: str, old: bool) -> None:
+    setting = Setting(stack=find_stack(stack)[0], host=find_host("desktop"))
+    assert choices_of(setting).old_depthwise is old

@@ -36,6 +36,8 @@ _FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
 _FEW = 8  # channels in one 16-bit operand of the matrix engine
+_FAST_GROUPS = (4.0, 8.0, 16.0, 32.0)  # channels in a group that libraries have fast channels-last gradients for
+_WINDOW = 9.0  # 3 x 3, the usual one
 _SAVED = 4.0  # multiplications of F(4×4, 3×3) relative to the direct sum: Lavin and Gray 2015; other windows may run by FFT
 
 
@@ -92,14 +94,16 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # wider engines are harder to keep fed
     fed = wider ** -k["conv.growth"] * np.where(op["nhwc"] > 0, k["conv.nhwc"], 1.0)
     engine = either(matrix, _constants(which, k, "matrix") * fed, _constants(which, k, "vector"))
-    reached = peak * engine * np.where(groups > 1, k["conv.grouped"], 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
+    grouped = k["conv.grouped"] * np.where(which == 2, k["conv.grouped_weight"], 1.0)
+    reached = peak * engine * np.where(groups > 1, grouped, 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
     seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)
     seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / powered(gpu, k, reached, matrix))
     in_nchw = (op["nhwc"] == 0) * matrix
+    rearranged = np.where(window > 1, k["conv.rearranged"], k["conv.rearranged_1x1"])  # 1x1 is a product in either layout
     return Cost(
         compute_s=seconds * _slower(op, matrix, k),
-        memory_s=moved_s(op, gpu, k, k["conv.bytes"] + in_nchw * k["conv.rearranged"]),
+        memory_s=moved_s(op, gpu, k, k["conv.bytes"] + in_nchw * rearranged),
         launches=1.0 + in_nchw,
     )
 
@@ -110,6 +114,7 @@ def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
     fewer = np.where(which < 2, k["conv.winograd"], k["conv.winograd_weight"])
     on_lanes = np.where(_is_winograd(op), 1.0 / fewer, 1.0)
     scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels are not contiguous
+    scattered = scattered & ~np.isin(op["c_in"] / op["groups"], _FAST_GROUPS)
     odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= _FEW), k["conv.odd_window"], 1.0)
     few = np.where((op["c_in"] < _FEW) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
     return either(matrix, odd * few, on_lanes) * np.where(scattered, k["conv.grouped_nhwc_weight"], 1.0)
@@ -119,8 +124,10 @@ def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     """One filter per channel: vector work on few values, limited by how often its bytes are read."""
     products = 2.0 * op["n"] * op["c_out"] * op["kernel"] * op["out_positions"]
     factor = np.where(op["nhwc"] > 0, k["depthwise.nhwc"], 1.0) * _constants(op["pass"], k, "depthwise", "depthwise")
+    factor = factor * np.where(op["old"] > 0, k["depthwise.old"], 1.0) * np.where(gpu.maker > 0, k["depthwise.others"], 1.0)
     lanes = gpu.vector * either(op["dtype"] == _FP16, np.minimum(gpu.half, 1.0), 1.0)  # fp16 is very slow on GP10x
-    reached = lanes * k["depthwise.vector"]
+    large = np.maximum(op["kernel"] / _WINDOW, 1.0)  # large windows reuse little of what a unit holds
+    reached = lanes * k["depthwise.vector"] * large ** -k["depthwise.window"]
     seconds = longer(products / reached, products / powered(gpu, k, reached, 0.0))
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k, factor))
 
@@ -160,6 +167,7 @@ def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping
         "strided": [_is_strided(op) for op in ops],
         "nhwc": [op.attrs["layout"] == "nhwc" if choices.nhwc is None else choices.nhwc for op in ops],
         "depthwise": (groups > 1) & (groups >= size["c_in"]),
+        "old": float(choices.old_depthwise),
     }
 
 

@@ -13,8 +13,8 @@ __all__ = ["NORM"]
 def _class_of(op: Signature, choices: Choices) -> str:
     if "batch_norm" in op.name and choices.mode == "infer":
         return "batch_norm_infer"  # one pass with known statistics
-    if "group_norm" in op.name and choices.nhwc:
-        return "group_norm_nhwc"  # rearranged before and after
+    if "group_norm" in op.name and choices.nhwc and not choices.lays_out and not is_backward(op):
+        return "group_norm_nhwc"  # rearranged before and after; compiled kernels read any layout
     return ("batch_norm" if "batch_norm" in op.name else "row_norm") + ("_backward" if is_backward(op) else "")
 
 

@@ -24,10 +24,11 @@ from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
 
-__all__ = ["cold_bytes", "lays_channels_last", "longest_s", "ops_of", "priced_ops", "simulate"]
+__all__ = ["choices_of", "cold_bytes", "lays_channels_last", "longest_s", "ops_of", "priced_ops", "simulate"]
 
 _SMOOTH = 6.0
 _ENGINE_HOST = "server"  # most engine measurements were made on it
+_FAST_DEPTHWISE_SINCE = (1, 9)  # the first PyTorch whose builds have cuDNN 8.2
 _PINNED_FRACTION = 0.8  # share of the link's rate that a pinned copy reaches
 
 
@@ -95,14 +96,7 @@ def priced_ops(
     """Return the times of every distinct op at every size with this software. The software's factor must not make an op faster
     than the GPU's limit; CPUs have no such limit.
     """
-    choices = Choices(
-        tf32=setting.tf32,
-        tf32_convolutions=setting.tf32_convolutions,
-        fused_attention=setting.stack.fused_attention,
-        nhwc=setting.nhwc,
-        lays_out=setting.stack.how == "compile",
-    )
-    ops = ops_of(workload, batch, seq, choices)
+    ops = ops_of(workload, batch, seq, choices_of(setting))
     columns = gpus_of([fast_part(gpu) for gpu in gpus], power_limit_watts, dtype)
     priced = times(ops, columns, constants if constants is not None else load_constants())
     exact = columns.clock.dtype.type
@@ -214,6 +208,19 @@ def _classes(workload: Workload, priced: Times, values: Array, flops: Array, cal
 #
 # Only distinct ops are evaluated; `counts` says how often each runs. Several sizes are concatenated. The kind of an op
 # (`kernels/ops`) determines which kernel the software chooses.
+
+
+def choices_of(setting: Setting) -> Choices:
+    """Return what this software chooses for the kernels."""
+    stack = setting.stack
+    return Choices(
+        tf32=setting.tf32,
+        tf32_convolutions=setting.tf32_convolutions,
+        fused_attention=stack.fused_attention,
+        nhwc=setting.nhwc,
+        lays_out=stack.how == "compile",
+        old_depthwise=stack.framework == "torch" and stack.version < _FAST_DEPTHWISE_SINCE,
+    )
 
 
 def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:

@@ -31,12 +31,19 @@ def subject(request: Request) -> Any:
             else "list all models with timm.list_models()"
         )
         raise UnknownName(f"timm has no model '{name}'", looked_in=f"{len(timm.list_models())} models", hint=hint)
-    timm.layers.set_fast_norm(request.variant == "fast-norm")  # norms in 16 bits under autocast, an option of its benchmarks
+    as_benchmarked = request.variant == "fast-norm"
+    timm.layers.set_fast_norm(as_benchmarked)  # norms in 16 bits under autocast, an option of its benchmarks
     config = timm.get_pretrained_cfg(name)
     default = config.input_size[-1] if config is not None else 224
     size = request.image or default
     options = {"img_size": size} if request.image and request.image != default and _takes_size(timm, name) else {}
-    return image_subject(lambda: timm.create_model(name, pretrained=False, **options), size)
+
+    def build() -> Any:
+        model = timm.create_model(name, pretrained=False, **options)
+        # Its inference results list the parameters of models whose parallel branches have been merged.
+        return timm.utils.reparameterize_model(model, inplace=True) if as_benchmarked else model
+
+    return image_subject(build, size)
 
 
 def _takes_size(timm: Any, name: str) -> bool:
