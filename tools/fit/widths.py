@@ -65,10 +65,6 @@ class _Tested:
         """The same rows in ranges that hold both ranges."""
         return _Tested(off=self.off, low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high))
 
-    def widened(self, times: float) -> _Tested:
-        """The same rows in ranges that are so many times as wide."""
-        return _Tested(off=self.off, low=self.low * times, high=self.high * times)
-
     def missed(self) -> Array:
         """Where each row lies: 1 is the end of its range."""
         result: Array = np.where(
@@ -96,8 +92,9 @@ class _Rows:
         """Each source on each GPU among these rows."""
         return sorted({(self.sources[place], self.gpus[place]) for place in np.flatnonzero(rows)})
 
-    def drawn(self, rows: Array) -> tuple[Range, _Tested]:
-        """The range for these rows, stretched so that it holds on groups it was not drawn from; and that test."""
+    def drawn(self, rows: Array, least: float = 0.0) -> tuple[Range, _Tested]:
+        """The range for these rows, stretched so that it holds on groups it was not drawn from, and at least so much; and that
+        test."""
         low, high = np.zeros(len(self.off)), np.zeros(len(self.off))
         for source, gpu in self.groups(rows):
             others = rows & ~self.near(source, gpu)
@@ -107,7 +104,7 @@ class _Rows:
         weights = self.weights[rows]
         for stretch in _STRETCHES if self.apart_from_source else _STRETCHES_KNOWN:
             held = ((self.off >= stretch * low) & (self.off <= stretch * high))[rows]
-            if np.average(held, weights=weights) >= _HELD and np.mean(held) >= _HELD_OF_ROWS:
+            if stretch >= least and np.average(held, weights=weights) >= _HELD and np.mean(held) >= _HELD_OF_ROWS:
                 break
         bounds = [float(np.exp(stretch * bound)) for bound in self._quantiles(rows)]
         found = Range(low=round(bounds[0], 4), high=round(bounds[1], 4), rows=int(rows.sum()))
@@ -200,9 +197,7 @@ class _Drawing:
         for maker in MAKERS:
             rows = (self.maker == maker) & ~self.programs
             if rows.any():
-                drawn, tested = self.rows["strange"].drawn(rows)
-                wider = _for_few(len(set(self.sources[rows])))
-                self.found[maker], tested = _widened(drawn, wider), tested.widened(wider)
+                self.found[maker], tested = self.rows["strange"].drawn(rows, _for_few(len(set(self.sources[rows]))))
                 self.unknown.put(rows, tested)
                 self.known.put(rows, self.rows["own"].drawn(rows)[1].around(tested))
 
@@ -316,12 +311,8 @@ def _ordered(found: Mapping[str, Range]) -> dict[str, Range]:
 
 
 def _for_few(count: int) -> float:
-    """How many times as wide a range must be that few sources say: their spread is itself uncertain, as Student's t has it."""
+    """How much a range from few sources is stretched at least: their spread is itself uncertain, as Student's t has it."""
     return next(times for least, times in sorted(_T_OVER_Z.items(), reverse=True) if least <= max(count, 2))
-
-
-def _widened(one: Range, times: float) -> Range:
-    return Range(low=round(one.low**times, 4), high=round(one.high**times, 4), rows=one.rows)
 
 
 def _wider(one: Range, other: Range) -> Range:
