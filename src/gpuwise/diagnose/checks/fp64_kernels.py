@@ -81,7 +81,7 @@ def check(view: View) -> Finding | None:
             "that compute in fp64",
             _rates(view.gpu),
         ),
-        remedy="find where fp64 values come in (NumPy arrays are fp64 by default), and convert them to float32",
+        remedy="find out where fp64 values are introduced (NumPy arrays are fp64 by default), and convert them to float32",
         verify="no kernel name should contain double, dgemm or f64",
     )
 
