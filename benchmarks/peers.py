@@ -83,7 +83,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     from gpuwise.evidence.tables import read_table
     from gpuwise.evidence.types import Table
 
-    asked = "transformer training and inference steps in fp32: error on its published labels"
+    asked = "transformer training and inference steps in fp32"
     table = read_table(options.evidence / "e2e.csv")
     rows = [row for row, value in enumerate(table.columns.get("peer_prediction_ms", ())) if value]
     if not rows:
@@ -107,7 +107,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     return [
         Row(
             peer="NeuSight",
-            asked=f"{asked}, {name}",
+            asked=f"{asked}: {name} error on its published labels",
             theirs=f"{their:.1%}",
             ours=f"{own:.1%}",
             ratio=f"{own / their:.2f} times the error",

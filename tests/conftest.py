@@ -45,7 +45,17 @@ SPREAD = (
     "unit/workload/test_script.py",
 )
 # Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
-LONG = ("architecture/", "golden/", "unit/many/", "unit/test_fit_", "unit/workload/")
+LONG = (
+    "architecture/",
+    "golden/",
+    "unit/many/",
+    "unit/test_compare_verdict.py",
+    "unit/test_fit_",
+    "unit/test_parser_fuzz.py",
+    "unit/test_plan_recommends.py",
+    "unit/test_which_unbeaten.py",  # two minutes; in one process, because its parts share what is computed once for each model
+    "unit/workload/",
+)
 
 # A thread of torch that has no work sleeps, instead of asking for work in a loop: the cores are for the other tests meanwhile.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

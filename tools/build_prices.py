@@ -39,7 +39,7 @@ SLICES = {
 # Of GCP: billed without the machine. The list says so of older types; the figures of the last two are those of a GPU alone too.
 HOST_APART = {"K80", "P4", "P100", "V100 16GB", "V100 32GB", "T4", "L4", "RTX PRO 6000"}
 AWS_NOTE = "list of 2026-01-01, minimum over regions"
-HOST_NOTE = "GPU only: the machine around it is billed on top"
+HOST_NOTE = "GPU only: the host machine is billed separately"
 MARKET_NOTE = "marketplace"
 AUCTION_NOTE = "reserve price of an auction, not a market price"
 

@@ -17,7 +17,7 @@ _EXAMPLES = "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch"
 _RESNET = f"[NVIDIA]({_EXAMPLES}/Classification/ConvNets/resnet50v1.5/README.md)"
 _LAMBDA = "[Lambda](https://github.com/lambdal/deeplearning-benchmark)"
 _MASK = f"[NVIDIA]({_EXAMPLES}/Segmentation/MaskRCNN/README.md)"
-_MOSAIC = "[MosaicML](https://github.com/mosaicml/diffusion), a GPU of eight"
+_MOSAIC = "[MosaicML](https://github.com/mosaicml/diffusion), one GPU of eight"
 _YOLO = "[Ultralytics](https://github.com/ultralytics/yolov5/issues/9373), 300 epochs in two days"
 _COCO_IMAGES, _DAY_S = 118_287, 86_400
 

@@ -18,9 +18,9 @@ BEGIN, END = "<!-- columns: written by tools/build_reference.py -->\n", "<!-- en
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
 
-`tools/build_reference.py` writes this page, and a test keeps it up to date. Answers go to stdout, messages to stderr. Exit code 0
-means that the question was answered. With `--strict`, 1 means that the answer is "no". 2 means that the question could not be
-understood or answered.
+`tools/build_reference.py` writes this page, and a test keeps it up to date. Answers go to stdout, and messages go to stderr.
+Exit code 0 means that the question was answered. With `--strict`, exit code 1 means that the answer is "no". Exit code 2 means
+that the question could not be understood or answered.
 """
 
 

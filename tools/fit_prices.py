@@ -37,7 +37,7 @@ BOUNDS = (0.1, 0.9)  # of the errors on cards left out
 
 HEAD = f"""# How accurate are estimated prices?
 
-If no recent price of a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
+If no recent price for a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
 segment (desktop or workstation). This page compares such estimates with the published prices from the {TESTED_DAYS} days
 before the newest one. Each estimate uses only the prices of other cards. In normal use, gpuwise also takes the card's
 own older prices into account, if there are any. `tools/fit_prices.py` writes this page.

@@ -28,11 +28,11 @@ MIDDLE = 1.0  # of a source that was left out: the usual kernel
 
 HEAD = """# How accurate are fine-tuning predictions?
 
-This page compares predictions with published step times for LoRA, QLoRA and full fine-tuning on one GPU. Each prediction follows
-the trainer that was used: adapters as in PEFT, packed weights that are dequantised before every product, recomputed blocks, and
-the loss on the logits. We took the ranks, layers and data types from the sources' code (`evidence/data/tuning.json`). One
-constant is fitted: the speed of attention with a mask. The last two columns are the median errors with that constant fitted only
-to the other GPUs or sources. `tools/fit_tuning.py` writes this page.
+This page compares predictions with published step times for LoRA, QLoRA and full fine-tuning on one GPU. Each prediction
+follows the trainer that was used: adapters as in PEFT, packed weights that are dequantised before every matrix product,
+recomputed blocks, and the loss on the logits. We took the ranks, layers and data types from the sources' code
+(`evidence/data/tuning.json`). One constant is fitted: the speed of attention with a mask. The last two columns are the median
+errors with that constant fitted only to the other GPUs or sources. `tools/fit_tuning.py` writes this page.
 
 """
 

@@ -174,7 +174,7 @@ def keras_fit(sick: bool, steps: int) -> list[float]:
 _LOADER = ("single_process_loader", "input_starved")
 SCRIPTS = (
     Script(name="zero_workers", expected=_LOADER, fix="`num_workers=4` instead of 0"),
-    Script(name="slow_loader", expected=_LOADER, fix="samples that are ready instead of 0.6 ms each"),
+    Script(name="slow_loader", expected=_LOADER, fix="samples prepared in advance instead of in 0.6 ms each"),
     Script(name="one_worker", expected=("input_starved",), fix="`num_workers=6` instead of 1"),
     Script(name="item_in_the_loop", expected=("host_sync",), fix="one sum instead of 4,000 `.item()` calls"),
     Script(name="sample_by_sample", expected=("launch_bound",), fix="one batch instead of eight pieces", steps=120),

@@ -28,6 +28,7 @@ class Case:
     expected: tuple[str, ...]
     build: Callable[[bool], tuple[Iterable[Any], Step]]
     ranks: int = 1
+    steps: int = 9  # recorded
     uneven: bool = False
     where: str = ""
 
@@ -318,7 +319,7 @@ CASES = (
     Case(name="unfused_chain", expected=("bandwidth_bound",), build=unfused_chain),
     Case(name="slow_rank", expected=("straggler",), build=slow_rank, ranks=2),
     Case(name="heavy_gradients", expected=("exposed_comm",), build=heavy_gradients, ranks=2),
-    Case(name="recompiling", expected=("compiling",), build=recompiling),
+    Case(name="recompiling", expected=("compiling",), build=recompiling, steps=5),  # each step writes 40 MB of stacks
     Case(name="logging_every_step", expected=("host_work",), build=logging_every_step, where="log_weights"),
     Case(name="cpu_tensor_ops", expected=("bandwidth_bound",), build=cpu_tensor_ops),
     Case(name="images_in_the_loop", expected=("host_work",), build=images_in_the_loop, where="preprocess"),

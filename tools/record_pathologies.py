@@ -15,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
@@ -25,7 +26,7 @@ from gpuwise.diagnose.types import Finding
 from gpuwise.questions.common.diagnosis import diagnose
 from pathologies import CASES, Case
 
-STEPS, WARM_UP, ROUNDS = 9, 3, 3
+WARM_UP, ROUNDS = 3, 3
 
 
 class Loop:
@@ -34,6 +35,7 @@ class Loop:
     def __init__(self, case: Case, sick: bool) -> None:
         torch.manual_seed(0)
         self._with_stack = bool(case.where) or "compiling" in case.expected
+        self._steps = case.steps
         batches, self._step = case.build(sick)
         self._feed = iter(batches)
         for _ in range(WARM_UP):
@@ -49,12 +51,12 @@ class Loop:
         """Several steps under the profiler."""
         with torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
-            schedule=torch.profiler.schedule(wait=0, warmup=2, active=STEPS, repeat=1),
+            schedule=torch.profiler.schedule(wait=0, warmup=2, active=self._steps, repeat=1),
             on_trace_ready=lambda done: done.export_chrome_trace(str(path)),
             record_shapes=True,
             with_stack=self._with_stack,
         ) as profiler:
-            for _ in range(STEPS + 2):
+            for _ in range(self._steps + 2):
                 self.step()
                 profiler.step()
 
@@ -69,32 +71,41 @@ def run(case: Case, folder: Path, rank: int = 0, *, timed: bool = True) -> None:
     fixed = Loop(case, False)
     lengths: dict[str, list[float]] = {"sick": [], "fixed": []}
     for _ in range(ROUNDS):
-        for _ in range(STEPS):
+        for _ in range(case.steps):
             lengths["sick"].append(sick.step())
-        for _ in range(STEPS):
+        for _ in range(case.steps):
             lengths["fixed"].append(fixed.step())
     if rank == 0:
         seconds = {kind: mean(found) if case.uneven else quantiles(found, n=4)[0] for kind, found in lengths.items()}
         (folder / f"{case.name}.seconds").write_text(json.dumps(seconds), encoding="utf-8")
 
 
-def _rank(rank: int, name: str, folder: str, port: int, timed: bool) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    case = next(case for case in CASES if case.name == name)
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=case.ranks)
-    run(case, Path(folder), rank, timed=timed)
-    torch.distributed.destroy_process_group()
+def _rank(rank: int, names: list[str], folder: str, ports: list[int], timed: bool) -> None:
+    for name, port in zip(names, ports, strict=True):
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        case = next(case for case in CASES if case.name == name)
+        torch.distributed.init_process_group("gloo", rank=rank, world_size=case.ranks)
+        run(case, Path(folder), rank, timed=timed)
+        torch.distributed.destroy_process_group()
 
 
 def record(case: Case, folder: Path, *, timed: bool = True) -> None:
     """One case, on as many ranks as it needs."""
     if case.ranks == 1:
         run(case, folder, timed=timed)
-        return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_rank, args=(case.name, str(folder), port, timed), nprocs=case.ranks)
+    else:
+        record_ranks([case], folder, timed=timed)
+
+
+def record_ranks(cases: list[Case], folder: Path, *, timed: bool = True) -> None:
+    """Cases with the same number of ranks, one after another: starting the processes takes longer than the cases."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in cases]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in sockets]
+    names = [case.name for case in cases]
+    torch.multiprocessing.spawn(_rank, args=(names, str(folder), ports, timed), nprocs=cases[0].ranks)
 
 
 def first_finding(case: Case, folder: Path) -> tuple[str, tuple[Finding, ...]]:

@@ -15,9 +15,9 @@ from gpuwise.surfaces.cli.main import main
 seen = set()
 
 def watch(frame, event, argument):
-    name = frame.f_globals.get("__name__", "")
-    written = frame.f_code.co_filename != "<string>"
-    if event != "call" or not written or not name.startswith("gpuwise.") or frame.f_code.co_name == "<module>":
+    if event != "call" or (name := frame.f_globals.get("__name__", "")) in seen or not name.startswith("gpuwise."):
+        return
+    if frame.f_code.co_filename == "<string>" or frame.f_code.co_name == "<module>":
         return
     outer = frame.f_back
     while outer is not None:

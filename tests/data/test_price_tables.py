@@ -40,7 +40,7 @@ def test_traps_of_the_list_are_told() -> None:
     for offer in tables.offers():
         assert (offer.dated == date(2026, 1, 1)) == (offer.cloud == "aws")
         assert (offer.kind == "auction") == (offer.cloud == "mithril") == ("auction" in offer.note)
-        assert offer.with_host or (offer.cloud == "gcp" and "billed on top" in offer.note)
+        assert offer.with_host or (offer.cloud == "gcp" and "billed separately" in offer.note)
         assert (offer.kind == "marketplace") == ("marketplace" in offer.note)
 
 

@@ -24,7 +24,7 @@ def test_parts_take_turns_where_a_card_does_not_hold_all() -> None:
     assert large.fits
     assert small.image_generation.moved_s > 0 == large.image_generation.moved_s
     assert small.memory.total_bytes < 8 * GIB < small.image_generation.all_bytes
-    assert "taking turns" in str(gpuwise.fit("sdxl", gpu="RTX 3070"))
+    assert "loaded one after another" in str(gpuwise.fit("sdxl", gpu="RTX 3070"))
 
 
 def test_a_remedy_is_named_where_nothing_else_helps() -> None:

@@ -23,7 +23,7 @@ from gpuwise.questions.which.types import WhichAnswer
 
 DAY = date(2026, 11, 16)
 QUESTIONS = 2000
-PARTS = 8  # run side by side
+PARTS = 8  # each reports its own faults
 SAME = 0.005  # smaller differences are not told
 RENT_SAVES = 0.25  # what renting must save, as the guide says
 

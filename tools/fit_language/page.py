@@ -66,7 +66,15 @@ def page(tested: Sequence[Tested]) -> str:
     lines = [_WORDS.strip(), ""]
     for phase in ("decode", "prefill"):
         chosen = [one for one in tested if one.row.cells["mode"] == phase]
-        lines += ["", f"## {_TITLES[phase]}", "", f"{len(chosen):,} rows.", "", _header("test", ""), _rule(6)]
+        lines += [
+            "",
+            f"## {_TITLES[phase]}",
+            "",
+            f"These tables are based on {len(chosen):,} rows.",
+            "",
+            _header("test", ""),
+            _rule(6),
+        ]
         for fold, name in enumerate(head):
             lines.append(
                 f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"

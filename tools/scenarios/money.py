@@ -93,7 +93,7 @@ def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
     here = answered.here
     days = here.days if here and here.days else float("inf")
     good = days > _LONG_DAYS / 2
-    return Choice(agrees=good, text=f"{'good' if good else 'buy'}: owning pays after {days:,.0f} days of non-stop use")
+    return Choice(agrees=good, text=f"{'good' if good else 'buy'}: owning pays off after {days:,.0f} days of non-stop use")
 
 
 @scenario(
@@ -138,7 +138,8 @@ def _workstation(value: Mapping[str, Any]) -> Reply:
     )
     here = answered.here
     days = here.days if here and here.days else float("inf")
-    return {"hetzner_usd": Choice(agrees=days > 3 * _LONG_DAYS, text=f"rent: owning pays after {days:,.0f} days of non-stop use")}
+    text = f"rent: owning pays off after {days:,.0f} days of non-stop use"
+    return {"hetzner_usd": Choice(agrees=days > 3 * _LONG_DAYS, text=text)}
 
 
 @scenario(

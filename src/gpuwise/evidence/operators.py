@@ -187,7 +187,7 @@ def _fp32_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
 
 def _gemm_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:
     dtype = str(cells["dtype"])
-    return (str(cells["gpu"]), dtype) if dtype in _SERVED else f"no model for {dtype} products"
+    return (str(cells["gpu"]), dtype) if dtype in _SERVED else f"no model for {dtype} matrix products"
 
 
 def _attention_key(cells: Mapping[str, Any]) -> tuple[str, str] | str:

@@ -203,7 +203,7 @@ def _question(number: int, cells: Mapping[str, str]) -> ParallelQuestion:
     data = ranks["gpu_count"] // shared
     dtype = next((found for start, found in _PRECISIONS.items() if cells["precision"].lower().startswith(start)), None)
     if dtype is None:
-        raise _Unusable(f"{cells['precision']} products are not modelled")
+        raise _Unusable(f"{cells['precision']} matrix products are not modelled")
     fit = fit_of(cells["source"])
     mesh = Mesh(
         data=data,

@@ -62,7 +62,7 @@ def test_a_row_says_its_plan() -> None:
         ({"seq": "long"}, "not a number"),
         ({"gpu_count": "many"}, "not a number"),
         ({"gpu": "Banana 9000"}, "unknown GPU Banana 9000"),
-        ({"precision": "int2"}, "int2 products are not modelled"),
+        ({"precision": "int2"}, "int2 matrix products are not modelled"),
     ],
 )
 def test_rows_that_cannot_be_asked_are_counted_with_the_reason(change: dict[str, str], reason: str) -> None:

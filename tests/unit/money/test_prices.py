@@ -158,7 +158,7 @@ def test_offers_come_cheapest_first_and_the_middle_leaves_auctions_out() -> None
 def test_a_gpu_that_only_comes_without_its_machine_says_so() -> None:
     found = rent_median(gpu("P4"), PriceBook.of(today=NOW))
     assert found is not None
-    assert "billed on top" in found.note
+    assert "billed separately" in found.note
 
 
 def test_the_users_rent_replaces_the_table(tmp_path: Path) -> None:

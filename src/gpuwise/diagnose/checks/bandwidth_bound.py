@@ -3,7 +3,7 @@
 ## What it detects
 This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
 than 10 µs, are limited by memory bandwidth and take at least 30% of the step. On a CPU, it looks only for chains
-of at least five element-wise ops, because single ones, norms and pooling cannot be fused into a convolution or product
+of at least five element-wise ops, because single ones, norms and pooling cannot be fused into a convolution or matrix product
 there.
 
 ## Why it costs time

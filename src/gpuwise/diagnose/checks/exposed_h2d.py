@@ -30,7 +30,7 @@ _THRESHOLD = 0.03
 _SURE = 0.1
 _MOST = 0.5
 _PART = 0.25  # of the copies, from which on a direction counts
-_ACROSS = "split the model so that less goes from GPU to GPU, use GPUs with a faster link, or copy while kernels run"
+_ACROSS = "split the model so that less data is copied from GPU to GPU, use GPUs with a faster link, or copy while kernels run"
 _BACK = "keep results on the GPU and copy only what is needed, or copy into pinned memory on a separate stream while kernels run"
 _COPY_LESS = (
     "copy less data, because the memory is already pinned and the link is saturated: keep weights on the GPU, or send "

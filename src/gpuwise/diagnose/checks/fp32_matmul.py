@@ -5,7 +5,7 @@ This check looks for matmul, convolution and attention kernels that do not use m
 `<float>`) and take at least 10% of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
-Tensor cores compute 16-bit products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
+Tensor cores compute 16-bit matrix products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
 halve the memory traffic.
 
 ## What to do
@@ -15,7 +15,7 @@ Keras, call `mixed_precision.set_global_policy("mixed_float16")`. On Ampere and 
 
 ## Confidence
 Confidence is high if the kernel names show which unit they use. The gain is computed with the kernel models of
-`gpuwise predict` for the shapes in the trace, or for square products if the trace has no shapes. The lower end is a
+`gpuwise predict` for the shapes in the trace, or for square matrix products if the trace has no shapes. The lower end is a
 replay in which kernels longer than 24 µs become at most 1.6 times as fast, shorter ones hardly change, the casts to 16
 bits are added, and all other kernels, launches and data loading take as long as before.
 """

@@ -17,7 +17,7 @@ computation needs fp64, use it only there.
 
 ## Confidence
 Confidence is high for the time, because the names show the type. For matrix products, the upper end of the gain is
-computed with the kernel models of `gpuwise predict` for fp32 (for square products if the trace has no shapes). All
+computed with the kernel models of `gpuwise predict` for fp32 (for square matrix products if the trace has no shapes). All
 other kernels are assumed to speed up by the ratio of the GPU's fp32 and fp64 rates. The lower end assumes half of that
 gain for matrix products and half the time for other kernels, which move half the bytes. Kernels of 10 µs or less are
 ignored, because they take a few microseconds in any type.
@@ -81,7 +81,7 @@ def check(view: View) -> Finding | None:
             "that compute in fp64",
             _rates(view.gpu),
         ),
-        remedy="find where fp64 values come in (NumPy arrays are fp64 by default), and convert them to float32",
+        remedy="find out where fp64 values are introduced (NumPy arrays are fp64 by default), and convert them to float32",
         verify="no kernel name should contain double, dgemm or f64",
     )
 

@@ -3,8 +3,8 @@
 ## What it detects
 Across many GPUs (`gpuwise watch --prometheus`), this check looks for GPUs that were busy for less than 5% of the
 window. If a process occupies memory on the GPU, the GPU is reserved but idle. Otherwise, it is unused. In a trace with
-several GPUs that exchange nothing through collectives, it looks for GPUs that take turns, so that each waits at least
-15% of the step while another one works, and for a GPU that is busy for at most 70% as long as the busiest one.
+several GPUs that exchange nothing through collectives, it looks for GPUs that take turns, so that each waits for at least 15%
+of the step while another one works, and for a GPU that is busy for at most 70% as long as the busiest one.
 
 ## Why it costs time
 An idle GPU costs money but does no work. While a process occupies its memory, other jobs may not be able to use it.
@@ -12,9 +12,10 @@ GPUs that hold different layers of a model work one after the other, so several 
 
 ## What to do
 If memory is occupied, find the process with `nvidia-smi` on the host. It may be a notebook that was left open, or a job
-that hangs or waits for data. If no memory is occupied, give the GPU to a waiting job or release it. Where GPUs take
-turns, give each a whole model (data parallelism) if it fits, split each layer (tensor parallelism), or send several
-micro-batches through the layers at once (pipeline parallelism). Where one GPU has less to do, spread the work evenly.
+that hangs or waits for data. If no memory is occupied, give the GPU to a waiting job or release it. If GPUs take turns, give
+each one a whole model (data parallelism) if it fits, split each layer (tensor parallelism), or send several
+micro-batches through the layers at once (pipeline parallelism). If one GPU has less to do than the others, spread the work
+evenly.
 
 ## Confidence
 Confidence is high for the measurement. The metrics do not show whether there was work to do, so the range of the gain

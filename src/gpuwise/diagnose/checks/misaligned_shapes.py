@@ -1,7 +1,7 @@
 """Matrix sizes are not aligned to the matrix units.
 
 ## What it detects
-This check looks for matrix kernels with `align1` or `align2` in their name, or products whose sizes are not a multiple
+This check looks for matrix kernels with `align1` or `align2` in their name, or matrix products whose sizes are not a multiple
 of 8 (16 for 8-bit types), if they take at least 5% of the step.
 
 ## Why it costs time

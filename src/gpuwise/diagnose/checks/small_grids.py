@@ -9,7 +9,7 @@ A block runs on one multiprocessor. With fewer blocks than multiprocessors, part
 kernel. On a larger chip, an even larger part is idle.
 
 ## What to do
-Use a larger batch, until the time per sample stops falling. If the batch is fixed, run several models or several
+Increase the batch until the time per sample stops falling. If the batch is fixed, run several models or several
 streams on one GPU.
 
 ## Confidence

@@ -118,9 +118,9 @@ def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, not
     effect = "use `--model resnet50` to compare the GPUs on your own model"
     desktop = [gpu.name for gpu in gpus if gpu.segment != _SERVED]
     if served:
-        effect = f"the batches of servers, because these are all data-centre GPUs; {effect}"
+        effect = f"with the batch sizes of a server, because these are all data-centre GPUs; {effect}"
     elif len(desktop) < len(gpus):
-        effect = f"the batches of desktops, because {the(desktop[0])} is not a data-centre GPU; {effect}"
+        effect = f"with the batch sizes of a desktop, because {the(desktop[0])} is not a data-centre GPU; {effect}"
     notes.append(assumed("workloads", f"{len(jobs)} {'data-centre' if served else 'common'} jobs", effect))
     return tuple(jobs)
 

@@ -290,7 +290,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
         return ""
     if all(one.job.text is not None for one in ran):  # by engines, which were measured on other GPUs than steps were
         wide = max(pair.ratio_high / pair.ratio_low for pair in pairs) > WIDE
-        return describe_unmeasured(ran[0].found) or ("the engine was measured on few GPUs" if wide else "")
+        return describe_unmeasured(ran[0].found) or ("the engine was measured on only a few GPUs" if wide else "")
     return describe_doubts([gpu for rig in rigs for gpu, _ in rig.parts])
 
 

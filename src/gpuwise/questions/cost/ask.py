@@ -167,7 +167,8 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        notes.append(assumed("region", found.name, "determines the electricity price and carbon; set yours with `--region DE`"))
+        effect = "determines the electricity price and the carbon intensity; set yours with `--region DE`"
+        notes.append(assumed("region", found.name, effect))
     return found
 
 

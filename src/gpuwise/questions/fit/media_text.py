@@ -81,7 +81,7 @@ def _verdict(result: MediaFit) -> str:
     needs += f" of {_bytes(result.room.usable_bytes)}"
     if isinstance(result.told, ImagePrediction) and result.told.image_generation.moved_s:
         whole = _bytes(result.told.image_generation.all_bytes)
-        return f"{tight}: {needs}, with the models taking turns on the GPU (all at once need {whole})"
+        return f"{tight}: {needs}, with its parts loaded one after another (loaded all at once, they need {whole})"
     return f"{tight}: {needs}"
 
 

@@ -16,8 +16,8 @@ __all__ = ["cpu", "egpu", "memory_adds_up", "nvlink", "pcie_gen", "pcie_lanes", 
 _JOINED_BY_A_BRIDGE = 2
 _TOKENS_ONLY = "the weights cross PCIe once, when the model is loaded; after that, only tokens do"
 _PARTIALS = "after each layer, the GPUs add up their partial results over the same lanes"
-_LAYERS = "each GPU holds some of the layers and passes its result on, so little crosses the lanes"
-_LOADED_OFTEN = "layers run on the CPU because the model does not fit, or you load models all the time"
+_LAYERS = "each GPU holds some of the layers and passes its result on, so little data crosses the lanes"
+_LOADED_OFTEN = "layers run on the CPU because the model does not fit, or you load models very often"
 
 
 def memory_adds_up(case: TextCase) -> Matter:
@@ -52,7 +52,7 @@ def nvlink(case: TextCase) -> Matter:
     if takes_bridge(case.gpu) and not joined:
         text = f"A bridge connects two cards, so {case.count} cards that share a model still use PCIe."
     elif case.serving(case.count).split != "tensor":
-        text = f"No. {case.engine} gives each GPU whole layers of the model, so little crosses the link between them."
+        text = f"No. {case.engine} gives each GPU whole layers of the model, so little data crosses the link between them."
     elif joined or (case.gpu.cooler == "module" and case.gpu.nvlink_generation):
         gain, text = _describe_bridge(case, slot)
     else:

@@ -39,7 +39,7 @@ def pcie_lanes(case: MattersCase) -> Matter:
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
         source=f"computed; {_GUIDE}",
-        unless="the inputs are large and the model is small, weights stay in host memory, or models are loaded constantly",
+        unless="the inputs are large and the model is small, weights stay in host memory, or models are loaded very often",
     )
 
 

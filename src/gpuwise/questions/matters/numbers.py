@@ -27,7 +27,7 @@ def tensor_cores(case: MattersCase) -> Matter:
         value=gain,
         unit="times as fast",
         answer=answer,
-        how="we predict the same step with its 16-bit products on the ordinary cores",
+        how="we predict the same step with its 16-bit matrix products on the ordinary cores",
         source="computed; the guide ranks tensor cores first for CNNs and transformers, and third for RNNs",
         unless="the step runs in plain fp32, its layers are tiny, or memory bandwidth limits it anyway",
     )

@@ -57,8 +57,8 @@ def _memory(result: ImagePrediction) -> str:
     has, told = room_of(result.gpu).usable_bytes, result.image_generation
     needs = f"{_bytes(result.memory.total_bytes)} of {_bytes(has)}"
     if told.moved_s:
-        return f"{needs}: fits with the models taking turns on the GPU (all at once need {_bytes(told.all_bytes)})"
-    verdict = "fits" if result.fits else "DOES NOT FIT, even with the models taking turns on the GPU"
+        return f"{needs}: fits with its parts loaded one after another (loaded all at once, they need {_bytes(told.all_bytes)})"
+    verdict = "fits" if result.fits else "DOES NOT FIT, even with its parts loaded one after another"
     return f"{needs}: {verdict} (weights of all models {_bytes(result.memory.weight_bytes)})"
 
 

@@ -147,9 +147,10 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
 
 
 def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
-    off = f"a factor of e^(±{_OFF:g} × the fraction of the limit removed), from published curves of four GPUs"
+    off = f"a factor of e^(±{_OFF:g} × the fraction by which the limit is lowered), from published curves of four GPUs"
     draws = (
-        "a step is assumed to draw as much power as the lowest limit that keeps 99% of its speed, and the full limit below that"
+        "a step is assumed to draw as much power as the lowest limit at which it keeps 99% of its speed, "
+        "and to reach any limit below that"
     )
     told: list[Assumption] = [
         assumed("range of the speed kept", off, "docs/accuracy.md shows the curves"),

@@ -91,7 +91,7 @@ class Predictor:
     def notes(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
         """What the predicted gains are based on."""
         if self.profile is not None:
-            effect = f"{_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain is assumed"
+            effect = f"the actual gain is assumed to be {_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain"
             return (assumed("predicted by", f"the `gpuwise bench` profile of {self.profile.day}", effect, basis="measured"),)
         if self.gpu is None:
             return (
@@ -104,12 +104,14 @@ class Predictor:
             )
         if self.gpu.is_cpu:
             effect = (
-                f"{CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain is assumed; run `gpuwise bench` to improve it"
+                f"the actual gain is assumed to be {CPU_RANGE[0]:g} to {CPU_RANGE[1]:g} times the predicted gain; "
+                "run `gpuwise bench` for a better estimate"
             )
             return (assumed("predicted by", f"the catalogue entry for a similar CPU, {self.gpu.name}", effect, basis="assumed"),)
         if not knows_vendor(self.gpu):
             low, high = UNMEASURED_RANGE
-            effect = f"{low:g} to {high:g} times the predicted gain is assumed; no {self.gpu.vendor} GPU was measured"
+            effect = f"the actual gain is assumed to be {low:g} to {high:g} times the predicted gain, "
+            effect += f"because no {self.gpu.vendor} GPU was measured"
             return (assumed("predicted by", f"the catalogue entry for {self.gpu.name}", effect, basis="assumed"),)
         widths = [(name, change_range(name)) for name in names]
         rests = "; ".join(f"{name} {_width_text(own)}" for name, own in widths if own)

@@ -29,7 +29,7 @@ def explain_memory(paths: Sequence[Path]) -> FileAnswer:
     when = "at the peak" if device.peak_holders else "when the snapshot was taken"
     notes = [] if device.event_count else [_NO_HISTORY]
     if device.event_count:
-        notes.append(f"the peaks are over the last {device.event_count:,} recorded events; earlier ones are not in the file")
+        notes.append(f"the peaks cover only the last {device.event_count:,} recorded events; earlier ones are not in the file")
     if len(pairs) > 1:
         notes.append(f"{len(pairs)} devices are in these files; the fullest is shown here: GPU {device.index} in {file}")
     return FileAnswer(

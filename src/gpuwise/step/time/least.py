@@ -22,7 +22,7 @@ __all__ = ["LEAST_RESTS_ON", "least_s"]
 
 _ABOVE_SHEET = 1.15  # of the rated clock, assumed: a cool GeForce card runs above its datasheet clock
 _CACHES = 2.0  # assumed: weights larger than this many times the cache are read again in each step
-LEAST_RESTS_ON = f"products at {_ABOVE_SHEET:g} times the rated peak, weights and inputs read once at the rated bandwidth"
+LEAST_RESTS_ON = f"matrix products at {_ABOVE_SHEET:g} times the rated peak, weights and inputs read once at the rated bandwidth"
 
 
 def least_s(workload: Workload, gpus: Sequence[Gpu], setting: Setting, *, batch: Any = None, seq: Any = None) -> Array:

@@ -17,7 +17,7 @@ __all__ = ["held_in_low", "in_low"]
 
 _WEIGHT = CATEGORIES.index("weight")
 _SIXTEEN = ("bf16", "fp16")
-_NOTHING = "fp8: this model has no repeated blocks with large products, so all of it runs in bf16"
+_NOTHING = "fp8: this model has no repeated blocks with large matrix products, so all of it runs in bf16"
 
 
 def in_low(workload: Workload, dtype: str = "fp8") -> Workload:

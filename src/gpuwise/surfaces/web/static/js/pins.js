@@ -67,7 +67,7 @@ export function pinBar() {
       await navigator.clipboard.writeText(location.href);
       say("Link copied.");
     } catch {
-      say("Copy the address of this page: it holds the whole case.");
+      say("Copy the address of this page, which contains the whole case.");
     }
   };
   const pin = () => {

@@ -29,7 +29,7 @@ export function timeline(line) {
   const high = AXIS + LANE * line.lanes.length;
   const svg = made("svg", { width: "100%", height: high, role: "img", "aria-label": `One step of ${f.seconds(step)}: ${line.lanes.map((lane) => `${lane.name}, ${lane.spans.length} spans`).join("; ")}` });
   const told = h("p", { class: "note small", id: "span-told" }, "Point at a span to see what it is.");
-  const frame = h("div", { class: "timeline", tabindex: "0", role: "group", "aria-label": "Timeline: plus and minus zoom, arrow keys move, 0 shows the whole step" }, svg);
+  const frame = h("div", { class: "timeline", tabindex: "0", role: "group", "aria-label": "Timeline: press plus or minus to zoom, the arrow keys to move, and 0 to show the whole step" }, svg);
   const width = () => frame.clientWidth || 800;
   const draw = () => {
     const [wide, scale] = [width(), width() / (to - from)];

@@ -77,7 +77,7 @@ export function mount(root) {
       power_limit: state.limit, ...machineAsked(state),
     }, signal);
     const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
-    const desktop = isServer(parts, answer) ? "As a desktop machine this does not work; the section below plans it as a server." : VERDICTS[answer.verdict] ?? answer.verdict;
+    const desktop = isServer(parts, answer) ? "This does not work as a desktop machine. The section below plans it as a server." : VERDICTS[answer.verdict] ?? answer.verdict;
     verdict.textContent = [desktop, worst.length && `Check: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
     headline.textContent = parts.map(([gpu, count]) => f.several(count, gpu)).join(" and ");
     rack.hidden = !isServer(parts, answer);

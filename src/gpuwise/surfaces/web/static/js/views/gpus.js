@@ -1,4 +1,4 @@
-// Every GPU of the catalogue, with its fact sheet.
+// Every GPU in the catalogue, with its fact sheet.
 
 import { ask } from "../api.js";
 import { numeric } from "../case.js";
@@ -9,7 +9,7 @@ import { openSheet } from "../sheet.js";
 import { card, fill, h } from "../ui.js";
 
 export const name = "All GPUs";
-export const title = "Every GPU of the catalogue";
+export const title = "Every GPU in the catalogue";
 
 const peak = (gpu) => Math.max(gpu.peak_dense_flops_per_s.matrix?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp32 ?? 0) || null;
 

@@ -44,7 +44,7 @@ function fits(option, answer) {
   const has = option.usable_memory_bytes ?? entry?.memory_bytes;
   const text = option.fits ? "Fits" : "Does not fit";
   if (!needed) return [h("span", { class: option.fits ? "yes" : "no" }, text)];
-  return [num(text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} there`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
+  return [num(text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
 }
 
 function renting(answer, option, state) {

@@ -15,10 +15,10 @@ export function mount(root) {
   root.append(card("Pinned answers", list), card("Side by side", tools, beside));
   const show = () => {
     const all = pins();
-    fill(list, all.length ? all.map((pin) => entry(pin, show)) : h("p", { class: "note" }, "Nothing is pinned yet. “Pin this answer” at the top of a view keeps its answer here, in this browser only."));
+    fill(list, all.length ? all.map((pin) => entry(pin, show)) : h("p", { class: "note" }, "Nothing is pinned yet. Use “Pin this answer” at the top of a view to keep its answer here, in this browser only."));
     const chosen = all.filter((pin) => !apart.has(pin.id)).slice(-MOST_BESIDE);
     fill(tools, chosen.length > 0 && exports(chosen));
-    fill(beside, chosen.length > 1 ? sideBySide(chosen) : h("p", { class: "note" }, "Pin two to six answers to see them beside each other."));
+    fill(beside, chosen.length > 1 ? sideBySide(chosen) : h("p", { class: "note" }, "Pin two to six answers to see them side by side."));
     dispatchEvent(new Event("pinned"));
   };
   return async () => show();

@@ -34,11 +34,11 @@ export async function remedies(node, asked, signal) {
     const all = ladder.length > 0 && ladder.at(-1).fits ? together(ladder) : null;
     fill(node,
       ladder.length > 0 && ladder.at(-1).fits && h("div", { class: "remedy" },
-        h("p", {}, h("b", {}, ladder.length > 1 ? "Together these fit: " : "This fits: "), ladder.map((step) => step.title).join(", then "), ` (${f.gib(ladder.at(-1).memory_bytes)}).`),
+        h("p", {}, h("b", {}, ladder.length > 1 ? "These remedies together make it fit: " : "This fits: "), ladder.map((step) => step.title).join(", then "), ` (${f.gib(ladder.at(-1).memory_bytes)}).`),
         all && apply(all, "the combination")),
       enough.length > 0 && table([head("remedy"), "memory", "time per step", head("effect"), head("apply")], enough.map((remedy) => row([
         remedy.title, f.gib(remedy.memory_bytes), f.seconds(remedy.step_s), left(EFFECTS[remedy.effect] ?? remedy.effect), left(changes(remedy) ? apply(changes(remedy), remedy.title) : said(remedy.how)),
-      ])), { caption: "Remedies that are enough alone" }),
+      ])), { caption: "Remedies that are enough on their own" }),
       !enough.length && !(ladder.length && ladder.at(-1).fits) && h("p", { class: "note" }, "None of the known remedies makes it fit on this GPU. A GPU with more memory, or several of them, would."));
   } catch (error) {
     if (!signal.aborted) fill(node, h("p", { class: "note" }, error.message));

@@ -71,7 +71,7 @@ export function mount(root) {
 function helps(answer, price) {
   const known = answer.scaling.filter((point) => point.samples_per_s > 0);
   const [first, last] = [known[0], known.at(-1)];
-  if (!first || first === last) return `${f.several(last?.gpu_count ?? 1, answer.cluster.gpu)} is what there is to compare; choose more GPUs or machines.`;
+  if (!first || first === last) return `There is nothing to compare ${f.several(last?.gpu_count ?? 1, answer.cluster.gpu)} with. Choose more GPUs or machines.`;
   const faster = last.samples_per_s / first.samples_per_s;
   const perfect = last.gpu_count / first.gpu_count;
   const gpus = (count) => (count === 1 ? "one GPU" : `${count} GPUs`);
@@ -103,7 +103,7 @@ function costTable(answer, price) {
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
     table(["GPUs", "samples/s", "speed-up", "of perfect scaling", "price of the cards", "rent per million samples"], known.map(line), { caption: "What more GPUs cost" }),
-    alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several trainings to run, ${alone.jobs} separate ones on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`} each process ${f.number(alone.samples_per_s)} samples per second together, instead of ${f.number(alone.one_job_samples_per_s)} as one.`),
+    alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several models to train, ${alone.jobs} separate runs on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`} each process ${f.number(alone.samples_per_s)} samples per second in total, compared with ${f.number(alone.one_job_samples_per_s)} for a single run on all GPUs.`),
     !price && h("p", { class: "note" }, "The price of this GPU is not known."),
   ];
 }

@@ -17,9 +17,9 @@ export async function server(node, parts, signal) {
     const card = sheet.gpus[0];
     const { own, rent, price } = cost;
     fill(node,
-      h("p", {}, `${f.several(count, card.name)} ${count > 1 ? "belong" : "belongs"} in a server with forced airflow and supplies of its own, so the checks of a desktop do not decide.`),
+      h("p", {}, `${f.several(count, card.name)} ${count > 1 ? "belong" : "belongs"} in a server with forced airflow and its own power supplies, so the checks for a desktop do not apply.`),
       facts([
-        card.tdp_watts && ["GPU power", num(`${f.number((count * card.tdp_watts) / 1000)} kW`, { title: "Power of the GPUs", formula: `${count} × ${f.number(card.tdp_watts)} W; CPUs, fans and network come on top`, answer: sheet }), "GPUs alone"],
+        card.tdp_watts && ["GPU power", num(`${f.number((count * card.tdp_watts) / 1000)} kW`, { title: "Power of the GPUs", formula: `${count} × ${f.number(card.tdp_watts)} W; CPUs, fans and the network need additional power`, answer: sheet }), "GPUs alone"],
         ["memory", num(f.gib(count * card.memory_bytes), { title: "Memory", formula: `${count} × ${f.gib(card.memory_bytes)}`, answer: sheet }), "of all GPUs"],
         ["link between GPUs", num(card.nvlink_bytes_per_s ? f.si(card.nvlink_bytes_per_s, "B/s") : "PCIe", { title: "Link", formula: card.nvlink_bytes_per_s ? "NVLink of each GPU" : `PCIe ${card.pcie_generation ?? ""}.0 x${card.pcie_lanes ?? ""}`, answer: sheet }), card.nvlink_bytes_per_s ? "NVLink" : ""],
         own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for the GPUs + ${f.usd(own.machine_usd)} for the server`, answer: cost }), price ? `${price.kind} price, ${aged(price.dated)}` : ""],

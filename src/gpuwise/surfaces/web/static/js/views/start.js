@@ -48,7 +48,7 @@ export function start() {
     h("p", { class: "stories" }, h("span", { class: "label" }, "Examples"), STORIES.map(([title, state]) => whole(title, fresh(state)))));
   const show = () => {
     const state = get();
-    fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ") || "nothing said yet"));
+    fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ") || "nothing entered yet"));
     fill(aims, AIMS.map(([title, changes]) => chip(title, holds(changes, state), () => set({ ...CLEARED, ...changes }))));
     fill(budgets, BUDGETS.map((value) => chip(dollars(value), state.budget === value, () => set({ budget: value }))), chip("no limit", state.budget === "", () => set({ budget: "" })));
     fill(owned, chip("nothing", state.have === "", () => set({ have: "" })), OWNED.map((value) => chip(value, state.have === value, () => set({ have: value }))));

@@ -63,7 +63,7 @@ export function mount(root) {
     result.querySelector(".verdict-card")?.append(actions(answer));
   };
   const actions = (answer) => h("div", { class: "actions" },
-    answer.steps && chooser("second", "Second run", "Compare with another run", (files) => (sent ? diagnose([...(sent[1] ? sent[0].slice(0, -1) : sent[0]), files[0]], true) : (status.textContent = "Drop the first trace again; then it can be compared.")), false),
+    answer.steps && chooser("second", "Second run", "Compare with another run", (files) => (sent ? diagnose([...(sent[1] ? sent[0].slice(0, -1) : sent[0]), files[0]], true) : (status.textContent = "To compare it with another run, drop the first trace again.")), false),
     h("button", { type: "button", class: "plain", id: "save-json", onclick: () => save(`${stem(answer)}.json`, JSON.stringify(answer, null, 1), "application/json") }, "Save as JSON"),
     h("button", { type: "button", class: "plain", id: "save-markdown", onclick: () => save(`${stem(answer)}.md`, markdown(answer), "text/markdown") }, "Save as Markdown"),
     h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; show(null); status.textContent = ""; } }, "Clear"),
