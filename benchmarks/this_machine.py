@@ -21,10 +21,9 @@ from typing import Any
 import torch
 from torch import nn
 
-import gpuwise
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.run import measure
-from gpuwise.questions.common.capturing import capture_query
+from gpuwise.questions.common.capturing import capture_query, captured
 
 STEPS, WARM_UP = 25, 3
 
@@ -138,7 +137,7 @@ def predicted(name: str, profile: Any) -> Any:
     query = capture_query(
         model=f"{__file__}:{name}", batch=batch, precision="fp32", optimizer="adam", mode="train", inputs=_named(name, given)
     )
-    return price(gpuwise.capture(query).workload, profile)
+    return price(captured(query), profile)
 
 
 def _named(name: str, given: list[str]) -> list[str]:
