@@ -16,7 +16,9 @@ from gpuwise.trace.types import Device, Events, Kind, Mask, Trace
 __all__ = ["Scene", "make_scene", "with_whole_steps"]
 
 _SYNC = re.compile(
-    r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$", re.IGNORECASE
+    r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$"
+    r"|^ur(QueueFinish|EventWait)$|^ze(EventHost|FenceHost|CommandListHost|CommandQueue)Synchronize$",  # Intel: UR, Level Zero
+    re.IGNORECASE,
 )
 _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
