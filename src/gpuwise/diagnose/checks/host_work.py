@@ -114,7 +114,10 @@ def check(view: View) -> Finding | None:
 
 
 def _gain(view: View, lost_s: float) -> Gain:
-    """At best the pauses are gone, and the host runs ahead of the device."""
+    """At best the pauses are gone, and the host runs ahead of the device. A CPU has no queue to run ahead of: it saves what the
+    pauses take, and a replay would also shorten those that other programs cause."""
+    if view.scene.on_cpu:
+        return view.gain(lost_s, least=_LIKELY)
     without = view.gain(lost_s, likely=Change(stalling=_LIKELY), beyond=_AHEAD)
     if view.recording is None:
         return without
