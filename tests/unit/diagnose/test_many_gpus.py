@@ -224,6 +224,7 @@ def test_a_wait_that_other_kernels_hide_is_not_lost(tmp_path: Path) -> None:
         "vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>",
         "flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport",
         "all-to-all.3",
+        "void transformer_engine::userbuffers_fp16_sum_inplace_gpu_rr_rs<8>",
     ],
 )
 def test_what_hands_data_to_other_gpus_is_communication(name: str) -> None:
@@ -238,6 +239,10 @@ def test_what_hands_data_to_other_gpus_is_communication(name: str) -> None:
         ("fused_moe_kernel_gptq_awq", "matmul"),
         ("void vllm::moe::topkGatingSoftmax<8>", "norm"),
         ("deepgemm_fp8_gemm_nt", "matmul"),
+        ("void mul_mat_q<(ggml_type)12, 64, 8, true>(char const*, char const*, float*)", "matmul"),
+        ("void mul_mat_vec_q<(ggml_type)12, 1>(void const*, void const*, float*)", "matmul"),
+        ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16>>(SSMParamsBase)", "attention"),
+        ("void soft_max_f32<true, 1024, 1024>(float const*)", "norm"),
         ("void gatherTopK<float, unsigned int, 2, false>", "embedding"),
     ],
 )
