@@ -118,7 +118,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
 
 
 def hta(options: argparse.Namespace) -> list[Row]:
-    """Both read the same large trace and answer: seconds and peak memory."""
+    """Both read the same large trace and answer: CPU seconds and peak memory."""
     import why
 
     python = environment("hta", "HolisticTraceAnalysis")
@@ -134,7 +134,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
     return [
         Row(
             peer="HTA",
-            asked=f"{asked}: time",
+            asked=f"{asked}: CPU time",
             theirs=f"{theirs[0]:.0f} s",
             ours=f"{ours[0]:.1f} s",
             ratio=f"{theirs[0] / ours[0]:.1f} times as fast",
@@ -300,7 +300,7 @@ def _options() -> Any:
     parser.add_argument("--calculon", type=Path)
     parser.add_argument("--calculon-seconds", type=float, default=1800.0)
     parser.add_argument("--calculon-nodes", type=int, default=64, help="nodes of eight GPUs that plans are searched for")
-    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--megabytes", type=int, default=480)
     parser.add_argument("--models", type=int, default=4)
     parser.add_argument("--only", action="append", choices=list(PEERS))
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")

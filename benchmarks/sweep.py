@@ -21,6 +21,7 @@ import numpy as np
 import gpuwise
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import supported
+from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.sweep.answer import answer
@@ -65,7 +66,7 @@ def report(model: str, batches: tuple[int, ...], block: Callable[[], object]) ->
 def alone(model: str, batches: tuple[int, ...]) -> None:
     """The times of all points, and nothing else."""
     query = step_query(StepOptions(model, gpu="A100 PCIe 40GB", precision="amp"))
-    workload = gpuwise.capture(query.capture).workload
+    workload = captured(query.capture)
     gpus = [gpu for gpu in load_catalog().curated if "amp" in supported(gpu)]
     size = np.array(batches, dtype=float)
     seq = np.full(len(size), float(workload.seq)) if "seq" in workload.symbols and workload.seq else None

@@ -30,6 +30,7 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+_EXTENSIONS = 5
 __all__ = ["main"]
 
 
@@ -159,13 +160,19 @@ def _label(name: str) -> str:
 
 @contextlib.contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """Ends what takes longer, where the system has alarms."""
+    """Ends what takes longer, where the system has alarms. What other programs take from it does not count: an answer that had
+    less than half of the time on a processor gets as much again, a few times."""
     if not hasattr(signal, "setitimer"):
         yield
         return
+    begun, extended = time.process_time(), 0
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"longer than {seconds:g} s")
+        nonlocal extended
+        extended += 1
+        if extended > _EXTENSIONS or time.process_time() - begun > seconds / 2:
+            raise TooSlow(f"longer than {seconds:g} s")
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)

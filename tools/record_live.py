@@ -151,9 +151,11 @@ def section(rows: list[dict[str, Any]], cost: float | None) -> str:
     return "\n".join([*lines, ""])
 
 
-def spliced(page: str, text: str) -> str:
-    """The page with this section in place of the old one, at its end."""
-    return page.partition(HEADING)[0].rstrip() + "\n\n" + text
+def spliced(page: str, text: str, heading: str = HEADING) -> str:
+    """The page with this section in place of the old one, or at its end; sections behind it stay."""
+    before, _, after = page.partition(heading)
+    _, mark, others = after.partition("\n## ")
+    return f"{before.rstrip()}\n\n{text.rstrip()}\n" + (f"\n## {others}" if mark else "")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ UNITS = ("none", "matrix", "fp32", "unknown")
 _CLASS_PATTERNS = (
     (
         "communication",
-        r"nccl|rccl|msccl|oneccl|all[-_]?reduce(?!.*gemm)|cross_device_reduce|^(c10d|gloo|nccl|mpi|ucc):"
+        r"nccl|rccl|msccl|oneccl|userbuffers|all[-_]?reduce(?!.*gemm)|cross_device_reduce|^(c10d|gloo|nccl|mpi|ucc):"
         # what hands tokens to experts and fetches them back: DeepEP, pplx-kernels, MORI, TensorRT-LLM, and what runs on NVSHMEM
         r"|deep_?ep(?![a-z])|(intra|inter)node(_ll)?::|pplx|moe_?(a2a|all_?to_?all)|nvshmem|rocshmem|all[-_]?to[-_]?all(?!.*gemm)"
         r"|(^|::|_)(all[-_]?gather|reduce[-_]?scatter)(?!.*gemm)|notify_dispatch|mori::|(^|::)ep(dispatch|combine)(intra|inter|kernel|lowlatency)",
@@ -27,7 +27,8 @@ _CLASS_PATTERNS = (
     ("optimizer", r"multi_tensor_apply|adam(w|functor)?(?![a-z])|fused_?sgd|lamb_|adagrad(?!_unweighted)|^optimizer"),
     (
         "attention",
-        r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::|sdpa|(prefill|decode)withpagedkv",
+        r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::|sdpa|(prefill|decode)withpagedkv"
+        r"|selective_scan|chunk_(scan|state)|delta_rule",  # state spaces and linear attention take its place
     ),
     (
         "norm",
@@ -45,9 +46,9 @@ _CLASS_PATTERNS = (
     (
         "matmul",
         r"gemm|cijk_|cutlass|matmul|(^|::|_)(b?add)?b?mm(_out)?($|[^a-z])|gemv|dot_(general|kernel)|addmm|xmma_gemm|splitkreduce"
-        r"|cublas|nvjet|einsum|fused_moe|marlin|linear(?!_algebra|iz)",
+        r"|cublas|nvjet|einsum|fused_moe|marlin|mul_mat|linear(?!_algebra|iz)",
     ),
-    ("norm", r"softmax"),
+    ("norm", r"soft_?max"),
     (
         "elementwise",
         r"elementwise|vectorized|unrolled|catarray|copy|fill|reduce|dropout|triton|fusion|eigenmetakernel|pool|activation|relu|gelu|silu"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpuwise.diagnose.intervals import among
 from gpuwise.trace.types import Device, Events, Kind, Trace
 
 __all__ = ["each_device", "with_accelerators_named"]
@@ -64,7 +65,7 @@ def _owners(events: Events, work: Events) -> set[int]:
     """Return the processes that launched this work, if the trace records them."""
     calls = (events.kind == Kind.RUNTIME) & (events.correlation >= 0)
     known = work.correlation[work.correlation >= 0]
-    return set(np.unique(events.process[calls][np.isin(events.correlation[calls], known)]).tolist())
+    return set(np.unique(events.process[calls][among(events.correlation[calls], known)]).tolist())
 
 
 def _of_processes(trace: Trace, owners: set[int]) -> Trace:

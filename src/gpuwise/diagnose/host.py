@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.diagnose.frames import LIBRARY, OWN, Frame, parse_frame
-from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.intervals import Spans, among, union
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Events, Kind, Mask, printable
 
@@ -73,7 +73,7 @@ def stalls(scene: Scene) -> Spans:
         return _explained(scene, Spans(pauses.start[long], pauses.end[long]))
     starts, ends = [pauses.start[long]], [pauses.end[long]]
     kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
-    kernels &= np.isin(scene.launches.correlation, scene.work.correlation)  # and others are for another one
+    kernels &= among(scene.launches.correlation, scene.work.correlation)  # and others are for another one
     for calls in (scene.launches.where(kernels), scene.sync):
         held = calls.duration_ns >= least
         starts.append(calls.start_ns[held])

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuwise.diagnose import host
 from gpuwise.diagnose.classes import CLASSES
-from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.intervals import Spans, among, union
 from gpuwise.diagnose.scene import Scene
 from gpuwise.trace.types import Kind
 
@@ -146,7 +146,7 @@ def _inside_graphs(scene: Scene, idle: Spans) -> Spans:
         return Spans(idle.start[:0], idle.end[:0])
     place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
     following = scene.work.correlation[np.minimum(place, len(scene.work) - 1)]
-    of_graph = np.isin(following, scene.launches.correlation[graphs]) & (place < len(scene.work))
+    of_graph = among(following, scene.launches.correlation[graphs]) & (place < len(scene.work))
     launched = scene.launch_end_ns[np.minimum(place, len(scene.work) - 1)]
     return union(np.maximum(idle.start, launched)[of_graph], idle.end[of_graph])
 

@@ -89,32 +89,37 @@ class Recording:
         ends = [0] * len(durations)
         starts = [0] * len(durations)
         free = dict(self.free_ns)
-        host, latency, stall = change.host, self.latency_ns, self.stall_ns
-        for kind, think, cost, target, blocks in zip(
-            self.kind, self.think_ns, self.cost_ns, self.target, self.blocks, strict=True
-        ):
-            clock += int(think * (host if think < stall else change.stalling))
+        latency, waiting, blocking = self.latency_ns, change.waiting, change.blocking_copies
+        thinking, costs = self._host_times(change)
+        for kind, think, cost, target, blocks in zip(self.kind, thinking, costs, self.target, self.blocks, strict=True):
+            clock += think
             if kind == _LAUNCH:
-                if target >= _QUEUE:
-                    clock = max(clock, starts[target - _QUEUE])
+                if target >= _QUEUE and clock < starts[target - _QUEUE]:
+                    clock = starts[target - _QUEUE]
                 stream = self.stream[target]
                 start = max(clock + latency, free.get(stream, 0))
                 dependency = self.depends[target]
-                if dependency >= 0:
-                    start = max(start, ends[dependency])
+                if dependency >= 0 and start < ends[dependency]:
+                    start = ends[dependency]
                 start += self.lag_ns[target]
                 starts[target] = start
                 ends[target] = free[stream] = start + durations[target]
-                clock += int(cost * (host if cost < stall else change.stalling))
-                if blocks and change.blocking_copies and (change.waiting or not self.reads[target]):
-                    clock = max(clock, ends[target])
-            elif kind == _SYNC:
                 clock += cost
-                if target >= 0 and change.waiting:
-                    clock = max(clock, ends[target])
+                if blocks and blocking and (waiting or not self.reads[target]) and clock < ends[target]:
+                    clock = ends[target]
             else:
-                clock += int(cost * (change.loading if kind == _LOAD else change.allocating))
+                clock += cost
+                if kind == _SYNC and target >= 0 and waiting and clock < ends[target]:
+                    clock = ends[target]
         return max(clock, max(ends, default=0))
+
+    def _host_times(self, change: Change) -> tuple[list[int], list[int]]:
+        """Return how long the host pauses before each of its calls, and how long each call takes, with a change."""
+        kind, think, cost = (np.array(values, dtype=np.int64) for values in (self.kind, self.think_ns, self.cost_ns))
+        factors = np.array([1.0, 1.0, change.loading, change.allocating, change.allocating])[kind]
+        factors = np.where(kind == _LAUNCH, np.where(cost < self.stall_ns, change.host, change.stalling), factors)
+        pauses = think * np.where(think < self.stall_ns, change.host, change.stalling)
+        return pauses.astype(np.int64).tolist(), (cost * factors).astype(np.int64).tolist()
 
 
 def record(scene: Scene) -> Recording | None:
@@ -248,11 +253,11 @@ def _ties(start: Times, end: Times, stream: Times, launched: Times, latency: int
     depends = np.full(len(start), -1, dtype=np.int64)
     order = np.argsort(end, kind="stable")
     sorted_end = end[order]
-    for row in np.flatnonzero(lag > 2_000):
-        place = int(np.searchsorted(sorted_end, start[row], side="right")) - 1
-        if place >= 0 and start[row] - sorted_end[place] < _JOIN_NS:
-            other = int(order[place])
-            if stream[other] != stream[row] and other < row:
-                depends[row] = other
-                lag[row] = max(int(start[row]) - max(int(ready[row]), int(end[other])), 0)
+    late = np.flatnonzero(lag > 2_000)
+    places = np.searchsorted(sorted_end, start[late], side="right") - 1
+    near = (places >= 0) & (start[late] - sorted_end[np.maximum(places, 0)] < _JOIN_NS)
+    for row, other in zip(late[near].tolist(), order[places[near]].tolist(), strict=True):
+        if stream[other] != stream[row] and other < row:
+            depends[row] = other
+            lag[row] = max(int(start[row]) - max(int(ready[row]), int(end[other])), 0)
     return depends, lag

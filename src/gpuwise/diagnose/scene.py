@@ -9,14 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.diagnose import classes, cpu_work
-from gpuwise.diagnose.intervals import Spans, union
+from gpuwise.diagnose.intervals import Spans, among, union
 from gpuwise.diagnose.steps import LOADER, OPTIMIZER, Steps, find_steps, only_whole
 from gpuwise.trace.types import Device, Events, Kind, Mask, Trace
 
 __all__ = ["Scene", "make_scene", "with_whole_steps"]
 
 _SYNC = re.compile(
-    r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$", re.IGNORECASE
+    r"^(cuda|hip)(Device|Stream|Event)Synchronize|^cu(Ctx|Stream|Event)Synchronize|^(cuda|hip)Memcpy$"
+    r"|^ur(QueueFinish|EventWait)$|^ze(EventHost|FenceHost|CommandListHost|CommandQueue)Synchronize$",  # Intel: UR, Level Zero
+    re.IGNORECASE,
 )
 _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
@@ -86,7 +88,7 @@ class Scene:
         """Calls that return when the device is done: those that synchronise, and copies to the host that block."""
         copies = (self.work.kind == Kind.MEMCPY) & self.named("dtoh", "device -> pageable", "device -> host", "d2h")
         copies &= (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
-        blocked = self.driving.where(np.isin(self.driving.correlation, self.work.correlation[copies]))
+        blocked = self.driving.where(among(self.driving.correlation, self.work.correlation[copies]))
         return cpu_work.joined(self.sync, blocked) if len(blocked) else self.sync
 
     @property
@@ -176,7 +178,7 @@ def _driving(trace: Trace, work: Events, launches: Events) -> npt.NDArray[np.int
     """Return the threads that launch the device's work, or mark its steps; none if the trace does not record them. Other
     threads, such as those that pin memory or prefetch batches, do not delay it.
     """
-    own = launches.where(np.isin(launches.correlation, work.correlation[work.correlation >= 0])) if len(work) else launches
+    own = launches.where(among(launches.correlation, work.correlation[work.correlation >= 0])) if len(work) else launches
     if not len(own):
         return np.empty(0, dtype=np.int32)
     threads, counts = np.unique(own.thread, return_counts=True)
@@ -212,7 +214,7 @@ def _of_owner(runtime: Events, work: Events) -> Events:
     """Return the calls of the process that launched this device's work, if several processes share a file."""
     if len(np.unique(runtime.process)) < 2:
         return runtime
-    owners = np.unique(runtime.process[np.isin(runtime.correlation, work.correlation[work.correlation >= 0])])
+    owners = np.unique(runtime.process[among(runtime.correlation, work.correlation[work.correlation >= 0])])
     return runtime.where(np.isin(runtime.process, owners)) if len(owners) else runtime
 
 

@@ -292,11 +292,25 @@ def _steps(start: Times, end: Times, by: str) -> Steps:
     lengths = end - start
     steady = np.ones(len(start), dtype=bool)
     notes = []
-    rest = lengths[1:]
-    if len(start) >= 3 and lengths[0] > max(_WARM_UP_RATIO * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
-        steady[0] = False
-        notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is warm-up")
+    if count := _warm_up_count(lengths):
+        steady[:count] = False
+        took = ", ".join(f"{length * 1e-6:,.1f}" for length in lengths[:count].tolist())
+        first = "the first step ({} ms) is" if count == 1 else f"the first {count} steps ({{}} ms) are"
+        notes.append(f"{first.format(took)} left out because {'it is' if count == 1 else 'they are'} warm-up")
     if Steps._last_is_cut(lengths):
         steady[-1] = False
         notes.append("the last step is left out because it was cut short")
     return Steps(start_ns=start, end_ns=end, steady=steady, by=by, notes=tuple(notes))
+
+
+def _warm_up_count(lengths: Times) -> int:
+    """Return how many steps at the beginning are warm-up: the first if it is longer than all that follow, and a few more if each
+    is several times as long as the usual step that follows it (programs compile and choose kernels in more than one step).
+    """
+    count = 0
+    while len(lengths) - count >= 3 and count <= len(lengths) // 4:
+        rest, ratio = lengths[count + 1 :], _WARM_UP_OF_TWO if count else _WARM_UP_RATIO
+        if lengths[count] <= max(ratio * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
+            break
+        count += 1
+    return count

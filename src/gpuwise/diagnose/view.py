@@ -117,10 +117,8 @@ class View:
 
     def seldom(self, spans: Spans) -> tuple[str, tuple[str, ...]]:
         """For a title and for the evidence: in how few of the steady steps these spans occur; nothing if they occur in most."""
-        steps = self.scene.steps
-        starts, ends = steps.start_ns[steps.steady], steps.end_ns[steps.steady]
-        held = [spans.within(start, end).total_ns for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        most = np.sort(np.array(held))[::-1].cumsum()
+        held = self.by_step_ns(spans)
+        most = np.sort(held)[::-1].cumsum()
         if len(held) < _FEWEST_STEPS or most[-1] <= 0:
             return "", ()
         count = int(np.searchsorted(most, _NEARLY_ALL * most[-1])) + 1
@@ -128,6 +126,12 @@ class View:
             return "", ()
         few, each_ms = f"in {count} of {len(held)} steps", float(most[count - 1]) * 1e-6 / count
         return f", {few}", (f"nearly all of this time is lost {few}: {each_ms:,.1f} ms{' in each' if count > 1 else ''}",)
+
+    def by_step_ns(self, spans: Spans) -> npt.NDArray[np.int64]:
+        """How much of each steady step these spans take."""
+        steps = self.scene.steps
+        starts, ends = steps.start_ns[steps.steady].tolist(), steps.end_ns[steps.steady].tolist()
+        return np.array([spans.within(start, end).total_ns for start, end in zip(starts, ends, strict=True)], dtype=np.int64)
 
     def median_kernel_s(self) -> float:
         """The median kernel of the steady steps."""

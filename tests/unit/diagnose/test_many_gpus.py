@@ -176,6 +176,18 @@ def test_a_rank_that_misses_a_collective_is_matched_step_by_step(tmp_path: Path)
     assert any("of 4 collectives" in line for line in found.evidence)
 
 
+def test_a_late_rank_costs_the_median_wait_where_no_collective_matches(tmp_path: Path) -> None:
+    """Ranks that name their collectives differently: only the totals can be compared. The others wait 2, 3 and 6 ms."""
+    runs = lockstep(4, {0: Delay(think_us=4000.0), 1: Delay(think_us=3000.0), 2: Delay(think_us=6000.0)})
+    for rank, run in enumerate(runs):
+        for event in run.events:
+            event["name"] = event["name"].replace(ALL_REDUCE, f"ncclDevKernel_AllReduce_Sum_f32_RING_{rank}(ncclDevComm*)")
+    found = straggler(gpuwise.why(write_each(runs, tmp_path)))
+    assert found is not None
+    assert "rank 2" in found.title
+    assert found.seconds_per_step == pytest.approx(3e-3, rel=0.05)
+
+
 def test_a_wait_that_other_kernels_hide_is_not_lost(tmp_path: Path) -> None:
     runs = lockstep(2, {}, steps=0)
     for step in range(5):
@@ -212,6 +224,7 @@ def test_a_wait_that_other_kernels_hide_is_not_lost(tmp_path: Path) -> None:
         "vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>",
         "flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport",
         "all-to-all.3",
+        "void transformer_engine::userbuffers_fp16_sum_inplace_gpu_rr_rs<8>",
     ],
 )
 def test_what_hands_data_to_other_gpus_is_communication(name: str) -> None:
@@ -226,6 +239,10 @@ def test_what_hands_data_to_other_gpus_is_communication(name: str) -> None:
         ("fused_moe_kernel_gptq_awq", "matmul"),
         ("void vllm::moe::topkGatingSoftmax<8>", "norm"),
         ("deepgemm_fp8_gemm_nt", "matmul"),
+        ("void mul_mat_q<(ggml_type)12, 64, 8, true>(char const*, char const*, float*)", "matmul"),
+        ("void mul_mat_vec_q<(ggml_type)12, 1>(void const*, void const*, float*)", "matmul"),
+        ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16>>(SSMParamsBase)", "attention"),
+        ("void soft_max_f32<true, 1024, 1024>(float const*)", "norm"),
         ("void gatherTopK<float, unsigned int, 2, false>", "embedding"),
     ],
 )

@@ -13,6 +13,7 @@ from gpuwise.diagnose.replay import Change, record
 from gpuwise.diagnose.scene import Scene, make_scene
 from gpuwise.diagnose.view import make_view
 from gpuwise.trace.read import read_trace
+from making_hosts import Host
 from making_traces import ALL_REDUCE, HGEMM, RELU, SGEMM, Run, training
 
 
@@ -55,6 +56,20 @@ def test_less_of_anything_is_never_slower(shape: dict[str, float], tmp_path: Pat
     halves = recording.factors(made.kernels, 0.5)
     for change in (Change(loading=0.5), Change(host=0.5), Change(waiting=False), Change(allocating=0.0), Change(work=halves)):
         assert recording.seconds(change) <= now * 1.0001
+
+
+def test_a_replay_keeps_what_a_launch_takes_to_reach_the_device(tmp_path: Path) -> None:
+    """A host that waits for each of its kernels pays for the way there every time."""
+    host = Host()
+    for number in range(5):
+        with host.step(f"ProfilerStep#{number + 1}"):
+            for _ in range(100):
+                host.launch(HGEMM, 20.0)
+                host.wait("cudaStreamSynchronize")
+    recording = record(scene(host, tmp_path))
+    assert recording is not None
+    assert recording.latency_ns > 0
+    assert recording.seconds(Change()) == pytest.approx(recording.recorded_s, rel=0.05)
 
 
 def test_a_replay_without_loading_ends_at_the_next_limit(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_what_cannot_be_answered_exits_with_2(content: bytes | None, options: li
         path.write_bytes(content)
     done = why(str(path), *options)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert says in " ".join(done.stderr.split())  # a long path wraps the line
     assert "hint: " in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

@@ -17,7 +17,8 @@ with `with_stack=True`, which names the function.
 
 ## Confidence
 Confidence is high if a function or an op fills the pauses, medium for a driver call, and low if nothing was
-recorded. The lower end of the gain assumes that half of the work remains in the step.
+recorded. The lower end of the gain assumes that half of the work remains in the step. If nothing was recorded, it also
+leaves out pauses that a median step does not have.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
+
 from gpuwise.diagnose.checks import host_sync
 from gpuwise.diagnose.host import Cause, causes
+from gpuwise.diagnose.intervals import Spans
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.view import View
@@ -96,7 +100,7 @@ def check(view: View) -> Finding | None:
         title=_title(found[0], view.scene.on_cpu) + few,
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
-        gain=_gain(view, lost_s),
+        gain=_gain(view, lost_s) if found[0].kind is not None else _gain_if_again(view, lost_s, spans),
         confidence=_confidence(found[0]),
         evidence=(
             f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses",
@@ -110,12 +114,23 @@ def check(view: View) -> Finding | None:
 
 
 def _gain(view: View, lost_s: float) -> Gain:
-    """At best the pauses are gone, and the host runs ahead of the device."""
+    """At best the pauses are gone, and the host runs ahead of the device. A CPU has no queue to run ahead of: it saves what the
+    pauses take, and a replay would also shorten those that other programs cause."""
+    if view.scene.on_cpu:
+        return view.gain(lost_s, least=_LIKELY)
     without = view.gain(lost_s, likely=Change(stalling=_LIKELY), beyond=_AHEAD)
     if view.recording is None:
         return without
     ahead = view.gain(lost_s, best=Change(stalling=0.0), beyond=_AHEAD).high
     return without if without.high >= ahead else replace(without, high=ahead)
+
+
+def _gain_if_again(view: View, lost_s: float, spans: Spans) -> Gain:
+    """Nobody can fix once what nobody knows: the lower end counts only what a median step loses."""
+    found, held = _gain(view, lost_s), view.by_step_ns(spans)
+    usual_s = float(np.median(held)) * 1e-9 if len(held) else lost_s
+    least = view.step_s / max(view.step_s - _LIKELY * usual_s, 0.05 * view.step_s)
+    return found if usual_s >= lost_s else replace(found, low=min(found.low, least))
 
 
 def _title(cause: Cause, on_cpu: bool) -> str:

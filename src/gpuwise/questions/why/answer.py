@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuwise.questions.common.diagnosis import WhyAnswer, diagnose
 from gpuwise.questions.common.trace_views import Progress
 from gpuwise.questions.face import face
 from gpuwise.questions.why.ask import FleetQuery, ask
 from gpuwise.questions.why.file_answer import FileAnswer
-from gpuwise.questions.why.fleet import FleetAnswer, diagnose_each
 from gpuwise.questions.why.options import WhyOptions
 from gpuwise.questions.why.sorting import explain_files, sort_files
 from gpuwise.trace.formats import Format
 from gpuwise.trace.readers.telemetry import read_telemetry
+
+if TYPE_CHECKING:
+    from gpuwise.questions.why.fleet import FleetAnswer
 
 __all__ = ["answer", "why"]
 
@@ -32,6 +35,8 @@ def answer(
     """
     query = ask(options)
     if isinstance(query, FleetQuery):
+        from gpuwise.questions.why.fleet import diagnose_each  # takes longer to import than a small trace takes to read
+
         return diagnose_each(query, progress_of_many)
     found = sort_files(query.files)
     if found is None:
