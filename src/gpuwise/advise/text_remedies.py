@@ -187,7 +187,11 @@ def _smaller_caches(now: TextWay) -> list[_Proposal]:
     found = []
     for name in _CACHES:
         way = now.changed(cache=name)
-        if name in engine.caches and DTYPE_BYTES[name] < DTYPE_BYTES[serving.cache] and _saves(way, now.total_bytes):
+        if (
+            refusal(engine, now.gpu, "", name) is None
+            and DTYPE_BYTES[name] < DTYPE_BYTES[serving.cache]
+            and _saves(way, now.total_bytes)
+        ):
             found.append(
                 _Proposal(
                     name=f"kv-{name}",
