@@ -20,9 +20,10 @@ from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.types import Stack
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.formats import FORMATS, MXFP4_IN_GGUF, Format
 
 __all__ = [
+    "PIPELINED",
     "PREFERRED",
     "Engine",
     "Fitted",
@@ -36,10 +37,14 @@ __all__ = [
     "prompt_gain",
     "refusal",
     "usual_split",
+    "weights_in",
 ]
 
 
 PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")  # the order in which engines are tried
+
+PIPELINED = "linear.pipelined"  # the constant that says how well chunks of a prompt are pipelined through several GPUs
+_PIPELINED = 0.5  # for an engine without measurements
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,6 +242,11 @@ def _preferred() -> list[Engine]:
     return [engines()[name] for name in dict.fromkeys((*PREFERRED, *engines()))]
 
 
+def weights_in(engine: Engine, name: str) -> Format:
+    """Return a format of weights as this engine stores it: engines that read GGUF files pack what is outside the experts too."""
+    return MXFP4_IN_GGUF if name == "mxfp4" and "q8_0" in engine.formats else FORMATS[name]
+
+
 def usual_split(engine: Engine, heads: int, gpu_count: int) -> str:
     """Return how this engine spreads a model with this many attention heads over several GPUs, or an empty string if it cannot.
     Matrices are divided by heads, so the number of heads must be a multiple of the number of GPUs.
@@ -267,14 +277,14 @@ def _capability(gpu: Gpu) -> float:
         return inf
 
 
-# Exponent for the speedup when layers on several GPUs read a prompt: llama.cpp is 1.7 times as fast on 2 GPUs and 2.7 times on 4.
-_PIPELINED = 0.5
+def prompt_gain(engine: Engine, prompt: int, gpu_count: int, pipelined: float = 0.0) -> float:
+    """Return how much faster layers on several GPUs read a prompt than one GPU does: its chunks are pipelined through them.
 
-
-def prompt_gain(engine: Engine, prompt: int, gpu_count: int) -> float:
-    """Return how much faster layers on several GPUs read a prompt than one GPU does: its chunks are pipelined through them."""
+    The ideal gain is raised to the power `pipelined`, by default as fitted for the engine: 1 is ideal, 0 is no gain.
+    """
     chunks = -(-prompt // (engine.chunk or prompt))
-    return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** _PIPELINED)
+    power = pipelined or fitted_engines()[engine.measured_as].constants.get(PIPELINED, _PIPELINED)
+    return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** power)
 
 
 def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:

@@ -64,7 +64,7 @@ class _Builder:
         self._sizes: dict[tuple[float | tuple[float, ...], ...], int] = {}
         tokens = (_BATCH,) if phase == "decode" else (_BATCH, _SEQ)
         self.tokens = tokens
-        self._plain = dtype if weights.experts_only else weights.name
+        self._plain = (weights.rest or dtype) if weights.experts_only else weights.name
 
     # ------------------------------------------------------------ tables
 

@@ -17,7 +17,7 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import SERVED_PRECISIONS
-from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split
+from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split, weights_in
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, Format, find_cache, find_format, published_format
 from gpuwise.workload.language.shape import LanguageShape
@@ -110,7 +110,7 @@ def text_query(
     serving = Serving(
         shape=shape,
         engine=engine,
-        weights=FORMATS[name],
+        weights=weights_in(engine, name),
         host=find_host(cpu or _HOST),
         cache=kv or "fp16",
         users=users,
