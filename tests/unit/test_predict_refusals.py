@@ -192,3 +192,10 @@ def test_every_curated_gpu_can_be_asked() -> None:
             continue
         (found,) = results(gpu.name, precision=precision, model="resnet18", batch="8")
         assert 0 < found.step_s < 1e4, gpu.name
+
+
+@pytest.mark.parametrize("name", ["wan-2.1", "ltx-video", "cogvideox", "stable-video-diffusion", "svd"])
+def test_models_of_video_are_refused_with_what_can_be_asked(name: str) -> None:
+    with pytest.raises(UnknownName, match="generate video") as fault:
+        gpuwise.predict(name, gpu="RTX 4090")
+    assert "sdxl" in fault.value.hint

@@ -128,6 +128,13 @@ def test_what_ifs_are_told_where_they_gain() -> None:
     assert not any(one.change == "fp8 cache" for one in served(users="1..32", kv="fp8").what_ifs)
 
 
+def test_smaller_chunks_shorten_the_pauses_and_gain_nothing_else() -> None:
+    found = {one.change: one for one in served(users="1..16", prompt=2048).what_ifs}
+    assert 0.7 < found["chunked prefill"].gain <= 1.0
+    assert "at a time instead of" in found["chunked prefill"].said
+    assert "chunked prefill" not in {one.change for one in served(users="1..16", prompt=512).what_ifs}
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -5,6 +5,8 @@ bytes, flops a clock  the most that a unit moves and computes per clock, for eac
 cache, prompt         the same for attention in decoding and in reading a prompt, by version
 experts               how well it multiplies the matrices of experts, relative to others
 expand                how often keys and values are copied for all heads in decoding, for an engine that does so
+apple_start           how much longer Apple's GPUs take to start a kernel, after the one that it waits for, than NVIDIA's
+pipelined             how well chunks of a prompt are pipelined through layers on several GPUs: 1 is ideal, 0 is not at all
 layer, step, start    seconds of the host for a layer and a step, and of the GPU for a kernel, by version
 """
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from gpuwise.evidence.generation import GenerationRow
 from gpuwise.kernels.times import load_constants
-from gpuwise.step.time.engines import Engine
+from gpuwise.step.time.engines import PIPELINED, Engine
 from gpuwise.step.types import Stack
 
 from .kernels import KernelSet
@@ -41,11 +43,13 @@ _PRIORS = {
     "amd": (0.8, 0.3),
     "intel": (0.6, 0.4),
     "start": (2.5e-6, 0.4),
+    "apple_start": (3.0, 0.4),
+    "pipelined": (0.7, 0.3),
     "bytes": (12.0, 0.8),
     "flops": (1500.0, 0.7),
 }
 _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
-    ("bandwidth", "rate", "experts", "ecc", "apple", "amd", "intel"),
+    ("bandwidth", "rate", "experts", "ecc", "apple", "amd", "intel", "apple_start", "pipelined"),
     ("cache", "prompt", "layer", "step", "start"),
     ("bytes", "flops"),
 )
@@ -103,6 +107,32 @@ def problem_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> P
     return Problem(engine, tuple(rows), tuple(kernels), tuple(names))
 
 
+def touches(name: str, row: GenerationRow) -> bool:
+    """Whether a constant has a part in the time of this row."""
+    name, _, of = name.partition(":")
+    if name in _BY_VERSION:
+        return row.version == of
+    if name in _BY_FAMILY:
+        return row.weights.family == of
+    asked = {
+        "experts": bool(row.shape.experts),
+        "apple": row.gpu.vendor == "Apple",
+        "apple_start": row.gpu.vendor == "Apple",
+        "amd": row.gpu.vendor == "AMD",
+        "intel": row.gpu.vendor == "Intel",
+        "pipelined": row.split == "layers" and row.gpu_count > 1,
+    }
+    return asked.get(name, True)
+
+
+def touches_kernel(name: str, one: KernelSet, newest: str) -> bool:
+    """Whether a constant has a part in the time of these kernels, timed in the newest version."""
+    name, _, of = name.partition(":")
+    if name in _BY_FAMILY:
+        return one.family == of and one.kind == "linear"
+    return (name not in _BY_VERSION or of == newest) and name not in ("pipelined", "layer", "step")
+
+
 def stack_maker(values: Mapping[str, float]) -> Callable[[Engine, str, str, str], Stack]:
     """Stacks with these constants."""
     known = load_constants()
@@ -140,6 +170,8 @@ def common_constants(values: Mapping[str, float], engine: str, version: str, kno
         "attention.score_bytes.forward": known["attention.score_bytes.forward"] / prompt,
         **({"attention.expand": values["expand"]} if "expand" in values else {}),
         "kernel.start_s": values[f"start:{version}"],
+        "start.apple": values["apple_start"],
+        PIPELINED: values["pipelined"],
     }
 
 

@@ -14,10 +14,11 @@ from gpuwise.evidence.generation import GenerationRow, predicted_s, predicted_va
 from gpuwise.kernels.times import load_constants
 
 from .kernels import KernelSet
-from .problem import Problem, common_constants, family_constants, problem_of, stack_maker
+from .problem import Problem, common_constants, family_constants, problem_of, stack_maker, touches, touches_kernel
 
 Array = NDArray[np.float64]
 _NOISE, _HUBER, _ROUNDS, _LEAST_ROWS = 0.08, 1.5, 12, 3
+_STEP = 0.02  # of a logarithm, to see what it changes
 _KERNEL_NOISE = 0.12  # of a kernel timed alone: two engines differ by as much on one shape
 _SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, which gain by rules that no row states
 
@@ -73,7 +74,7 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
     found = logs(problem, theta)
     best, damping = loss(theta, found), 1.0
     for _ in range(rounds):
-        slope = np.stack([(logs(problem, theta + step) - found) / 0.02 for step in 0.02 * np.eye(len(theta))], axis=1)
+        slope = np.stack([_slope(problem, theta, found, place) for place in range(len(theta))], axis=1)
         far = np.abs(found - measured) / noise
         robust = weight * np.minimum(1.0, _HUBER / np.maximum(far, 1e-9)) / noise**2
         normal = (slope * robust[:, None]).T @ slope
@@ -91,6 +92,27 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
         if gained < 0.05:
             break
     return theta
+
+
+def _slope(problem: Problem, theta: Array, found: Array, place: int) -> Array:
+    """How every logarithm changes with one constant; only rows that it touches are predicted again."""
+    name, step = problem.names[place], theta.copy()
+    step[place] += _STEP
+    rows = [touches(name, row) for row in problem.rows]
+    kernels = [touches_kernel(name, one, problem.newest) for one in problem.kernels]
+    where = np.concatenate(
+        [rows, *(np.full(len(one.measured_s), yes) for one, yes in zip(problem.kernels, kernels, strict=True))]
+    )
+    where = where.astype(bool)
+    changed = np.zeros(len(found))
+    if where.any():
+        part = replace(
+            problem,
+            rows=tuple(row for row, yes in zip(problem.rows, rows, strict=True) if yes),
+            kernels=tuple(one for one, yes in zip(problem.kernels, kernels, strict=True) if yes),
+        )
+        changed[where] = (logs(part, step) - found[where]) / _STEP
+    return changed
 
 
 Key = Callable[[GenerationRow], tuple[str, ...]]

@@ -15,10 +15,14 @@ __all__ = ["split", "zero"]
 _COUNTS = (2, 4, 8)
 
 
-def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices]) -> int:
-    """Return the number of available GPUs; if there is one, as few more as make it fit, or two."""
+def _count(trial: Trial, choices: Choices, over: Callable[[int], Choices], stays_bytes: float = 0.0) -> int:
+    """Return the number of available GPUs; if there is one, as few more as make it fit, or two. `stays_bytes` are needed on each
+    of them: where they exceed the room, no number helps.
+    """
     if choices.gpu_count > 1:
         return choices.gpu_count
+    if stays_bytes > trial.room.usable_bytes:
+        return _COUNTS[0]
     return next((count for count in _COUNTS if trial.fits(over(count))), _COUNTS[0])
 
 
@@ -35,7 +39,8 @@ def zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
             raise DoesNotApply("a chip that shares memory with the CPU cannot be combined with others")
         count = max(2, choices.gpu_count)
         if stage == 3:
-            count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many))
+            stays = trial.memory(choices).activation_bytes
+            count = _count(trial, choices, lambda many: replace(choices, zero_stage=stage, gpu_count=many), stays)
         title = f"ZeRO-{stage} over {count} GPUs" if stage < 3 else f"FSDP (ZeRO-3) over {count} GPUs"
         how = "FSDP: fully_shard" if stage == 3 else f"DeepSpeed, stage {stage}"
         return Proposal(choices=replace(choices, zero_stage=stage, gpu_count=count), title=title, how=how)

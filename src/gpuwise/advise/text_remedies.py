@@ -16,7 +16,7 @@ from gpuwise.engine.generation import Serving, fits, generate, generation_memory
 from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
-from gpuwise.step.time.engines import Engine, engines, refusal, usual_split
+from gpuwise.step.time.engines import Engine, engines, refusal, usual_split, weights_in
 from gpuwise.workload.language.formats import FORMATS
 
 __all__ = ["TextRung", "TextWay", "ladder", "remedies", "spread"]
@@ -158,7 +158,7 @@ def _smaller_formats(now: TextWay) -> list[_Proposal]:
     offered = (*_FORMATS, *_SMALLEST) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
     found: dict[str, _Proposal] = {}
     for name in offered:
-        form = FORMATS[name]
+        form = weights_in(engine, name)
         way = replace(now.changed(weights=form), weights=name)
         runs = name in engine.formats and refusal(engine, now.gpu, name) is None
         if runs and form.name not in found and _saves(way, has) and form.bytes_a_weight < now.serving.weights.bytes_a_weight:
@@ -187,7 +187,11 @@ def _smaller_caches(now: TextWay) -> list[_Proposal]:
     found = []
     for name in _CACHES:
         way = now.changed(cache=name)
-        if name in engine.caches and DTYPE_BYTES[name] < DTYPE_BYTES[serving.cache] and _saves(way, now.total_bytes):
+        if (
+            refusal(engine, now.gpu, "", name) is None
+            and DTYPE_BYTES[name] < DTYPE_BYTES[serving.cache]
+            and _saves(way, now.total_bytes)
+        ):
             found.append(
                 _Proposal(
                     name=f"kv-{name}",
@@ -247,7 +251,7 @@ def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
             return
         split = engine.splits[0] if now.serving.gpu_count > 1 else ""
         cache = now.serving.cache if now.serving.cache in engine.caches else engine.caches[0]
-        way = replace(now.changed(engine=engine, weights=FORMATS[name], split=split, cache=cache), weights=name)
+        way = replace(now.changed(engine=engine, weights=weights_in(engine, name), split=split, cache=cache), weights=name)
         with_it = f"{engine.title}, {name}, "
     fraction = least_offloaded(way.serving, way.gpu)
     if fraction is None:

@@ -42,6 +42,7 @@ __all__ = [
     "GenerationMemory",
     "Generations",
     "Serving",
+    "chunks_s",
     "curve",
     "fits",
     "generate",
@@ -274,6 +275,12 @@ def unread_fraction(serving: Serving, gpus: Sequence[Gpu], cached: float) -> Arr
         _passes(serving, "prefill", gpus, [1], tokens, False).step_s[0] for tokens in (whole, max(1, whole - rest), rest)
     )
     return np.asarray(np.minimum(1.0, np.maximum(rest_s, all_s - begun_s) / all_s))
+
+
+def chunks_s(serving: Serving, gpus: Sequence[Gpu], tokens: int) -> tuple[Array, float]:
+    """Return the time of a pass that reads this many tokens of a prompt, and how many such passes a prompt takes."""
+    size = min(tokens, max(1, serving.prompt))
+    return _passes(serving, "prefill", gpus, [1], size, False).step_s[0], max(1.0, serving.prompt / size)
 
 
 def verified_s(serving: Serving, gpus: Sequence[Gpu], users: Sequence[int], drafted: int) -> Array:

@@ -22,7 +22,7 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
 from gpuwise.step.memory.generation import held_memory
-from gpuwise.step.time.engines import Engine, engine_range, engine_stack, engines, prompt_gain
+from gpuwise.step.time.engines import PIPELINED, Engine, engine_range, engine_stack, engines, prompt_gain, weights_in
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
@@ -120,7 +120,7 @@ class GenerationRow:
 
     @property
     def weights(self) -> Format:
-        return FORMATS[self.format_name]
+        return weights_in(self.engine, self.format_name)
 
 
 StackOf = Callable[[Engine, str, str, str], Stack]
@@ -281,7 +281,7 @@ def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack)
         times = _pass_s(first, alike, gpus, points, stack)
         for place, one in members:
             seconds = times[points.index((one.batch, one.seq)), columns[rows[place].gpu.name]]
-            found[place] += one.times * seconds / _gain(rows[place], one)
+            found[place] += one.times * seconds / _gain(rows[place], one, stack)
     return found
 
 
@@ -360,7 +360,7 @@ def _alike(rows: Sequence[GenerationRow]) -> dict[_Alike, list[tuple[int, Pass]]
 def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequence[tuple[int, int]], stack: Stack) -> Array:
     """Return the seconds for passes at these batches and lengths, (points, gpus)."""
     shape, parts = row.shape, alike.parts
-    workload = _workload(shape, alike.phase, row.format_name, row.cache, parts, alike.length or max(shape.window + 1, 2048))
+    workload = _workload(shape, alike.phase, row.weights, row.cache, parts, alike.length or max(shape.window + 1, 2048))
     batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     setting = Setting(stack=stack, host=find_host("server"))
     found: Array = simulate(workload, gpus, setting, batch=batch, seq=seq, by_kind=False).seconds
@@ -375,14 +375,14 @@ def _sums_s(shape: LanguageShape, phase: str, point: tuple[int, int], gpu: Gpu, 
     return 2 * shape.layers * float(all_reduce_s(tokens * shape.hidden * 2.0, gpu, parts))
 
 
-def _gain(row: GenerationRow, one: Pass) -> float:
+def _gain(row: GenerationRow, one: Pass, stack: Stack) -> float:
     """Return how much faster layers on several GPUs read a prompt that is long enough to keep them all busy."""
     if one.phase != "prefill" or row.split != "layers":
         return 1.0
-    return prompt_gain(row.engine, one.seq, row.gpu_count)
+    return prompt_gain(row.engine, one.seq, row.gpu_count, stack.constants.get(PIPELINED, 0.0))
 
 
 @lru_cache(maxsize=512)
-def _workload(shape: LanguageShape, phase: str, format_name: str, cache: str, parts: int, seq: int) -> Workload:
-    whole = generation_pass(shape, phase, weights=FORMATS[format_name], cache=cache, seq=seq)
+def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, parts: int, seq: int) -> Workload:
+    whole = generation_pass(shape, phase, weights=weights, cache=cache, seq=seq)
     return split(whole, parts, matrices=True) if parts > 1 else whole

@@ -43,6 +43,9 @@ _LIBRARIES = {
     "linear.apple": 1.0,
     "linear.amd": 1.0,
     "linear.intel": 1.0,
+    "start.amd": 1.0,
+    "start.intel": 1.0,
+    "start.apple": 1.0,
     "attention.cache": 1.0,
     "attention.expand": 0.0,
 }
@@ -233,12 +236,13 @@ def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     }  # a single float64 would turn all arrays into float64
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
+    starts = np.array([1.0, *(k[f"start.{name}"] for name in MAKERS)], dtype=dtype)[gpus.maker.astype(np.intp)]
     for group in ops.groups:
         columns = {name: column.astype(dtype, copy=False) for name, column in group.columns.items()}
         cost = MODELS[group.kind].price(columns, gpus, k)
         compute, memory = np.broadcast_arrays(cost.compute_s, cost.memory_s)
         joined = longer(compute, memory, sharp)
-        launches = np.broadcast_to(cost.launches, joined.shape)
+        launches = np.broadcast_to(cost.launches * starts, joined.shape)  # in starts of an NVIDIA GPU
         result["seconds"][group.rows] = joined + k["kernel.start_s"] * launches
         result["compute_s"][group.rows] = compute
         result["memory_s"][group.rows] = memory

@@ -193,6 +193,9 @@ def _not_a_model(path: Path) -> GpuwiseError:
     return BadValue(f"{path} is not a model file that gpuwise can read", hint=f"pass {known}")
 
 
+_VIDEO = re.compile(r"video|^svd|^wan(\d|ai|$)|^ltx|mochi|animatediff|opensora|stepvideo|^sora|skyreels")  # well-known names
+
+
 def unknown(model: str) -> GpuwiseError:
     """Return the error for a name that no source has."""
     if Path(model).exists():
@@ -204,6 +207,12 @@ def unknown(model: str) -> GpuwiseError:
             f"gpuwise includes '{model}' only for text generation, not for training or single steps",
             looked_in=f"the {len(zoo.names())} models whose steps are included",
             hint=f"use `hf:{hub}`, which captures the model with PyTorch; for text, use `gpuwise predict {model} --mode infer`",
+        )
+    if _VIDEO.search(re.sub(r"[^a-z0-9]", "", model.lower())):
+        return UnknownName(
+            f"gpuwise does not include models that generate video, such as '{model}'",
+            looked_in=f"the {len(zoo.names())} built-in models",
+            hint="capture one step of the denoiser from your own code, such as `my_model.py:Net`; images: `gpuwise predict sdxl`",
         )
     typed = re.sub(r"(?i)(?<=\d)o|o(?=\d)", "0", model)  # the letter instead of the digit
     near = (typed,) if zoo.has(typed) else zoo.close(model)

@@ -57,10 +57,11 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     flops = 2.0 * op["tokens"] * op["chosen"] * op["n"] * op["k"]
     makers = np.array([1.0, *(k[f"linear.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
     clocks = gpu.units * gpu.clock * makers[gpu.maker.astype(np.intp)]
+    reading = np.where(op["width"] < _BYTES_16, clocks, gpu.units * gpu.clock)  # weights that are not packed need no unpacking
     rate = clocks * k["linear.flops_per_clock"]  # kernels that do not use a newer engine's instructions
     busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
     capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
-    streamed = (read + op["written"]) / (clocks * k["linear.bytes_per_clock"])
+    streamed = (read + op["written"]) / (reading * k["linear.bytes_per_clock"])
     multiplied = matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / (k["linear.rate"] * _narrow(op, gpu, k))
     corrected = either(gpu.ecc, k["linear.ecc"] / k["memory.ecc"], 1.0)  # an engine's loss from error correction, counted once
     return Cost(

@@ -13,8 +13,7 @@ from gpuwise.engine.generation import Generations, Serving, fits, generate, gene
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.text.ask import TextQuery
-from gpuwise.step.time.engines import refusal, usual_split
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.step.time.engines import refusal, usual_split, weights_in
 
 __all__ = ["SMALLER", "TextCase"]
 
@@ -62,7 +61,7 @@ class TextCase:
     def serving(self, count: int = 1, weights: str = "") -> Serving:
         """The serving on one GPU, or on several that share the model."""
         found = replace(self.query.serving, gpu_count=1, split="", gpu_link="")
-        found = replace(found, weights=FORMATS[weights]) if weights else found
+        found = replace(found, weights=weights_in(found.engine, weights)) if weights else found
         if count == 1:
             return found
         if not self.can_share:

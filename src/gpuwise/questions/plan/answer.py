@@ -88,6 +88,7 @@ def _answer(
         seq=workload.seq,
         precision=workload.precision,
         optimizer=workload.optimizer,
+        method=case.query.step.tuning.title(workload.precision) if case.query.step.tuning else "",
         entries=entries,
         plain=plain,
         tried=len(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuwise.core.errors import BadValue
+from gpuwise.engine.choices import METHODS
 from gpuwise.questions.common.plan_case import PlanQuery
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions
@@ -17,6 +18,7 @@ from gpuwise.scale.plans.types import RECOMPUTE, SCHEDULES
 __all__ = ["ask"]
 
 _ZERO_STAGES = range(4)
+_WHOLE = ("tensor", "expert")  # axes that divide matrices
 
 
 def ask(options: PlanOptions) -> PlanQuery:
@@ -27,6 +29,8 @@ def ask(options: PlanOptions) -> PlanQuery:
             f"invalid batch size {options.batch:,}", hint="give the number of samples per step across all GPUs (1 or more)"
         )
     fixed = _fixed_axes(options) | _fixed_settings(options)
+    if options.method.strip().lower() in METHODS:
+        fixed |= _with_adapters(options)
     return PlanQuery(
         step=_step(options, cluster),
         cluster=cluster,
@@ -47,6 +51,9 @@ def _step(options: PlanOptions, cluster: Cluster) -> StepQuery:
         image=options.image,
         precision=options.precision,
         optimizer=options.optimizer,
+        method=options.method,
+        rank=options.rank,
+        targets=options.targets,
         mode=options.mode,
         compile=options.compile,
         channels_last=options.channels_last,
@@ -85,6 +92,17 @@ def _fixed_axes(options: PlanOptions) -> dict[str, Any]:
             "the gpipe schedule allows only one chunk per stage", hint="leave out either `--chunks` or `--schedule gpipe`"
         )
     return fixed
+
+
+def _with_adapters(options: PlanOptions) -> dict[str, Any]:
+    """Return the axes that are not divided with adapters: PEFT and bitsandbytes keep matrices whole."""
+    for axis in _WHOLE:
+        if (getattr(options, axis) or 1) > 1:
+            raise BadValue(
+                f"`--{axis} {getattr(options, axis)}` divides matrices, which `--method {options.method}` keeps whole",
+                hint=f"leave out `--{axis}`; use `--zero 3` (FSDP) to divide the frozen weights among the GPUs",
+            )
+    return dict.fromkeys(_WHOLE, 1)
 
 
 def _fixed_settings(options: PlanOptions) -> dict[str, Any]:

@@ -13,14 +13,17 @@ from gpuwise.questions.common.options import (
     Inputs,
     Link,
     Measured,
+    Method,
     Mode,
     Model,
     Optimizer,
     Option,
     PowerLimit,
     Precision,
+    Rank,
     Seq,
     Stack,
+    Targets,
     Timeout,
 )
 
@@ -48,6 +51,9 @@ class PlanOptions:
     image: Image = None
     precision: Precision = ""
     optimizer: Optimizer = ""
+    method: Method = ""
+    rank: Rank = None
+    targets: Targets = ""
     mode: Mode = ""
     compile: Compile = False
     channels_last: ChannelsLast = False

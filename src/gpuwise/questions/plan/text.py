@@ -79,7 +79,8 @@ def _chosen(answer: PlanAnswer) -> list[PlanEntry]:
 def _head(answer: PlanAnswer, colour: bool) -> str:
     size = f"global batch {answer.batch:,}" + (f", sequence {answer.seq}" if answer.seq is not None else "")
     where = f"{bold(answer.cluster.name, colour=colour)} ({describe_cluster(answer)})"
-    return f"{bold(answer.model, colour=colour)}  train, {answer.precision}, {size} on {where}"
+    how = f"train ({answer.method})" if answer.method else "train"
+    return f"{bold(answer.model, colour=colour)}  {how}, {answer.precision}, {size} on {where}"
 
 
 def _plans(rows: Sequence[PlanEntry], width: int, colour: bool) -> str:

@@ -134,6 +134,7 @@ class PlanAnswer(Shown):
     seq: int | None
     precision: str
     optimizer: str
+    method: str
     entries: tuple[PlanEntry, ...]
     plain: PlanEntry | None
     tried: int
@@ -199,6 +200,7 @@ class PlanAnswer(Shown):
             "seq": self.seq,
             "precision": self.precision,
             "optimizer": self.optimizer,
+            "method": self.method,
             "fits": self.fits,
             "recommended": self.entries.index(self.recommended) if self.entries else None,
             "plans": [entry.to_dict() for entry in self.entries],

@@ -1,4 +1,5 @@
-"""What would let a server do more: partly cached prompts, speculative (drafted) tokens, a smaller cache."""
+"""What would let a server do more: partly cached prompts, prompts read in smaller chunks, speculative (drafted) tokens, a smaller
+cache."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.core.units import format_si
-from gpuwise.engine.generation import Generations, curve, most_users, unread_fraction, verified_s
+from gpuwise.engine.generation import Generations, chunks_s, curve, most_users, unread_fraction, verified_s
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.time.engines import refusal
 
@@ -16,6 +17,7 @@ _CACHED = 0.5  # of a prompt, where nobody says: instructions and earlier turns 
 _DRAFTED, _ACCEPTED = 4, 0.7  # tokens drafted at a time, and the chance that the next one of them is right, assumed
 _DRAFT_COST = 0.05  # of a step for each drafted token, as a draft head of about one layer costs, assumed
 _WORTH = 1.02  # times the tokens or of the wait: what gains less is not told
+_CHUNK = 512  # tokens of a prompt read at a time, as servers are set up for short waits
 _SMALL_CACHES = ("fp8", "q8_0", "int8")
 
 
@@ -35,7 +37,8 @@ class WhatIf:
 
 def what_ifs(points: Sequence[Generations], gpu: Gpu, cached: float | None) -> list[WhatIf]:
     """Return the changes that gain something at the last of these points, all of which fit on this GPU."""
-    found = [_prefix_cached(points[-1], gpu, cached), _drafted(points, gpu), _smaller_cache(points[-1], gpu)]
+    last = points[-1]
+    found = [_prefix_cached(last, gpu, cached), _chunked(last, gpu), _drafted(points, gpu), _smaller_cache(last, gpu)]
     return [one for one in found if one is not None]
 
 
@@ -70,6 +73,30 @@ def _prefix_cached(point: Generations, gpu: Gpu, cached: float | None) -> WhatIf
         users_fit=most_users(serving, gpu),
         basis=basis,
         said=f"with {share:.0%} of each prompt cached, {faster}{wait} {_at(serving.users)}{source}",
+    )
+
+
+def _chunked(point: Generations, gpu: Gpu) -> WhatIf | None:
+    """Smaller pieces of prompts between the steps of other users: shorter pauses, more passes."""
+    serving = point.serving
+    now = min(serving.prompt, serving.engine.chunk or serving.prompt)
+    if serving.users < 2 or serving.engine.batching != "continuous" or now < 2 * _CHUNK:
+        return None
+    (before, count), (after, more) = (chunks_s(serving, [gpu], tokens) for tokens in (now, _CHUNK))
+    waits = [float(seconds[0]) for seconds in (before, after)]
+    new = replace(point, unread=point.unread * max(1.0, more * waits[1] / (count * waits[0])))
+    gain = float(new.tokens_per_s[0] / point.tokens_per_s[0])
+    first = float(new.first_token_s[0])
+    pause = f"a new prompt makes the other users wait {format_si(waits[1], 's')} at a time instead of {format_si(waits[0], 's')}"
+    return WhatIf(
+        gpu=gpu.name,
+        change="chunked prefill",
+        users=serving.users,
+        gain=gain,
+        time_to_first_token_s=first,
+        users_fit=most_users(serving, gpu),
+        basis="predicted",
+        said=f"with prompts read {_CHUNK} tokens at a time (chunked prefill), {pause}, and {_times(gain)} {_at(serving.users)}",
     )
 
 

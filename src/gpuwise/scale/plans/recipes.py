@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuwise.scale.cluster.shape import Cluster
@@ -39,7 +39,14 @@ def recipes(plan: Plan, cluster: Cluster, parts: Parts) -> tuple[Recipe, ...]:
         _torchtitan,
         _megatron,
     ]
+    if parts.workload.options.get("lora_rank"):
+        return tuple(_with_peft(recipe) for make in makers[:4] if (recipe := make(plan, cluster, parts)) is not None)
     return tuple(recipe for make in makers if (recipe := make(plan, cluster, parts)) is not None)
+
+
+def _with_peft(recipe: Recipe) -> Recipe:
+    """The same with adapters, which PEFT adds before the model is wrapped."""
+    return replace(recipe, lines=("model = peft.get_peft_model(model, peft.LoraConfig(...))", *recipe.lines))
 
 
 def _only_data(plan: Plan) -> bool:

@@ -100,7 +100,8 @@ def block_bytes(shape: LanguageShape, weights: Format) -> float:
     if not weights.experts_only:
         return shape.block_weights * weights.bytes_a_weight
     experts = shape.routed_layers * shape.experts * shape.expert_weights
-    return experts * weights.bytes_a_weight + (shape.block_weights - experts) * _COMPUTED
+    others = DTYPE_BYTES[weights.rest] if weights.rest else _COMPUTED
+    return experts * weights.bytes_a_weight + (shape.block_weights - experts) * others
 
 
 def read_block_bytes(shape: LanguageShape, weights: Format, users: int) -> float:

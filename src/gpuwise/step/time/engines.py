@@ -6,7 +6,7 @@ and its cost on the host. An engine without measurements of its own uses those o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from math import inf
@@ -14,15 +14,20 @@ from math import inf
 import msgspec
 
 from gpuwise.core.errors import BadValue, UnknownName
-from gpuwise.core.text import either
+from gpuwise.core.text import either, the
 from gpuwise.core.units import parse
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
+from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.types import Stack
+from gpuwise.workload.language.formats import FORMATS, MXFP4_IN_GGUF, Format
 
 __all__ = [
+    "PIPELINED",
+    "PREFERRED",
     "Engine",
     "Fitted",
+    "Limit",
     "engine_range",
     "engine_stack",
     "engines",
@@ -32,16 +37,35 @@ __all__ = [
     "prompt_gain",
     "refusal",
     "usual_split",
+    "weights_in",
 ]
 
 
+PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")  # the order in which engines are tried
+
+PIPELINED = "linear.pipelined"  # the constant that says how well chunks of a prompt are pipelined through several GPUs
+_PIPELINED = 0.5  # for an engine without measurements
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The devices on which an engine supports a format: the least compute capability of an NVIDIA GPU, the generations of AMD
+    GPUs and the makers, if not all that the engine supports, and whether CPUs are among them.
+    """
+
+    nvidia: float = 0.0
+    amd: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    cpu: bool = True
+
+
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine. `formats` and `caches` are those it supports; `splits` are the ways it uses several GPUs, the default first.
+    """An engine. `formats` and `caches` are those it supports, `experimental` formats those that it
+    supports too poorly to predict; `splits` are the ways it uses several GPUs, the default first.
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
     `reserves_fraction` of a GPU's memory is reserved at the start; `fixed_bytes` are needed besides weights and cache.
-    `offloads`: layers that do not fit run on the CPU. `needs` lists formats that require a newer NVIDIA GPU than the engine
-    itself, by compute capability; `amd` lists the supported generations of AMD GPUs, if not all are.
+    `offloads`: layers that do not fit run on the CPU. `limits` and `kv_limits` list formats of weights and caches that need
+    more than the engine itself; `amd` lists the supported generations of AMD GPUs, if not all are.
     """
 
     name: str
@@ -50,6 +74,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     like: str = ""
     vendors: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    experimental: tuple[str, ...] = ()
     default_format: str = "bf16"
     caches: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
@@ -57,7 +82,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     offloads: bool = False
     least_capability: float = 0.0
     amd: tuple[str, ...] = ()
-    needs: dict[str, float] = {}
+    limits: dict[str, Limit] = {}
+    kv_limits: dict[str, Limit] = {}
     batching: str = "static"
     chunk: int = 0
     reserves_fraction: float = 0.0
@@ -133,41 +159,92 @@ def find_engine(text: str) -> Engine:
 
 def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> BadValue | None:
     """Return why this engine cannot run on this device in these formats, and what would work; None if it can run."""
-    others = [one.name for one in engines().values() if _runs_on(one, gpu)]
     if not _runs_on(engine, gpu):
-        needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
-        if gpu.vendor in engine.vendors and not gpu.is_cpu:
-            needs = f"which is too old (it needs {_least(engine, gpu)} or newer)"
+        return _no_device(engine, gpu)
+    if weights and weights not in _held(engine, gpu, engine.formats, engine.limits):
+        return _no_format(engine, gpu, weights)
+    able = _held(engine, gpu, engine.caches, engine.kv_limits)
+    if cache and cache not in able:
+        why = _why(engine, gpu, engine.kv_limits.get(cache)) if cache in engine.caches else ""
         return BadValue(
-            f"{engine.title} does not run on the {gpu.name}, {needs}",
-            hint=f"use one of these engines instead: {', '.join(others)}"
-            if others
-            else "choose another GPU, because no known engine runs on this one",
-        )
-    if weights and weights not in engine.formats:
-        able = [one for one in others if weights in engines()[one].formats]
-        return BadValue(
-            f"{engine.title} does not support {weights} weights",
-            known=", ".join(engine.formats),
-            hint=f"use `--engine {able[0]}`" if able else f"try `--weights {engine.default_format}`",
-        )
-    least = engine.needs.get(weights, 0.0)
-    if _capability(gpu) < least:
-        able = [name for name in engine.formats if _capability(gpu) >= engine.needs.get(name, 0.0)]
-        return BadValue(
-            f"{engine.title} does not support {weights} weights on the {gpu.name}, which has compute capability "
-            f"{_capability(gpu):g}",
+            f"{engine.title} does not support a key-value cache in {cache}" + (f" on {the(gpu.name)}{why}" if why else ""),
             known=", ".join(able),
-            hint=f"{weights} needs compute capability {least:g} or higher; "
-            f"use `--weights {'fp16' if 'fp16' in able else able[0]}`",
-        )
-    if cache and cache not in engine.caches:
-        return BadValue(
-            f"{engine.title} does not support a key-value cache in {cache}",
-            known=", ".join(engine.caches),
-            hint=f"try `--kv {engine.caches[0]}`",
+            hint=f"try `--kv {_nearest(cache, able)}`",
         )
     return None
+
+
+def _no_device(engine: Engine, gpu: Gpu) -> BadValue:
+    others = [one.name for one in _preferred() if _runs_on(one, gpu)]
+    needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
+    if gpu.vendor in engine.vendors and not gpu.is_cpu:
+        needs = f"which is too old (it needs {_least(engine, gpu)} or newer)"
+    return BadValue(
+        f"{engine.title} does not run on the {gpu.name}, {needs}",
+        hint=f"use one of these engines instead: {', '.join(others)}"
+        if others
+        else "choose another GPU, because no known engine runs on this one",
+    )
+
+
+def _no_format(engine: Engine, gpu: Gpu, weights: str) -> BadValue:
+    """Say what this engine runs on this device instead, and which engines run these weights there."""
+    known = weights in engine.formats
+    where = f" on {the(gpu.name)}{_why(engine, gpu, engine.limits.get(weights))}" if known else ""
+    where = ", except experimentally" if weights in engine.experimental else where
+    able = _held(engine, gpu, engine.formats, engine.limits)
+    others = [one.name for one in _preferred() if one != engine and _runs_on(one, gpu)]
+    others = [name for name in others if weights in _held(engines()[name], gpu, engines()[name].formats, engines()[name].limits)]
+    ways = [f"`--engine {others[0]}`"] if others else []
+    ways += [f"`--weights {_nearest(weights, able)}`"] if able else []
+    return BadValue(
+        f"{engine.title} does not support {weights} weights{where}",
+        known=", ".join(able),
+        hint=f"use {either(ways)}" if ways else "choose another engine, because this one has no format for this device",
+    )
+
+
+def _held(engine: Engine, gpu: Gpu, names: tuple[str, ...], limits: Mapping[str, Limit]) -> list[str]:
+    """Return those of these formats that an engine supports on this device."""
+    return [name for name in names if name not in limits or _within(engine, gpu, limits[name])]
+
+
+def _within(engine: Engine, gpu: Gpu, limit: Limit) -> bool:
+    if gpu.is_cpu:
+        return limit.cpu
+    if gpu.vendor not in (limit.vendors or engine.vendors):
+        return False
+    if gpu.vendor == "AMD" and limit.amd and gpu.architecture.generation not in limit.amd:
+        return False
+    return _capability(gpu) >= limit.nvidia
+
+
+def _why(engine: Engine, gpu: Gpu, limit: Limit | None) -> str:
+    """Return what this device lacks for a format, as the end of a sentence."""
+    if limit is None or gpu.is_cpu:
+        return ""
+    if gpu.vendor not in (limit.vendors or engine.vendors):
+        return f", only on GPUs from {either(limit.vendors)}"
+    if gpu.vendor == "AMD":
+        return f", only on {either(name.upper() for name in limit.amd)}"
+    return f", which has compute capability {_capability(gpu):.1f}; {limit.nvidia:.1f} or higher is needed"
+
+
+def _nearest(name: str, able: Sequence[str]) -> str:
+    """Return the format with the most similar number of whole bits, the first of several; no format that only experts have."""
+    bits = {one: int(8.0 * (FORMATS[one].bytes_a_weight if one in FORMATS else DTYPE_BYTES[one])) for one in (name, *able)}
+    common = [one for one in able if one not in FORMATS or not FORMATS[one].experts_only]
+    return min(common or able, key=lambda one: abs(bits[one] - bits[name]))
+
+
+def _preferred() -> list[Engine]:
+    """Return all engines, the most usual ones first."""
+    return [engines()[name] for name in dict.fromkeys((*PREFERRED, *engines()))]
+
+
+def weights_in(engine: Engine, name: str) -> Format:
+    """Return a format of weights as this engine stores it: engines that read GGUF files pack what is outside the experts too."""
+    return MXFP4_IN_GGUF if name == "mxfp4" and "q8_0" in engine.formats else FORMATS[name]
 
 
 def usual_split(engine: Engine, heads: int, gpu_count: int) -> str:
@@ -200,14 +277,14 @@ def _capability(gpu: Gpu) -> float:
         return inf
 
 
-# Exponent for the speedup when layers on several GPUs read a prompt: llama.cpp is 1.7 times as fast on 2 GPUs and 2.7 times on 4.
-_PIPELINED = 0.5
+def prompt_gain(engine: Engine, prompt: int, gpu_count: int, pipelined: float = 0.0) -> float:
+    """Return how much faster layers on several GPUs read a prompt than one GPU does: its chunks are pipelined through them.
 
-
-def prompt_gain(engine: Engine, prompt: int, gpu_count: int) -> float:
-    """Return how much faster layers on several GPUs read a prompt than one GPU does: its chunks are pipelined through them."""
+    The ideal gain is raised to the power `pipelined`, by default as fitted for the engine: 1 is ideal, 0 is no gain.
+    """
     chunks = -(-prompt // (engine.chunk or prompt))
-    return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** _PIPELINED)
+    power = pipelined or fitted_engines()[engine.measured_as].constants.get(PIPELINED, _PIPELINED)
+    return float((chunks * gpu_count / (chunks + gpu_count - 1)) ** power)
 
 
 def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> Stack:

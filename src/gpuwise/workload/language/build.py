@@ -30,12 +30,13 @@ def generation_pass(
     *,
     weights: Format,
     cache: str = "fp16",
-    dtype: str = "fp16",
+    dtype: str = "",
     batch: int = 1,
     seq: int = 2048,
 ) -> Workload:
-    """Return the pass at this batch and sequence, valid at any other. A window counts as full if `seq` is longer than it."""
-    builder = _Builder(shape, phase, weights, cache, dtype, seq)
+    """Return the pass at this batch and sequence, valid at any other. A window counts as full if `seq` is longer than it.
+    Unless `dtype` is given, it computes in bf16 with weights in bf16, else in fp16."""
+    builder = _Builder(shape, phase, weights, cache, dtype or ("bf16" if weights.name == "bf16" else "fp16"), seq)
     return builder.built(batch)
 
 
@@ -63,7 +64,7 @@ class _Builder:
         self._sizes: dict[tuple[float | tuple[float, ...], ...], int] = {}
         tokens = (_BATCH,) if phase == "decode" else (_BATCH, _SEQ)
         self.tokens = tokens
-        self._plain = dtype if weights.experts_only else weights.name
+        self._plain = (weights.rest or dtype) if weights.experts_only else weights.name
 
     # ------------------------------------------------------------ tables
 

@@ -22,14 +22,14 @@ from gpuwise.workload.capture.huggingface.configs import read_config
 from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["CACHES", "FORMATS", "Format", "find_cache", "find_format", "published_format"]
+__all__ = ["CACHES", "FORMATS", "MXFP4_IN_GGUF", "Format", "find_cache", "find_format", "published_format"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """`name` is the format of the matrices in the blocks, `table` and `head` those of the embedding table and the last layer
     ("" is the type that the pass computes in). `compute` is the type in which products run, if the GPU has it. `family`
-    groups formats with similar kernels. With `experts_only`, the matrices outside the experts stay in 16 bits.
+    groups formats with similar kernels. With `experts_only`, the matrices outside the experts are in `rest` (16 bits by default).
     """
 
     name: str
@@ -37,6 +37,7 @@ class Format:
     table: str = ""
     head: str = ""
     experts_only: bool = False
+    rest: str = ""
     compute: str = ""
 
     @property
@@ -64,6 +65,8 @@ FORMATS: Mapping[str, Format] = {
     "q3_k_m": Format(name="q3_k_m", family="gguf", table="q3_k_m", head="q6_k"),
     "q2_k": Format(name="q2_k", family="gguf", table="q2_k", head="q6_k"),
 }
+# As GGUF files have it. Those of gpt-oss hold 1.09 bytes for each weight outside the experts (11.27 GiB of 20B in all).
+MXFP4_IN_GGUF = Format(name="mxfp4", family="fp4", experts_only=True, rest="q8_0", table="q8_0", head="q8_0")
 CACHES: Mapping[str, str] = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8", "q8_0": "q8_0", "q4_0": "q4_0"}
 
 

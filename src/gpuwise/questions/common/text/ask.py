@@ -17,16 +17,15 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import check_count
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import SERVED_PRECISIONS
-from gpuwise.step.time.engines import Engine, engines, find_engine, refusal, usual_split
+from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split, weights_in
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS, find_cache, find_format, published_format
+from gpuwise.workload.language.formats import FORMATS, Format, find_cache, find_format, published_format
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.store import zoo
 
 __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "preferred_engines", "text_query"]
 
 _PROMPT, _OUTPUT = 512, 256  # tokens in a chat turn, assumed
-_PREFERRED = ("vllm", "llama.cpp", "transformers", "tensorrt-llm", "exllama", "mlx")
 _IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
 _HOST = "desktop"
 _LAYERED = "llama.cpp"  # the usual engine for GPUs of several kinds
@@ -96,12 +95,13 @@ def text_query(
     _check_numbers(options)
     shape = find_shape(model)
     name = _format_name(model, shape, options, precision, gpus, said)
-    engine = _engine(options.engine, name, gpus, said)
-    cache = find_cache(options.kv) if options.kv else "fp16"
+    kv = find_cache(options.kv) if options.kv else ""
+    engine = _engine(options.engine, name, kv, gpus, said)
     for gpu in gpus:
-        fault = refusal(engine, gpu, name, cache if options.kv else "")
+        fault = refusal(engine, gpu, name, kv)
         if fault is not None:
             raise fault
+    said += [assumed("weights", name, told) for gpu in gpus if (told := _not_native(engine, gpu, FORMATS[name]))]
     prompt, output = _lengths(shape, options, said)
     split = _split(engine, shape, gpu_count, said)
     users = options.users or 1
@@ -110,9 +110,9 @@ def text_query(
     serving = Serving(
         shape=shape,
         engine=engine,
-        weights=FORMATS[name],
+        weights=weights_in(engine, name),
         host=find_host(cpu or _HOST),
-        cache=cache,
+        cache=kv or "fp16",
         users=users,
         prompt=prompt,
         output=output,
@@ -260,26 +260,49 @@ def _format_name(
     return name
 
 
-def _engine(text: str, weights: str, gpus: Sequence[Gpu], said: list[Assumption]) -> Engine:
-    """The engine asked for, or the most usual one that runs these weights on all of these GPUs."""
+def _engine(text: str, weights: str, kv: str, gpus: Sequence[Gpu], said: list[Assumption]) -> Engine:
+    """The engine asked for, or the most usual one that runs these weights and this cache on all of these GPUs."""
     if text:
         return find_engine(text)
-    able = [name for name in preferred_engines(weights) if all(refusal(engines()[name], gpu, weights) is None for gpu in gpus)]
+    named = preferred_engines(weights)
+    able = [name for name in named if all(refusal(engines()[name], gpu, weights, kv) is None for gpu in gpus)]
     if not able:
-        raise BadValue(
-            f"no engine supports {weights} weights on {' and '.join(the(gpu.name) for gpu in gpus)}",
-            known=", ".join(engines()),
-            hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
-        )
+        raise _none_able(weights, kv, gpus)
     engine = engines()[able[0]]
-    said.append(assumed("engine", engine.title, f"the usual choice for these weights; change it with `--engine {able[-1]}`"))
+    other = f"; change it with `--engine {able[-1]}`" if len(able) > 1 else ""
+    said.append(assumed("engine", engine.title, f"the usual choice for these weights{other}"))
     return engine
+
+
+def _not_native(engine: Engine, gpu: Gpu, weights: Format) -> str:
+    """What happens to weights that this GPU cannot multiply as they are; nothing where it can."""
+    native = weights.compute or ("bf16" if weights.name == "bf16" else "")
+    if not native or any(native in peaks for peaks in gpu.peak_flops_per_s.values()):
+        return ""
+    start = f"{the(gpu.name)} has no units for {native}"
+    if native == "bf16":
+        return f"{start}, so {engine.title} computes in fp32, and prompts are read more slowly; use `--weights fp16`"
+    return f"{start}, so {engine.title} unpacks the weights to 16 bits: they need less memory, but prompts are not read faster"
+
+
+def _none_able(weights: str, kv: str, gpus: Sequence[Gpu]) -> BadValue:
+    """Why no engine runs these weights on all of these GPUs: for one GPU, the reason of the most usual engine that has them."""
+    for gpu in gpus if len(gpus) == 1 else ():
+        known = [name for name in preferred_engines(weights) if weights in engines()[name].formats]
+        faults = [refusal(engines()[name], gpu, weights, kv) for name in known if refusal(engines()[name], gpu) is None]
+        if faults and faults[0] is not None:
+            return faults[0]
+    return BadValue(
+        f"no engine supports {weights} weights on {' and '.join(the(gpu.name) for gpu in gpus)}",
+        known=", ".join(engines()),
+        hint="choose another format, such as `--weights q4_k_m`, or name fewer GPUs at once",
+    )
 
 
 def preferred_engines(weights: str) -> tuple[str, ...]:
     """Engines in the order in which they are tried for weights of this format, in every command: llama.cpp for formats that it
     runs on every GPU, else vLLM; where that does not run on a GPU, the next one that does."""
-    return tuple(dict.fromkeys(("llama.cpp", *_PREFERRED))) if weights in _IN_LLAMA_CPP else _PREFERRED
+    return tuple(dict.fromkeys(("llama.cpp", *PREFERRED))) if weights in _IN_LLAMA_CPP else PREFERRED
 
 
 def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:
