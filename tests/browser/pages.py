@@ -18,6 +18,11 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 DRIVER = shutil.which("chromedriver")
 _SETTLED = "return document.querySelector('.waiting') ? 0 : Number(document.body.dataset.settled || 0)"
+# its sentences, whether in one paragraph or partly folded
+VERDICT = (
+    "((node) => [...node.querySelectorAll('h2, p')].map((part) => part.textContent).join(' ') || node.textContent)"
+    "(document.querySelector('.verdict'))"
+)
 _WAIT_S = 90.0
 
 
@@ -72,7 +77,7 @@ class Page:
 
     @property
     def verdict(self) -> str:
-        return str(self.run("return document.querySelector('.verdict').textContent"))
+        return str(self.run(f"return {VERDICT}"))
 
     @property
     def text(self) -> str:

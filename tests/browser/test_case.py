@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from pages import SCREENSHOTS, Page
+from pages import SCREENSHOTS, VERDICT, Page
 
 from serving import Server
 
@@ -181,7 +181,7 @@ def test_back_steps_through_what_was_said(page: Page) -> None:
     _click(page, "$2,000")
     assert page.verdict != first
     page.driver.back()
-    page.until(f"return document.querySelector('.verdict').textContent === {first!r}")
+    page.until(f"return {VERDICT} === {first!r}")
     assert _state(page) == {"task": "vision", "budget": "300"}
     page.driver.back()
     page.until("return !location.search.includes('budget')")
@@ -228,3 +228,39 @@ def test_on_a_phone_a_card_is_a_line_and_a_finger_hits_it(page: Page) -> None:
     assert page.run("return document.getElementById('nav').classList.contains('more-right')")
     assert page.run("return document.querySelector('.pick').getBoundingClientRect().top") < 600
     page.keep(SCREENSHOTS / "start-390.png")
+
+
+def test_on_a_phone_the_rest_of_a_recommendation_is_folded(page: Page) -> None:
+    folded = "return !document.querySelector('.verdict details').open"
+    page.open(task="learning", budget="800")
+    assert not page.run(folded)
+    page.size(390)
+    page.open(task="learning", budget="800")
+    assert page.run(folded)
+    assert "cost per run" in page.text
+
+
+def test_a_power_limit_is_said_instead_of_a_failure(page: Page) -> None:
+    page.open(model="llama-3-70b", users="10", weights="q4_k_m", prices="RTX 5090=3868")
+    told = page.run(_FACTS)
+    assert "Fail" not in told["build"]
+    assert told["build"].startswith(("Pass", "Tight")) or "W limit" in told["build"]
+
+
+def test_a_comparison_says_first_who_is_faster_and_then_which_to_buy(page: Page) -> None:
+    page.open(view="compare", model="bert-large-uncased", cards="RTX 4090,RTX A6000")
+    headline, advice = page.run(
+        "return [...document.querySelectorAll('.verdict-card .pick, .verdict-card .lead')].map((one) => one.textContent)"
+    )
+    assert headline.startswith("The RTX 4090 is")
+    assert "for the money" not in headline
+    assert advice.startswith("At current prices, the RTX 4090 offers more speed for the money")
+
+
+def test_the_resale_value_is_in_the_chart_of_costs(page: Page, server: Server) -> None:
+    page.open(view="rent", gpu="RTX 4090")
+    own = server.ask("cost", gpu="RTX 4090").json["own"]
+    assert own["resale_usd"] > 0
+    page.until("return document.querySelector('.chart .textpoint')")
+    shown = page.run("return document.querySelector('.chart').textContent")
+    assert f"${own['total_usd']:,.0f} after resale" in shown or "after resale" not in shown

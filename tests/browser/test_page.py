@@ -238,7 +238,8 @@ def test_a_trace_is_dropped_and_diagnosed_and_its_names_stay_text(page: Page, se
     page.driver.find_element("id", "files").send_keys(str(trace))
     page.until("return document.querySelector('.finding')")
     answer = server.why(trace).json
-    assert page.verdict == answer["verdict"]
+    said = page.verdict.replace(".", "").lower()
+    assert all(part.replace(".", "").lower() in said for part in answer["verdict"].split("; "))
     titles = page.run("return [...document.querySelectorAll('.finding h3')].map((title) => title.textContent)")
     assert titles == [
         f"{place}. {finding['title'][:1].upper()}{finding['title'][1:]}"

@@ -176,13 +176,10 @@ def test_an_uncertain_speed_makes_no_better_buy() -> None:
 
     amd = ["RX 7900 XTX", "RTX 4080"]
     said = told(amd, [777, 850])
-    assert (
-        "the speed is too uncertain to say which is the better buy; the RX 7900 XTX costs $777 and the RTX 4080 costs $850"
-        in said
-    )
-    assert "which is $73.00 more for 8 GiB less memory" in said
+    assert "the RX 7900 XTX costs $777 and the RTX 4080 costs $850" in said
+    assert "which is $73 more for 8 GiB less memory" in said
     assert "better buy below" not in said
-    assert "which is $73.00 more for 8 GiB more memory" in told(amd, [850, 777])
+    assert "which is $73 more for 8 GiB more memory" in told(amd, [850, 777])
     assert "which is $100 more for the same memory" in told(["RX 7900 XTX", "RTX 4090"], [900, 1000])
     assert "better buy below" in told(amd, [777, 3000])
     assert "better buy below" in told(["RTX 3090", "RTX 4080"], [777, 850])
@@ -420,3 +417,57 @@ def test_cards_that_work_one_after_another_are_told_apart_from_those_that_share_
     assert any(text.startswith(note) for text in in_turn.key_notes)
     assert not any("one after another" in text for text in at_once.key_notes)
     assert at_once.pairs[0].ratio < in_turn.pairs[0].ratio
+
+
+# ---------------------------------------------------------------- a decision in every case, in one direction
+
+
+def test_the_table_of_two_puts_the_faster_one_first_as_the_verdict_does() -> None:
+    for names in (["RTX 5060 Ti 16GB", "GTX 1070"], ["GTX 1070", "RTX 5060 Ti 16GB"]):
+        answer = gpuwise.compare(names)
+        shown = " ".join(render(answer).split())
+        assert "RTX 5060 Ti 16GB compared with GTX 1070" in shown
+        assert answer.pairs[0].baseline == names[0]  # the data keep the order of the question
+        ratio = max(answer.pairs[0].ratio, 1 / answer.pairs[0].ratio)
+        assert f"{ratio:.2f}x" in shown
+        assert "fits only one" in shown
+
+
+def test_a_card_that_new_software_leaves_behind_is_not_recommended_for_its_price() -> None:
+    told = gpuwise.compare(["RTX 5060 Ti 16GB", "GTX 1070"], price=["RTX 5060 Ti 16GB=554", "GTX 1070=72"])
+    assert "but it is no card to buy now: new releases of CUDA and PyTorch do not support it" in told.verdict
+    assert not any("better buy" in note for note in told.notes)
+
+
+def test_three_cards_with_prices_end_in_one_that_offers_the_most() -> None:
+    names, prices = ["B200", "H100", "H200"], ["B200=47500", "H100 SXM 80GB=11500", "H200=24500"]
+    told = gpuwise.compare(names, price=prices).verdict
+    assert told.endswith(
+        "At these prices, the H100 SXM 80GB offers the most speed for the money, unless your models need more than 80 GiB."
+    )
+
+
+@pytest.mark.parametrize(
+    ("usd", "said"),
+    [
+        (100, "2x RTX 3090 offer more speed for the money, with one job and with separate jobs."),
+        (9_000, "the RTX 4090 offers more speed for the money, with one job and with separate jobs."),
+    ],
+)
+def test_two_small_cards_or_a_large_one_are_weighed_by_price(usd: float, said: str) -> None:
+    told = gpuwise.compare(["2x RTX 3090", "RTX 4090"], price=[f"RTX 3090={usd}", "RTX 4090=2400"]).verdict
+    assert told.endswith(f"At these prices, {said}")
+
+
+def test_the_machine_for_many_cards_counts_in_the_better_buy() -> None:
+    told = gpuwise.compare(["4x RTX 2080 Ti", "RTX A6000"], price=["RTX 2080 Ti=270", "RTX A6000=3400"]).verdict
+    assert "At these prices and with $1,500 for a larger machine, 4x RTX 2080 Ti offer more speed" in told
+    assert told.endswith("unless your models need more than 11 GiB on each GPU.")
+
+
+def test_an_uncertain_speed_still_ends_in_a_choice() -> None:
+    told = gpuwise.compare(["RX 7900 XTX", "RTX 4080"], price=["RX 7900 XTX=777", "RTX 4080=850"]).verdict
+    choice = (
+        "Choose the RX 7900 XTX for its lower price and its larger memory, or the RTX 4080 if your software supports only CUDA."
+    )
+    assert told.endswith(choice)

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 from which_asked import asked
 
+import gpuwise
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
 from gpuwise.questions.which.figure import choices_figure
@@ -125,3 +126,13 @@ def test_without_a_question_a_card_left_out_is_told_what_its_money_buys() -> Non
         "eight-pin plugs",
     )  # out of reach, or no typical machine takes it
     assert [reason for reason in others if not any(words in reason for words in known)] == []
+
+
+def test_several_cards_are_not_offered_for_a_single_image() -> None:
+    alone = gpuwise.which(model=["sdxl"], budget="700")
+    assert all(option.gpu_count == 1 for option in alone.options)
+    assert any(note.name == "GPUs" for note in alone.assumptions)
+    many = gpuwise.which(model=["sdxl"], budget="700", samples=100_000)
+    assert any(option.gpu_count > 1 for option in many.every)
+    if many.best and many.best.gpu_count > 1:
+        assert "an image is done every" in many.verdict

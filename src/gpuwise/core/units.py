@@ -129,15 +129,15 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     return f"{_round(value / factor, digits)} {name}"
 
 
-def format_span(low: float, high: float, unit: str) -> str:
-    """Format a range, with both ends in the unit that suits the upper one.
+def format_span(low: float, high: float, unit: str, like: float | None = None) -> str:
+    """Format a range, with both ends in the unit that suits the value `like` beside it, or else the upper end.
 
-    >>> format_span(6_780.0, 11_520.0, "s")
-    '1.88 h to 3.2 h'
+    >>> format_span(6_780.0, 11_520.0, "s"), format_span(4_680.0, 9_400.0, "s", like=6_300.0)
+    ('1.88 h to 3.2 h', '78 min to 157 min')
     """
     if not (low > 0 and high > 0 and math.isfinite(high)):
         return f"{format_si(low, unit)} to {format_si(high, unit)}"
-    factor, name = _scale(high, unit)
+    factor, name = _scale(high if like is None else like, unit)
     return f"{_round(low / factor, 3)} {name} to {_round(high / factor, 3)} {name}"
 
 

@@ -118,7 +118,8 @@ class Currency:
         """
         value = usd / self.usd_per_unit
         size = abs(value)
-        decimals = digits if digits is not None else 0 if size >= 100 or size == 0 else 2 if size >= 0.1 else 3
+        whole = size >= 100 or size == 0 or (size >= 10 and abs(size - round(size)) < 0.005)
+        decimals = digits if digits is not None else 0 if whole else 2 if size >= 0.1 else 3
         text = f"{size:,.{decimals}f}"
         sign = "-" if value < 0 and float(text.replace(",", "")) else ""
         return f"{sign}${text}" if self.code == "USD" else f"{sign}{text} {self.code}"

@@ -106,7 +106,7 @@ def _speed_notes() -> tuple[Assumption, ...]:
         assumed("kinds of work", kinds, "speeds at lower power limits and with fewer lanes are computed for these models"),
         assumed("bridges", "no NVLink bridge", "bridges are sold separately; without one, GPUs exchange gradients over PCIe"),
         assumed(
-            "power law", "fitted on V100, P100 and Quadro RTX 6000", "GeForce cards lost up to 12% more speed in measurements"
+            "power law", "fitted on V100, P100 and Quadro RTX 6000", "measured GeForce cards lost up to 12% more speed than this"
         ),
     )
 

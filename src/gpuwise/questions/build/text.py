@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpuwise.box.types import CheckLine
+from gpuwise.core.text import both
 from gpuwise.questions.build.answer import BuildAnswer
 from gpuwise.questions.common.machine import KINDS
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
@@ -25,7 +26,7 @@ def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = Fals
     cards = " + ".join(f"{each.count} x {each.gpu.name}" for each in answer.cards)
     failing = [line.check for line in answer.lines if line.verdict == answer.verdict]
     why = "" if answer.verdict == "pass" else f" ({', '.join(dict.fromkeys(failing))})"
-    head = f"{bold(cards, colour=colour)}: {_SUMMARY[answer.verdict]}{why}"
+    head = wrapped(f"{bold(cards, colour=colour)}: {_SUMMARY[answer.verdict]}{why}{_describe_limit(answer)}", width, "  ")
     notes = join_notes([wrapped(note, width, "  ") for note in folded(answer.assumptions, verbose=verbose)])
     checks = "\n".join(_line(line, width or WIDTH) for line in answer.lines)
     if verbose:
@@ -35,6 +36,14 @@ def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = Fals
         if brief.count("\n") < _MOST_LINES:
             break
     return brief
+
+
+def _describe_limit(answer: BuildAnswer) -> str:
+    """The one power limit that satisfies every check that fails without one: each check names its own."""
+    limits = {line.check: line.power_limit_watts for line in answer.lines if line.verdict == "fail" and line.power_limit_watts}
+    if len(set(limits.values())) < 2:
+        return ""
+    return f"; a limit of {min(limits.values()):.0f} W for each GPU would fix {both(limits)}"
 
 
 def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:
@@ -55,7 +64,8 @@ def _only_worst(answer: BuildAnswer, width: int, given: Mapping[str, CheckLine])
     lines, before = [], ""
     for line in answer.lines:
         if line.verdict == answer.verdict:
-            lines.append(_line(line if line.remedy != before else replace(line, remedy="use the same fix as above"), width))
+            again = replace(line, text=f"{line.text} (same fix)", remedy="")
+            lines.append(_line(again if line.remedy and line.remedy == before else line, width))
             before = line.remedy
         elif line.check in given:
             lines.append(_line(given[line.check], width))

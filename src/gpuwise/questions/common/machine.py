@@ -94,6 +94,9 @@ def lane_costs(link: CardLink, count: int, limit_watts: float | None) -> tuple[L
     """
     gpu = link.gpu
     own_generation, own_lanes = gpu.pcie_generation or link.generation, gpu.pcie_lanes or 16
+    if (link.generation, link.lanes, link.shared) == (own_generation, own_lanes, 1.0):  # the same step twice
+        kinds = [kind.name for kind in KINDS if kind.mode == "train"]
+        return tuple(LaneCost(kind=kind, gpu_count=count, lanes=link.lanes, slower_fraction=0.0) for kind in kinds)
     wide = find_link(f"PCIe {own_generation}.0 x16")
     full_rate = wide.bytes_per_s_one_way * wide.achieved_fraction * own_lanes / 16
     costs = []
@@ -129,7 +132,7 @@ def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
 
 # ---------------------------------------------------------------- the checks, with what their remedies cost
 
-_GEFORCE_LOSS = " (GeForce cards lost up to 12% more)"  # in measurements
+_GEFORCE_LOSS = " (on GeForce cards up to 12% more)"  # in measurements
 _NOTICED, _MUCH = 0.005, 0.1  # of a step
 _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
@@ -146,13 +149,13 @@ class CheckedMachine:
     real: tuple[Cards, ...]
 
 
-def check_machine(cards: Sequence[Cards], box: Box) -> CheckedMachine:
-    """Return the checks, with the cost of their remedies in speed."""
+def check_machine(cards: Sequence[Cards], box: Box, *, curve: bool = True) -> CheckedMachine:
+    """Return the checks, with the cost of their remedies in speed; without `curve`, only power limits that a check names."""
     lines = check_cards(tuple(cards), box)
     real = tuple(each for each in cards if is_card(each.gpu))
     wanted = {line.power_limit_watts for line in lines} | {box.power_limit_watts}
     named = [watts for watts in wanted if watts is not None]
-    limits = tuple(point for each in real for point in power_limits(each, named))
+    limits = tuple(point for each in real for point in power_limits(each, named)) if curve or named else ()
     costs = _lane_costs(box, real)
     if real:
         measured = _GEFORCE_LOSS if any(_is_geforce(each.gpu) for each in real) else ""

@@ -37,24 +37,26 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     prices = [*describe_prices(rigs, deals, pairs, show), *describe_machines(rigs, show)]
     flips = words.describe_flips(rigs, pairs, is_split=is_split)
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
+    nowhere = words.describe_nowhere(pairs)
     precision = describe_precision(rigs, pairs)
     layers = describe_layers(ran[0].found, rigs) if is_split else []
     kinds = (*layers, *describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
-        verdict=describe_verdict(ran, rigs) + describe_better_buy(rigs, deals, pairs),
+        verdict=describe_verdict(ran, rigs) + describe_better_buy(rigs, deals, pairs, show),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,
         flips=tuple(flips),
         notes=(
             *precision,  # first: without it, the table is misread
+            *nowhere,
             *kinds,
             *prices,
             *memory,
             *(words.describe_sets(rigs) if not is_split else ()),
             *_laptop_notes(rigs, progress),
         ),
-        key_notes=(*precision[:1], *kinds, *prices, *(memory or words.describe_room(rigs, is_split=is_split))),
+        key_notes=(*precision[:1], *prices, *kinds, *(memory or words.describe_room(rigs, is_split=is_split)), *nowhere),
         assumptions=tuple(dict.fromkeys((*query.assumptions, *assumptions_of(ran)))),
         data_date=tables.data_date(),
     )

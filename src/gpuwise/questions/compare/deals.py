@@ -23,6 +23,7 @@ _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says l
 
 _EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
 _LARGE_SET = 3  # cards that no plain desktop holds
+_SAME_SPEED = 0.005  # what two digits cannot tell apart
 _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
@@ -92,7 +93,8 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
         return []
     base, known = deals[0], [deal for deal in deals[1:] if deal.even_usd is not None]
     sold = [deal for deal in deals if deal.price_usd is not None and deal.price_is_current]
-    if (any(not _weighs(rigs[0], rig) for rig in rigs) or any(pair.helped for pair in pairs)) and len(sold) > 1:
+    uneven = any(not _weighs(rigs[0], rig) or _has_ended(rig) != _has_ended(rigs[0]) for rig in rigs)
+    if (uneven or any(pair.helped for pair in pairs)) and len(sold) > 1:
         return [_describe_sold(sold, show)]
     found = []
     if len(known) == 1 and _is_open(base, known[0], pairs):
@@ -105,20 +107,95 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
     return [*found, *_describe_unknown(rigs, deals)]
 
 
-def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair]) -> str:
-    """Which of two single GPUs offers more speed for its price, as a sentence, and the memory that speaks for the other; empty
+def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], show: Callable[[float], str]) -> str:
+    """Which set offers the most speed for its price, as a sentence, and the memory or software that speaks for another; empty
     where prices or speeds do not settle it."""
-    if len(rigs) != 2 or deals[1].value is None or deals[1].even_usd is None or any(pair.helped for pair in pairs):
+    if any(pair.helped for pair in pairs) or any(deal.price_usd is None or not deal.price_is_current for deal in deals):
         return ""
-    if _is_open(deals[0], deals[1], pairs) or is_tie(deals[1].value):
-        return ""
-    worse, better = rigs if deals[1].value > 1 else reversed(rigs)
-    least = better.gpu.memory_bytes
-    unless = ""
-    if worse.gpu.memory_bytes > (1 + _SAME_MEMORY) * least:
-        unless = f", unless your models need more than {least / GIB:.0f} GiB"
     prices = "these prices" if any("your price" in deal.price_note for deal in deals) else "current prices"
-    return f" At {prices}, {the(better.name)} offers more speed for the money{unless}."
+    if len(rigs) == 2 and not _weighs(*rigs):
+        return _describe_better_set(rigs, deals, pairs, prices, show)
+    if any(deal.even_usd is None for deal in deals[1:]):
+        return ""
+    if any(_is_open(deals[0], deal, pairs) for deal in deals[1:]):
+        return _describe_choice(rigs, deals) if len(rigs) == 2 else ""
+    (best, better), (second, _), *_ = sorted(((deal.value or 0.0, rig) for deal, rig in zip(deals, rigs, strict=True)), key=_most)
+    if is_tie(best / second):
+        return ""
+    most = "more" if len(rigs) == 2 else "the most"
+    others = [rig for rig in rigs if rig is not better]
+    if _has_ended(better) and not any(map(_has_ended, others)):
+        old = "it is no card to buy now: new releases of CUDA and PyTorch do not support it"
+        return f" At {prices}, {the(better.name)} offers {most} speed for the money, but {old}."
+    return f" At {prices}, {the(better.name)} offers {most} speed for the money{_describe_unless(better, others)}."
+
+
+def _most(entry: tuple[float, Rig]) -> float:
+    return -entry[0]
+
+
+def _describe_unless(better: Rig, others: Sequence[Rig]) -> str:
+    """The models that speak against the better buy, since only another set has the memory."""
+    least = better.gpu.memory_bytes
+    found = ""
+    if any(rig.gpu.memory_bytes > (1 + _SAME_MEMORY) * least for rig in others):
+        each = " on each GPU" if better.count > 1 else ""
+        found = f", unless your models need more than {least / GIB:.0f} GiB{each}"
+    return found
+
+
+def _has_ended(rig: Rig) -> bool:
+    """Whether new software does not run on it."""
+    return bool(rig.gpu.architecture.last_software)
+
+
+def _describe_choice(rigs: Sequence[Rig], deals: Sequence[Deal]) -> str:
+    """What decides between an NVIDIA GPU and one of another vendor if their speeds are too uncertain: price, memory, software."""
+    cuda = [rig.gpu.vendor == "NVIDIA" for rig in rigs]
+    if sum(cuda) != 1:
+        return ""
+    own, other = cuda.index(True), cuda.index(False)
+    more = rigs[other].gpu.memory_bytes > (1 + _SAME_MEMORY) * rigs[own].gpu.memory_bytes
+    cheaper = not is_tie((deals[own].price_usd or 1.0) / (deals[other].price_usd or 1.0)) and (
+        (deals[other].price_usd or 0.0) < (deals[own].price_usd or 0.0)
+    )
+    gains = both([*(["its lower price"] if cheaper else []), *(["its larger memory"] if more else [])])
+    if not gains:
+        return f" Choose {the(rigs[own].name)}: the other one is not cheaper, has no more memory, and runs less software."
+    return f" Choose {the(rigs[other].name)} for {gains}, or {the(rigs[own].name)} if your software supports only CUDA."
+
+
+def _describe_better_set(
+    rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], prices: str, show: Callable[[float], str]
+) -> str:
+    """Which of two sets offers more speed for the money with one job and with separate jobs; the machine that three or more
+    desktop cards need counts."""
+    if any(_is_laptop(rig) or not is_card(gpu) or in_server(gpu) for rig in rigs for gpu, _ in rig.parts):
+        return ""
+    usd = [
+        (deal.price_usd or 0.0) + (more_machine_usd(rig.count) if rig.count >= _LARGE_SET else 0.0)
+        for deal, rig in zip(deals, rigs, strict=True)
+    ]
+    shared = [pair for pair in pairs if pair.comparable]
+    apart = [pair.ratio_separate for pair in shared if pair.ratio_separate is not None]
+    if not shared or not apart or _is_open(deals[0], deals[1], pairs):
+        return ""
+    values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
+    together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
+    larger = sum(usd) - sum(deal.price_usd or 0.0 for deal in deals)
+    at = f" At {prices}{f' and with {show(larger)} for a larger machine' if larger else ''}, "
+    if together is separate and together is not None:
+        both_ways = f"{_offers(together)} more speed for the money, with one job and with separate jobs"
+        return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
+    if together is None:
+        apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""
+        return f"{at}both offer the same speed for the money{' with one job' if apart_too else ''}{apart_too}."
+    rest = "both offer the same with separate jobs" if separate is None else f"{_offers(separate)} more with separate jobs"
+    return f"{at}{_offers(together)} more speed for the money with one job, but {rest}."
+
+
+def _offers(rig: Rig) -> str:
+    return f"{the(rig.name)} {'offer' if are(rig.name) == 'are' else 'offers'}"
 
 
 def _is_open(base: Deal, deal: Deal, pairs: Sequence[Pair]) -> bool:
@@ -141,7 +218,7 @@ def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callab
     memory = f"{abs(most - least) / GIB:.0f} GiB {less} memory" if differs else "the same memory"
     each = " on each GPU" if rigs[0].count > 1 and differs else ""
     return (
-        f"the speed is too uncertain to say which is the better buy; {the(deals[cheap].gpu)} {costs[cheap]} and "
+        f"{the(deals[cheap].gpu)} {costs[cheap]} and "
         f"{the(deals[dear].gpu)} {costs[dear]}{once}, which is {show(more_usd - usd)} more for {memory}{each}"
     )
 
@@ -185,7 +262,10 @@ def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
     several = are(deal.gpu) == "are"
     usd, even = deal.price_usd or 0.0, deal.even_usd or 0.0
     costs, once = _costs((deal, base), show)
-    speed = f"{deal.speed:.2f} times as fast" if deal.speed >= 1 else f"{100 * deal.speed:.2g}% as fast"
+    even_speed = abs(deal.speed - 1) < _SAME_SPEED
+    speed = (
+        "as fast" if even_speed else f"{deal.speed:.2f} times as fast" if deal.speed > 1 else f"{100 * deal.speed:.2g}% as fast"
+    )
     if is_tie(usd / even):
         same = f"{the(deal.gpu)} {costs[0]} and {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
         return f"{same}, so both offer the same speed for the money"

@@ -72,7 +72,8 @@ def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[flo
         more = f" and {f'{cache:.2g} times' if cache >= 1 else f'{cache:.0%} of'} the cache"
     minor = "compute" if other.bound == "memory" else "memory"
     second = _describe_second(minor, base, other)
-    reason = f"limited by {other.bound}: it has {share_of(ratio, f'the {resource}')}{more} of {the(base.gpu.name)}{second}{rest}"
+    has = f"{the(other.gpu.name)} has {share_of(ratio, f'the {resource}')}"
+    reason = f"limited by {other.bound}: {has}{more} of {the(base.gpu.name)}{second}{rest}"
     return reason, [
         ratio,
         *([_resource_ratio(minor, base, other)] if second else []),
@@ -84,12 +85,15 @@ def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
     """Return how the sets differ beyond their GPUs, if that points to the faster one: their number and their communication."""
     faster, found = ratio > 1, []
     if other.gpu_count != base.gpu_count and (other.gpu_count > base.gpu_count) == faster:
-        verb = "is" if other.gpu_count == 1 else "are"
-        found.append(f"there {verb} {other.gpu_count} GPU{'' if other.gpu_count == 1 else 's'} instead of {base.gpu_count}")
+        found.append(f"{_describe_count(other)} work{'s' if other.gpu_count == 1 else ''} in place of {_describe_count(base)}")
     own, others = (told.bound_fractions["communication"] for told in (other, base))
     if (own < others) == faster and abs(own - others) > _MORE_TALK:
-        found.append(f"communication takes {own:.0%} of the step instead of {others:.0%}")
+        found.append(f"communication takes {own:.0%} of the step on {_describe_count(other)}, not {others:.0%}")
     return " and ".join(found)
+
+
+def _describe_count(told: Prediction) -> str:
+    return f"{told.gpu_count}x {told.gpu.name}" if told.gpu_count > 1 else f"one {told.gpu.name}"
 
 
 def _cache_ratio(base: Prediction, other: Prediction) -> float | None:
@@ -117,7 +121,7 @@ def _describe_own_limit(base: Prediction, other: Prediction) -> str:
     if other.bound in _LIMITS:
         return f"limited {_LIMITS[other.bound]}"
     ratio, resource = _resource_ratio(other.bound, base, other), _RESOURCES[other.bound]
-    return f"limited by {other.bound} (it has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
+    return f"limited by {other.bound} ({the(other.gpu.name)} has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
 
 
 def _describe_base_limit(base: Prediction, other: Prediction) -> str:

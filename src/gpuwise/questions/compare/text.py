@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import CompareAnswer, Pair
-from gpuwise.questions.compare.words import ABOUT_REASONS
+from gpuwise.questions.compare.words import ABOUT_REASONS, mean_speed
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -31,7 +32,7 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
         return top + join_notes([cards, *notes.values(), *flips.values(), *below])
     top = f"{verdict}\n\n{_brief_table(answer, wide, colour)}"
     left = _MOST_LINES - len((top + join_notes([cards, *below])).splitlines())
-    key = [text for name, text in (notes | flips).items() if name in answer.key_notes]
+    key = [(notes | flips)[name] for name in answer.key_notes if name in notes or name in flips]
     kept = _with_room(key, left)
     left -= sum(len(text.splitlines()) for text in kept)
     reasons = _reasons(answer.pairs, wide) if len(answer.pairs) <= _MOST_REASONS else ""
@@ -60,8 +61,8 @@ def _brief_table(answer: CompareAnswer, width: int, colour: bool) -> str:
     """A row for each workload; a column for each set, or the ranges where there is one set."""
     base, *others = answer.rigs
     if len(others) == 1:
-        shown = table(_columns(answer.pairs, _several(answer)), width=width, colour=colour)
-        head = f"{bold(others[0].name, colour=colour)} compared with {bold(base.name, colour=colour)}  ({_MEANING})"
+        shown = table(_columns(_turned(answer, others[0]), _several(answer)), width=width, colour=colour)
+        head = _head(answer, others[0], colour)
     else:
         by_workload: dict[str, list[Pair]] = {}
         for pair in answer.pairs:
@@ -79,16 +80,49 @@ def _tables(answer: CompareAnswer, width: int, colour: bool) -> list[str]:
     """One table for each set of GPUs, with the reason of every workload behind the figures where there is room, else below."""
     blocks = []
     for rig in answer.rigs[1:]:
-        pairs = [pair for pair in answer.pairs if pair.gpu == rig.name]
+        pairs = _turned(answer, rig)
         columns = _columns(pairs, _several(answer))
         reason = Column(title="why", cells=[pair.why for pair in pairs], right=False)
         if sum(column.width + 2 for column in (*columns, reason)) - 2 <= width:
             shown = table([*columns, reason], width=width, colour=colour)
         else:
             shown = table(columns, width=width, colour=colour) + "\n\n" + _reasons(pairs, width)
-        head = f"{bold(rig.name, colour=colour)} compared with {bold(answer.rigs[0].name, colour=colour)}  ({_MEANING})"
-        blocks.append(f"{head}\n\n{shown}")
+        blocks.append(f"{_head(answer, rig, colour)}\n\n{shown}")
     return blocks
+
+
+def _head(answer: CompareAnswer, rig: Rig, colour: bool) -> str:
+    base, other = answer.rigs[0].name, rig.name
+    fast, slow = (base, other) if _is_turned(answer, rig) else (other, base)
+    return f"{bold(fast, colour=colour)} compared with {bold(slow, colour=colour)}  ({_MEANING})"
+
+
+def _is_turned(answer: CompareAnswer, rig: Rig) -> bool:
+    """Whether the table of two sets shows the first one named against the second: the faster one comes first, as in the verdict,
+    so that nobody has to invert 0.4x.
+    """
+    return len(answer.rigs) == 2 and mean_speed(rig, answer.pairs) < 1
+
+
+def _turned(answer: CompareAnswer, rig: Rig) -> list[Pair]:
+    """The pairs of this set, in the direction that the table shows."""
+    pairs = [pair for pair in answer.pairs if pair.gpu == rig.name]
+    return [_inverse(pair) for pair in pairs] if _is_turned(answer, rig) else pairs
+
+
+def _inverse(pair: Pair) -> Pair:
+    return replace(
+        pair,
+        gpu=pair.baseline,
+        baseline=pair.gpu,
+        precision=" against ".join(reversed(pair.precision.split(" against "))),
+        ratio=1 / pair.ratio,
+        ratio_low=1 / pair.ratio_high,
+        ratio_high=1 / pair.ratio_low,
+        ratio_separate=1 / pair.ratio_separate if pair.ratio_separate else None,
+        fits=pair.baseline_fits,
+        baseline_fits=pair.fits,
+    )
 
 
 def _several(answer: CompareAnswer) -> bool:
@@ -120,7 +154,9 @@ def _describe_speed(pair: Pair, ratio: float | None) -> str:
 
 
 def _describe_range(pair: Pair) -> str:
-    return f"{_format_ratio(pair.ratio_low)} to {_format_ratio(pair.ratio_high)}" if pair.comparable else "-"
+    if not pair.comparable:
+        return "fits only one" if pair.fits or pair.baseline_fits else "fits neither"
+    return f"{_format_ratio(pair.ratio_low)} to {_format_ratio(pair.ratio_high)}"
 
 
 def _format_ratio(value: float) -> str:

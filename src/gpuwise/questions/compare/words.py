@@ -19,6 +19,7 @@ __all__ = [
     "describe_flips",
     "describe_laptop",
     "describe_memory",
+    "describe_nowhere",
     "describe_room",
     "describe_sets",
     "describe_software",
@@ -63,6 +64,17 @@ def _turns_apart(pair: Pair) -> bool:
     """Whether one set is clearly faster with one job, and the other with separate jobs."""
     apart = pair.ratio_separate
     return apart is not None and not is_tie(pair.ratio) and not is_tie(apart) and (pair.ratio > 1) != (apart > 1)
+
+
+def describe_nowhere(pairs: Sequence[Pair]) -> list[str]:
+    """Which of several workloads fit on none of three or more sets, so that their rows are empty; for two, the rows say so."""
+    found: dict[str, bool] = {}
+    for pair in pairs:
+        found[pair.workload] = found.get(pair.workload, False) or pair.fits or pair.baseline_fits
+    nowhere = [workload for workload, fits in found.items() if not fits]
+    if not nowhere or len(nowhere) == len(found) or len({pair.gpu for pair in pairs}) == 1:
+        return []
+    return [f"{both(nowhere)} {'fit' if len(nowhere) > 1 else 'fits'} on none of these"]
 
 
 def describe_memory(rigs: Sequence[Rig], pairs: Sequence[Pair], *, is_split: bool = False) -> list[str]:

@@ -24,8 +24,8 @@ def verdict(answer: CostAnswer) -> str:
         hours = f"{answer.query.utilization * WEEK_HOURS:.0f} hours a week"
         sums = f"owning costs {show(here.own_usd)} over {horizon}, renting {show(here.rent_usd)}"
         return (
-            f"About equal at {hours} ({sums}): renting is cheaper below about {_hour(answer, even)}, and clouds charge "
-            f"{_clouds_ask(answer)}."
+            f"About equal at {hours} ({sums}): rent if a cloud that suits you charges less than {_asked(answer, even)}, "
+            "otherwise buy."
         )
     if is_tie(here.own_usd, here.rent_usd):
         return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."

@@ -16,7 +16,9 @@ from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, 
 
 __all__ = ["render"]
 
-_MOST_ROWS = 9  # of remedies in a brief answer: it is to fit a terminal
+_SAME_TASK = ("same", "numerics", "quality")  # effects of remedies that need no other GPU and do the same
+_CLEARLY = 1.1  # times as fast: less is not worth a second remedy
+_MOST_ROWS = 8  # of remedies in a brief answer: it is to fit a terminal
 _LITTLE = 2**20  # bytes: less is not named
 
 
@@ -89,10 +91,25 @@ def _verdict(result: TextFit) -> str:
     told = result.generation
     need += f"{each}, but only {_bytes(result.room.usable_bytes)} is available"
     if not result.survives:
-        return f"DOES NOT FIT: {need}"
+        return f"DOES NOT FIT: {need}{_describe_remedied(result)}"
     host = f"{_bytes(told.host_bytes)} of system memory"
     what = "experts" if told.offloads_experts else "layers"
     return f"DOES NOT FIT: {need}; it runs with {told.offloaded_fraction:.0%} of the {what} on the CPU, in {host}"
+
+
+def _describe_remedied(result: TextFit) -> str:
+    """The first remedies that suffice and the fastest one on the same GPUs, in the first sentence: without them, a reader would
+    stop at "does not fit".
+    """
+    rungs = result.climbed
+    if not rungs:
+        return ""
+    first = f"{' and '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
+    same = [rung for rung in result.rungs if rung.fits and rung.effect in _SAME_TASK and not rung.host_bytes]
+    fastest = max(same, key=lambda rung: rung.tokens_per_s, default=rungs[-1])
+    if fastest.tokens_per_s <= _CLEARLY * rungs[-1].tokens_per_s:
+        return f". It FITS with {first}"
+    return f". It FITS with {first}, and fastest with {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
 
 
 def _speed(result: TextFit) -> str:

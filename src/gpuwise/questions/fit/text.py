@@ -77,11 +77,12 @@ def _describe_verdict(result: Fit) -> str:
     has = f"{_gib(result.room.usable_bytes)}" + (
         (" of system memory" if result.gpu.is_cpu else " of memory shared with the CPU") if result.room.shared else ""
     )
-    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)})"
-    need += f" of {has}" if result.fits else f", but only {has} is available"
+    room = f" of {has}" if result.fits else f", but only {has} is available"
     if 1 - _SURE < result.probability < _SURE:
         word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
-        return f"{word}: needs {need}; the probability that it runs is {result.probability:.0%}"
+        chance = f"the probability that it runs is {result.probability:.0%}"
+        return f"{word}: needs {_gib(result.memory.total_bytes)}{room}; {chance}"
+    need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}){room}"
     if result.fits:
         return f"FITS: needs {need}"
     return f"DOES NOT FIT as asked: needs {need}{_describe_remedied(result)}"

@@ -52,7 +52,8 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     value = other.value if other.together is None else other.together
     many = f"{query.gpu_count} GPUs that train a transformer ({_TRANSFORMER}, batch {case.step().batch})"
     what = "gain" if matter.topic == "nvlink" else "loss"
-    return replace(matter, answer=f"{matter.answer} For {many}, the {what} is {value:.0f}%.")
+    where = " at x8" if matter.topic == "pcie-lanes" else ""
+    return replace(matter, answer=f"{matter.answer} For {many}, the {what}{where} is {value:.0f}%.")
 
 
 def _answer_for_text(query: MattersQuery, case: TextCase) -> MattersAnswer:

@@ -25,6 +25,7 @@ _PHOTO_BYTES = 3 * 128 * 128 * 2
 _NOTICED = 0.05  # %: less rounds to 0.0
 _OLD = "old quad-core"
 _WSL_LAUNCH = 2.0
+_PAIRS_GB = (16, 32, 64, 96, 128, 192, 256)  # pairs of memory modules that are sold
 _PASSES = 3.0  # of inputs through the host's memory: written by a worker, read and written again when collected into a batch
 _DDR4_2133, _DDR4_3200 = 34.1e9, 51.2e9  # bytes a second of two channels
 
@@ -97,6 +98,8 @@ def ram_size(case: Case) -> Matter:
     largest = case.gpu.memory_bytes / GIB
     alone = case.count == 1
     several = f"and RAM equal to the memory of all GPUs ({largest * case.count:.0f} GiB for {case.count}) is plenty"
+    least, most = _modules_gb(largest), _modules_gb(largest * case.count)
+    buy = f" Memory is sold in pairs of modules, so buy {least} GB" + (f", or {most} GB to have plenty." if most > least else ".")
     cache = "and more helps only as a cache for the dataset"
     return Matter(
         topic="ram-size",
@@ -106,11 +109,17 @@ def ram_size(case: Case) -> Matter:
         answer=(
             f"RAM equal to the memory of one GPU ({largest:.0f} GiB) is enough, {cache if alone else several}."
             + ("" if alone else " More RAM alone does not speed anything up.")
+            + buy
         ),
         how="a checkpoint passes through RAM on its way to the GPU, and data loaders keep a few batches there",
         source=f"{_GUIDE} recommends RAM equal to at least the memory of the largest GPU, and ideally to that of all GPUs",
         unless="you offload weights or optimizer states to the host, or keep the whole dataset in memory",
     )
+
+
+def _modules_gb(gib: float) -> int:
+    """The smallest usual pair of memory modules with at least so much."""
+    return next((size for size in _PAIRS_GB if size >= gib), 2 * _PAIRS_GB[-1] * math.ceil(gib / _PAIRS_GB[-1] / 2))
 
 
 def ram_speed(case: MattersCase) -> Matter:

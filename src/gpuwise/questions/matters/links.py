@@ -15,6 +15,7 @@ from gpuwise.scale.plans.scaling import best_of
 __all__ = ["egpu", "format_gain", "format_loss", "format_losses", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
 
 _JOINED_BY_A_BRIDGE = 2
+_WORTH_A_BRIDGE = 0.1  # gained: less than a larger batch brings for nothing
 _MEASURED_OVER_A_CABLE = 0.15  # of the speed, the most that readers of the guide lost with models that are not small
 _GUIDE = (
     "a guide to GPUs for deep learning (2019, 2023) reports a difference of 0 to 10% between x8 and x16, "
@@ -112,7 +113,8 @@ def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     """The gain from NVLink with data parallelism, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
     job = f"{case.count}x {case.gpu.name} in one data-parallel job"
-    lines = [f"{job} are {format_gain(gain)} with NVLink than over {slot} each."]
+    need = "Yes" if gain >= _WORTH_A_BRIDGE else "No"
+    lines = [f"{need}: {job} are {format_gain(gain)} with NVLink than over {slot} each. Separate jobs gain nothing."]
     if work < 1:
         lines.append(f"Over {slot}, they are slower than one GPU, at {work:.0%} of its speed.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))

@@ -155,7 +155,11 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
         Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
         Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
         Column(title="step", cells=[_time(result.step_s) for result in results]),
-        Column(title="range", cells=[format_span(result.step_low_s, result.step_high_s, "s") for result in results], drop=3),
+        Column(
+            title="range",
+            cells=[format_span(result.step_low_s, result.step_high_s, "s", like=result.step_s) for result in results],
+            drop=3,
+        ),
         *_tokens(results),
         *_epoch_column(results),
         Column(title="samples/s", cells=[_rate(result.samples_per_s) for result in results], drop=5 if results[0].tokens else 0),

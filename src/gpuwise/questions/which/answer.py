@@ -119,7 +119,7 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     found = (
         [
             _larger(survey, taken),
-            *_prices(survey, chosen),
+            *_prices(survey, chosen, above=_budget(survey, taken or best)),
             "" if said else _hours(survey, chosen),
             faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "",
             _budget(survey, taken or best),
@@ -132,8 +132,8 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     return tuple(text for text in (*found, "" if larger else _memory(taken)) if text)
 
 
-def _prices(survey: Survey, chosen: Selection) -> list[str]:
-    """Return prices, within the range in which they are offered, that would change the recommendation."""
+def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
+    """Return offered prices that would change the recommendation, except of a card that `above`, on a larger budget, names."""
     if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
         return []
     found = []
@@ -145,7 +145,7 @@ def _prices(survey: Survey, chosen: Selection) -> list[str]:
             who = "the estimate ranges from" if price.estimated else "sellers ask"
             span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
             found.append(f"if {a(flip.option.gpu.name)} costs {at} or more ({span}), {_instead(flip.then)} is the better choice")
-        else:
+        elif f" {flip.option.gpu.name} " not in above:
             now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
             found.append(f"if {a(flip.option.gpu.name)} costs {at} or less ({now}), {_instead(flip.then)} is the better choice")
     return found[:_FEW]
@@ -247,10 +247,14 @@ def _several_more(survey: Survey, best: Candidate) -> str:
     bought = [option for option in two if option.kind == best.kind]
     if not bought:
         return ""
+    if best.gpu_count > 1 and failures(survey, bought[0]):
+        return ""
     failed = [line.text for line in failures(survey, bought[0])]
     gain = best.run.seconds / bought[0].run.seconds
-    trouble = f", but a typical machine does not support {'it' if best.gpu_count == 1 else 'them'}: {failed[0]}" if failed else ""
-    added = f"a second {best.gpu.name}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} GPUs"
+    trouble = f", but a typical machine does not support it: {failed[0]}" if failed else ""
+    more = (bought[0].upfront_usd or 0.0) - (best.upfront_usd or 0.0)
+    cost = f" ({survey.money(more)} more)" if more > 0 and gain >= _FASTER else ""
+    added = f"a second {best.gpu.name}{cost}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} GPUs{cost}"
     if survey.query.text:
         return more_for_text(added, gain, gain >= _FASTER, trouble)
     if gain < _FASTER:

@@ -99,13 +99,15 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     budget = _budget(options.budget, book.currency)
     lab = budget is not None and budget >= LAB_USD
     terms = _terms(options, book, bool(owns), lab, notes)
+    media = _made(options, models) if models and text is None else ""
+    alone = _at_once(options, media, notes)
     specific = models or options.task or options.budget is not None or owns or options.deadline or options.laptop
     return WhichQuery(
         title=title,
         jobs=jobs,
         asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
         text=text,
-        media=_made(options, models) if models and text is None else "",
+        media=media,
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
         limits=UserLimits(budget_usd=budget, deadline_s=_parse_deadline(options.deadline)),
@@ -113,8 +115,8 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         min_memory_bytes=parse_min_memory(options.min_memory) if options.min_memory else 0.0,
         terms=terms,
         book=book,
-        most_rented=options.max_gpus or MOST_IN_A_MACHINE,
-        most_gpus=options.max_gpus or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
+        most_rented=options.max_gpus or alone or MOST_IN_A_MACHINE,
+        most_gpus=options.max_gpus or alone or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
         psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
         region=find_region(options.region or DEFAULT_REGION).name,
         general=not (specific or kinds <= {"rent", "keep"}),
@@ -218,6 +220,15 @@ def _made(options: WhichOptions, models: Sequence[str]) -> str:
     kinds = {makes_media(name) for name in models}
     steps = trains(options) or options.phase or options.seq
     return "" if steps or len(kinds) != 1 else kinds.pop()
+
+
+def _at_once(options: WhichOptions, media: str, notes: list[Assumption]) -> int | None:
+    """One GPU for images and transcripts, unless many are wanted: several GPUs make several at once, but none of them sooner."""
+    if not media or options.max_gpus is not None or options.samples is not None:
+        return None
+    effect = "several GPUs finish no single one sooner; use `--samples` or `--max-gpus` if you need many"
+    notes.append(assumed("GPUs", "1", effect, code="gpus"))
+    return 1
 
 
 def _find_owned(have: Sequence[str]) -> tuple[tuple[tuple[Gpu, int], ...], list[Assumption]]:

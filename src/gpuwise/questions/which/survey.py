@@ -110,7 +110,9 @@ class Survey:
         """How fast the jobs are done, with the range, as a clause."""
         if self.query.media and len(run.paces) == 1:
             each = run.seconds / self.query.jobs[0].samples
-            return f"{MADE[self.query.media]} takes {format_si(each, 's')} ({format_span(each * run.low, each * run.high, 's')})"
+            verb = "takes" if run.gpu_count == 1 else "is done every"
+            span = format_span(each * run.low, each * run.high, "s", like=each)
+            return f"{MADE[self.query.media]} {verb} {format_si(each, 's')} ({span})"
         if self.query.text is None:
             doubt = describe_doubts([run.gpu])
             return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
@@ -162,7 +164,7 @@ def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None
 def time_text(run: TaskRun) -> str:
     """How long a run takes, with its range."""
     low, high = run.seconds * run.low, run.seconds * run.high
-    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's')})"
+    return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's', like=run.seconds)})"
 
 
 def rate_text(run: TaskRun) -> str:
@@ -338,7 +340,7 @@ def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple
 def check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
     cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, psu_watts, region))
+    found = check_machine([cards], usual_box(option.gpu_count, psu_watts, region), curve=False)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 

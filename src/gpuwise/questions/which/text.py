@@ -147,7 +147,7 @@ def _range(option: Candidate, count: float) -> str:
     if _writes(run):
         return f"{format_rate(run.samples_per_s / run.high)} to {format_rate(run.samples_per_s / run.low)}"
     each = run.seconds / count
-    return format_span(each * run.low, each * run.high, "s")
+    return format_span(each * run.low, each * run.high, "s", like=each)
 
 
 def _money(show: Callable[[float], str], usd: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
+from gpuwise.advise.choosing import Selection, adds_up, best_bought, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
@@ -18,7 +18,9 @@ from gpuwise.questions.which.instead import (
     cheaper_rented,
     describe_limit,
     describe_sparing,
+    for_all,
     nothing_better,
+    rent_instead,
     rented_for_less,
 )
 from gpuwise.questions.which.labs import for_labs
@@ -36,7 +38,6 @@ from gpuwise.questions.which.survey import (
     one_more,
     pick_at,
     price_kind,
-    rate_text,
     roomy_buys,
     spent,
 )
@@ -46,7 +47,7 @@ from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["reasons", "rejections", "renting", "verdict"]
 
-_FAR = 3.0  # times the budget, or the hours of use: out of reach
+_FAR = 3.0  # times the budget: out of reach
 _ALIKE = 1.05  # times as long: about as fast
 
 
@@ -59,9 +60,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
+        return f"{nothing(survey, spared)}{rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
-    beside = "" if said else _rent_instead(survey)
+    beside = "" if said else rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     taken += _sold_new(survey, chosen.best)
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
@@ -73,16 +74,17 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
-    ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}" if have else ""
+    own = f" ({format_si(have.run.seconds, 's')})" if have and not (survey.query.text or survey.query.media) else ""
+    ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}{own}" if have else ""
     time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run, ' and' if have else ', which')}"
     if best.kind == "keep":
         return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
-        return f"Rent {a(best.name)} ({rate} an hour{_several(best)}): {time}, and {why}."
+        return f"Rent {a(best.name)} ({rate} an hour{for_all(best)}): {time}, and {why}."
     known = best.upfront_usd is not None
-    price = f"{survey.money(best.upfront_usd)}{_several(best)}{_made_of(survey, best)}" if known else "price unknown"
+    price = f"{survey.money(best.upfront_usd)}{for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
@@ -97,8 +99,7 @@ def _describe_ways(survey: Survey) -> str:
 
 def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
     """Whether the expected time meets the deadline, and whether the slow end of the range does too. `link` begins the clause."""
-    deadline = survey.query.limits.deadline_s
-    if deadline is None:
+    if (deadline := survey.query.limits.deadline_s) is None:
         return ""
     unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
     return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"
@@ -124,12 +125,6 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
     return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
-
-
-def _several(option: Candidate) -> str:
-    if option.kind == "rent":
-        return " each" if option.gpu_count > 1 else ""
-    return " in total" if option.bought_count > 1 else ""
 
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
@@ -255,31 +250,6 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
     why = "a single card is simpler to set up, and all of its memory is available to one model"
     pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
     return f" {first.name} would be {pace} for {less} less, but {why}."
-
-
-def _rent_instead(survey: Survey) -> str:
-    """What the budget would rent instead: of the GPUs that fit, and are clearly faster than what the user has, the one with the
-    lowest cost per run."""
-    budget, terms = survey.query.limits.budget_usd, survey.query.terms
-    owned = min((one.run.seconds for one in survey.options if one.kind == "keep" and one.run.fits), default=inf)
-    rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
-    rents = [one for one in rents if owned >= WORTH_A_CHANGE * one.run.seconds]
-    best = min(rents, key=lambda one: one.usd_per_run or inf, default=None)
-    if budget is None or best is None or best.rent is None:
-        return ""
-    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
-    if hours > _FAR * terms.hours:  # more than anybody would use: the budget is for something else
-        return ""
-    rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-    weekly = 168 * terms.utilization
-    lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
-    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
-    runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
-    does = f"{runs:,.0f} runs of {each}" if runs >= 1 else f"less than one run, which takes {each}"
-    if survey.query.text:
-        does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
-    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_several(best)}"
-    return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
 
 
 # ---------------------------------------------------------------- reasons

@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
+_FRAGMENTED = 3.0  # times the bytes in use: no model of the zoo makes an allocator hold as much
 _ANCHOR = 8
 _LARGEST = 2**31 - 1
 _SURE = 0.9
@@ -307,7 +308,9 @@ def _cached_bytes(workload: Workload, batch: float | None, seq: float | None, al
     size = float(workload.batch if batch is None else batch)
     steps = math.floor(math.log(size, _ANCHOR) + 1e-9)
     low = _ANCHOR**steps
-    lower = max(_simulated(workload, _ANCHOR**step, seq, allocator) for step in range(steps + 1))
+    peaks = [peak_bytes(workload, _ANCHOR**step, seq) for step in range(steps + 1)]
+    matter = [step for step, peak in enumerate(peaks) if _FRAGMENTED * peak >= peaks[-1]]  # others cannot hold as much
+    lower = max(_simulated(workload, _ANCHOR**step, seq, allocator) for step in matter)
     if size == low:
         return lower
     upper = max(lower, _simulated(workload, low * _ANCHOR, seq, allocator))

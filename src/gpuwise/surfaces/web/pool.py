@@ -113,7 +113,13 @@ class _Workers:
         return (
             _nobody()
             if left
-            else (503, told(f"the request took longer than {self._seconds:.0f} s", "run it on the command line"))
+            else (
+                503,
+                told(
+                    f"the request took longer than {self._seconds:.0f} s",
+                    "the machine is busy; try again in a moment, or ask for fewer GPUs or a smaller model",
+                ),
+            )
         )
 
     def _replaced(self, worker: ProcessPoolExecutor) -> ProcessPoolExecutor:

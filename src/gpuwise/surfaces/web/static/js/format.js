@@ -18,10 +18,10 @@ export function seconds(value) {
   return `${trim(value / size)} ${name}`;
 }
 
-// A range in one unit, that of its larger end.
-export function between(low, high) {
+// A range in one unit: that of the value beside it, or else of its larger end.
+export function between(low, high, like = high) {
   if (low == null || high == null) return "–";
-  const [size, name] = unitOf(high);
+  const [size, name] = unitOf(like);
   return `${trim(low / size)} – ${trim(high / size)} ${name}`;
 }
 
@@ -30,6 +30,9 @@ export function usd(value, digits = 0) {
   const shown = value !== 0 && Math.abs(value) < 10 && digits === 0 ? 2 : digits;
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: shown, maximumFractionDigits: shown })}`;
 }
+
+// A cost of a run, which may be below a cent.
+export const cents = (value) => (value == null ? "–" : usd(value, value >= 0.1 ? 2 : 3));
 
 export const gib = (bytes) => (bytes == null ? "–" : Math.abs(bytes) < 2 ** 30 ? `${trim(bytes / 2 ** 20)} MiB` : `${trim(bytes / 2 ** 30)} GiB`);
 export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)}%`);

@@ -21,6 +21,6 @@ export function speedOf(answer, state) {
   return {
     title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s / scale,
     of: (entry) => f.seconds(entry.run_s / scale),
-    range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale),
+    range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale, entry.run_s / scale),
   };
 }

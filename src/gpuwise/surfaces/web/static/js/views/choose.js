@@ -9,7 +9,7 @@ import { openSheet } from "../sheet.js";
 import { speedOf } from "../speed.js";
 import { assumptions, brief, card, fill, h, head, mark, num, open, row, table } from "../ui.js";
 import { lines } from "../words.js";
-import { hero, pickOf } from "./hero.js";
+import { hero, pickOf, powerLimit } from "./hero.js";
 import { cardFacets, cardTable, entryTold, wider } from "./market.js";
 import { scatter } from "./scatter.js";
 import { start } from "./start.js";
@@ -65,7 +65,7 @@ function optionTable(answer, state) {
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
   const made = table(
-    ["", head("source"), speed.title, "upfront", `${state.years || 3}-year total`, written ? "per million tokens" : "per million samples", "CO₂e", "build"],
+    ["", head("source"), speed.title, "upfront", `${state.years || 3}-year total`, written ? "per million tokens" : "cost per run", "CO₂e", "build"],
     answer.options.map((option) =>
       row([
         h("th", { scope: "row" }, sheet(option), remark(option, shared)),
@@ -73,7 +73,7 @@ function optionTable(answer, state) {
         h("td", { class: "nowrap key-cell" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         h("td", { class: "key-cell" }, option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer))),
         num(f.usd(option.total_usd), totalTold(option, answer)),
-        num(f.usd(option.usd_per_million_tokens ?? option.usd_per_million_samples, 2), perTold(option, answer)),
+        written ? num(f.usd(option.usd_per_million_tokens ?? option.usd_per_million_samples, 2), perTold(option, answer)) : num(f.cents(option.usd_per_run), perTold(option, answer)),
         num(`${f.number(option.kg_co2e)} kg`, carbonTold(option, answer)),
         option.build.length ? openBuild(option, answer) : "–",
       ], option === best ? { class: "best" } : {})),
@@ -84,5 +84,5 @@ function optionTable(answer, state) {
 function openBuild(option, answer) {
   const verdict = worst(option.build) ?? "unknown";
   const told = { title: `${f.several(option.gpu_count, option.gpu)} in a typical machine`, rows: option.build.map((line) => [`${line.check}: ${line.verdict}`, lines([line.text, line.remedy].filter(Boolean)).join(". ")]), answer, assumptions: [] };
-  return h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => open(verdict, told) }, mark(verdict));
+  return h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => open(verdict, told) }, powerLimit(option) ? h("span", { class: "mark tight" }, `${powerLimit(option)} W limit`) : mark(verdict));
 }

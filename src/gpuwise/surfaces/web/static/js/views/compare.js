@@ -18,13 +18,14 @@ const MOST = 4;
 export function mount(root) {
   const chips = h("div", { class: "controls" });
   const headline = h("h2", { class: "pick" });
+  const advice = h("p", { class: "lead" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const [below, numbers] = [1, 2].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
   const prices = h("div", { class: "chart short" });
   root.append(
-    h("section", { class: "card verdict-card" }, headline, numbers, verdict, chips, below),
+    h("section", { class: "card verdict-card" }, headline, advice, numbers, verdict, chips, below),
     card("Your model", mine),
     card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
@@ -38,7 +39,10 @@ export function mount(root) {
     const options = { names, ...(writes(state) ? wording(state) : { precision: state.precision, batch: state.batch, mode: state.mode }) };
     const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal), ask("gpus", { names }, signal)]);
     verdict.textContent = lines([...own.pairs.map(said), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
-    headline.textContent = own.verdict.replace(/\.$/, "");
+    const [first, ...rest] = own.verdict.split(/(?<=\.) (?=(?:At|Choose) )/); // who is faster; then which one to buy
+    headline.textContent = first.replace(/\.$/, "");
+    advice.textContent = rest.join(" ");
+    advice.hidden = !rest.length;
     fill(numbers, figures(own));
     fill(below, own.assumptions.length > 0 && assumptions(own));
     fill(mine, pairTable(own));

@@ -1,6 +1,7 @@
 // The recommendation at a glance: what to get, for which work, at what price, whether the work fits, how sure it is, and what renting costs.
 
 import { isLanguage, taskOf, titleOf, writes } from "../case.js";
+import { narrow } from "../charts.js";
 import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
@@ -56,13 +57,20 @@ function renting(answer, option, state) {
   return others.length ? ["renting instead", num(f.usd(others[0].total_usd), { title: "Renting", formula: `${f.several(others[0].gpu_count, others[0].gpu)}, ${f.usd(others[0].total_usd)} in total ${period}`, answer }), `${f.several(others[0].gpu_count, others[0].gpu)} ${period}`] : null;
 }
 
+// The power limit, in watts, that fixes everything that fails in a typical machine; null where something else fails, or nothing does.
+export function powerLimit(option) {
+  const failed = option.build.filter((line) => line.verdict === "fail").map((line) => /limit (?:each|the) GPU to ([\d,]+) W/.exec(line.remedy ?? ""));
+  return failed.length && failed.every(Boolean) ? Math.min(...failed.map((found) => Number(found[1].replaceAll(",", "")))) : null;
+}
+
 // Whether a typical machine takes the cards, and what to look at where it does not.
 function building(option, answer) {
   if (!option.build.length) return null;
   const worst = ["fail", "tight", "pass"].find((verdict) => option.build.some((line) => line.verdict === verdict)) ?? "pass";
   const checks = option.build.filter((line) => line.verdict === worst);
-  const text = f.capital(worst);
-  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
+  const limit = powerLimit(option);
+  const text = limit ? `${limit} W limit` : f.capital(worst);
+  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), limit ? `for each card on a usual ${checks[0].check === "outlet" ? "outlet" : "power supply"}` : `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
 }
 
 function figures(option, answer, state) {
@@ -92,10 +100,11 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
-// The recommendation with its reason, then, more quietly, what else there is.
+// The recommendation with its reason, then, more quietly, what else there is: on a phone, only for those who ask.
 function told(verdict) {
   const end = verdict.search(/(?<=\.) (?=[A-Z])/);
-  return h("p", { class: "verdict", role: "status", "aria-live": "polite" }, end < 0 ? verdict : [verdict.slice(0, end), h("span", { class: "rest" }, verdict.slice(end))]);
+  const more = end < 0 ? "" : h("details", { class: "rest", open: !narrow() }, h("summary", {}, "Other options and conditions"), h("p", {}, verdict.slice(end).trim()));
+  return h("div", { class: "verdict" }, h("p", { role: "status", "aria-live": "polite" }, end < 0 ? verdict : verdict.slice(0, end)), more);
 }
 
 export function hero(answer, state) {

@@ -29,7 +29,7 @@ const key = (entry) => `${entry.source} ${entry.gpu_count} ${entry.gpu}`;
 
 export const entryTold = (entry, answer, speed) => ({
   answer,
-  formula: entry.usd_per_run && entry.short_of !== "memory" ? `${f.usd(entry.total_usd)} in total ÷ ${f.number(entry.total_usd / entry.usd_per_run)} runs of ${f.seconds(entry.run_s)} = ${f.usd(entry.usd_per_run, 2)} per run` : "",
+  formula: entry.usd_per_run && entry.short_of !== "memory" ? `${f.usd(entry.total_usd)} in total ÷ ${f.number(entry.total_usd / entry.usd_per_run)} runs of ${f.seconds(entry.run_s)} = ${f.cents(entry.usd_per_run)} per run` : "",
   said: [
     ["source", entry.source],
     ...(entry.short_of === "memory" ? [] : [[speed.title, speed.of(entry)]]),
@@ -70,7 +70,7 @@ export function cardTable(market, answer, state, gpus) {
     { key: "memory", title: "memory", falls: true, value: (entry) => entry.memory_bytes, cell: (entry) => opener(entry, f.gib(entry.memory_bytes)), wide: true },
     { key: "speed", title: speed.title, left: true, falls: !speed.rising, value: (entry) => (holds(entry) ? speed.value(entry) : null), cell: (entry) => h("td", {}, holds(entry) ? beside(fastest / entry.run_s, opener(entry, speed.of(entry))) : "–") },
     { key: "upfront", title: "upfront", value: (entry) => (entry.source === "rent" ? null : entry.upfront_usd), cell: (entry) => (entry.source === "rent" ? "rent" : opener(entry, f.usd(entry.upfront_usd))) },
-    { key: "cost", title: "cost per run", left: true, wide: true, value: (entry) => (holds(entry) ? entry.usd_per_run : null), cell: (entry) => h("td", { class: "roomy" }, holds(entry) && entry.usd_per_run ? beside(cheapest / entry.usd_per_run, opener(entry, f.usd(entry.usd_per_run, 2))) : "–") },
+    { key: "cost", title: "cost per run", left: true, wide: true, value: (entry) => (holds(entry) ? entry.usd_per_run : null), cell: (entry) => h("td", { class: "roomy" }, holds(entry) && entry.usd_per_run ? beside(cheapest / entry.usd_per_run, opener(entry, f.cents(entry.usd_per_run))) : "–") },
     { key: "remark", title: "", left: true, wide: true, cell: (entry) => { const cell = left(remark(entry)); cell.classList.add("roomy"); return cell; } },
   ];
   return [

@@ -27,6 +27,7 @@ export function scatter(answer, best, speed) {
       return entries.length && trace(entries, { name: kind, marker: { color: colour(shade), size: 10, symbol, line: { width: 1, color: colour("panel") } } });
     }).filter(Boolean),
   ];
-  if (best) traces.push({ type: "scatter", mode: "markers+text", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [height(best)], text: [`<b>${plain(named(best))}</b>`], textposition: "top center", cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
-  return { traces, x: { title: "total cost in US dollars", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) } };
+  if (best) traces.push({ type: "scatter", mode: "markers", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [height(best)], cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
+  const label = best && { x: Math.log10(best.total_usd), y: Math.log10(height(best)), text: `<b>${plain(named(best))}</b>`, showarrow: true, arrowhead: 0, arrowwidth: 1.5, arrowcolor: colour("ink"), ax: -64, ay: speed.rising ? 46 : -46, standoff: 9, bgcolor: colour("panel"), borderpad: 3, font: { color: colour("ink"), size: 13 } };
+  return { traces, annotations: label ? [label] : [], x: { title: "total cost in US dollars", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) } };
 }

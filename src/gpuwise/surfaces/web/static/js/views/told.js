@@ -8,7 +8,7 @@ export const runTold = (option, answer) => ({
   title: `Time per run on ${f.several(option.gpu_count, option.gpu)}`,
   value: f.seconds(option.run_s),
   formula: option.jobs.map((job) => `${job.model}: ${f.seconds(job.run_s)} = steps of ${job.batch} samples × ${f.seconds(job.step_s)} each`).join("\n"),
-  rows: [["range", `${f.between(option.run_low_s, option.run_high_s)}, based on how far predictions were from measurements`], ["limited by", option.bound], ["precision", option.precision], ["samples", `${f.number(option.samples_per_s)} per second`]],
+  rows: [["range", `${f.between(option.run_low_s, option.run_high_s, option.run_s)}, based on how far predictions were from measurements`], ["limited by", option.bound], ["precision", option.precision], ["samples", `${f.number(option.samples_per_s)} per second`]],
   answer,
 });
 
@@ -40,6 +40,6 @@ export const totalTold = (option, answer) => ({
 
 export const perTold = (option, answer) => (option.usd_per_million_tokens
   ? { title: "Cost per million tokens", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_tokens)} million tokens, at ${f.number(option.tokens_per_s)} per second during the hours of use`, answer }
-  : { title: "Cost per million samples", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_million_samples)} million samples, at ${f.number(option.samples_per_s)} per second during the hours of use`, answer });
+  : { title: "Cost per run", formula: `${f.usd(option.total_usd)} in total ÷ ${f.number(option.total_usd / option.usd_per_run)} runs of ${f.seconds(option.run_s)} during the hours of use`, rows: [["per million samples", f.usd(option.usd_per_million_samples, 2)]], answer });
 
 export const carbonTold = (option, answer) => ({ title: "Carbon over the whole period", formula: `${f.number(option.energy_kwh)} kWh × ${f.number(option.kg_co2e / option.energy_kwh)} kg per kWh of this grid = ${f.number(option.kg_co2e)} kg`, answer });

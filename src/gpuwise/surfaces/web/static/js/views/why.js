@@ -91,6 +91,12 @@ export function mount(root) {
   };
 }
 
+// The cause as a headline, and what a fix would bring below it.
+function headed(verdict) {
+  const [first, ...rest] = verdict.split("; ");
+  return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)), rest.length > 0 && h("p", { class: "lead" }, f.sentence(f.capital(rest.join("; ")))));
+}
+
 // ---------------------------------------------------------------- a file of the result
 
 const stem = (answer) => `why-${(answer.files[0] ?? "trace").replace(/[^\w.-]+/g, "-").replace(/\.(json|gz|pb|sqlite)+$/g, "").slice(0, 60)}`;
@@ -145,7 +151,7 @@ function shown(answer) {
   if (!answer.steps) return timeless(answer);
   return [
     h("section", { class: "card verdict-card" },
-      h("p", { class: "verdict", role: "status" }, answer.verdict),
+      headed(answer.verdict),
       facts([
         ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none (the work ran on the CPU)"] : ["unknown", "name it above"])],
         ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
@@ -167,7 +173,7 @@ const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 // A memory snapshot, dumps of collectives or a table of readings: no steps, and no time that a finding takes.
 function timeless(answer) {
   return [
-    h("section", { class: "card verdict-card" }, h("p", { class: "verdict", role: "status" }, answer.verdict), answer.notes.length > 0 && points(answer.notes)),
+    h("section", { class: "card verdict-card" }, headed(answer.verdict), answer.notes.length > 0 && points(answer.notes)),
     answer.findings.length > 0 && card("What was found", answer.findings.map((found, place) => h("article", { class: "finding" },
       h("h3", {}, `${place + 1}. ${capital(found.title)}`), points(found.evidence), h("p", {}, h("strong", {}, "Fix: "), found.remedy), h("p", { class: "note" }, `Check: ${found.verify}`)))),
   ];
