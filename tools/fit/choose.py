@@ -22,7 +22,6 @@ __all__ = ["CANDIDATES", "Chosen", "choose", "nested", "spreads"]
 
 _WORST = 0.7  # what one row counts at most, in ln: some published rows are wrong
 _FEWEST = 5  # rows of a fold that count as one group
-_INNER = 30  # folds that choose for a fold that is left out: enough to tell the candidates apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,6 @@ def _choose(sums: _Sums, folds: Sequence[Fold], hidden: Array) -> Chosen:
     more source, not one more row."""
     errors = {}
     inner = [fold for fold in folds if not (fold.asked & hidden).any()]
-    inner = inner[:: max(1, len(inner) // _INNER)]
     folds_of_source = Counter(_source(fold) for fold in inner)
     for candidate in CANDIDATES:
         spread, total, weight = spreads(sums.problem, candidate), 0.0, 0.0
