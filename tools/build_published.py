@@ -31,7 +31,7 @@ program that gpuwise has not seen.
 
 Keep the following in mind:
 
-- Lambda's figures are the lowest and highest of three containers. They include loading ImageNet, which the prediction
+- Lambda's figures are the lowest and highest from three containers. They include loading ImageNet, which the prediction
   does not, and Lambda does not state the layout, so one row is predicted with channels-last and one without.
 - NVIDIA's script for Mask R-CNN is from 2019 and loads images during the step. Mixed precision makes it only 1.4 times
   as fast, because much of its step does not run on the matrix engine. We predict a larger gain.

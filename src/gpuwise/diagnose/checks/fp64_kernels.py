@@ -1,9 +1,9 @@
 """Kernels compute in double precision.
 
 ## What it detects
-This check looks for kernels longer than 10 µs whose names show that they compute only in fp64 (`dgemm`, `d884`, `f64`,
-`<double>`), if they take 5% of the step or more. Kernels whose names also mention a shorter type are ignored, because
-fused optimizers take their learning rate as a double.
+This check looks for kernels that run for more than 10 µs and whose names show that they compute only in fp64 (`dgemm`,
+`d884`, `f64`, `<double>`). It reports them if they take at least 5% of the step. Kernels whose names also mention a
+shorter type are ignored, because fused optimizers take their learning rate as a double.
 
 ## Why it costs time
 A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards compute

@@ -1,13 +1,13 @@
 """The GPU waits while the host does something else.
 
 ## What it detects
-This check looks for long pauses of the host: for at least ten times as long as usual (and at least 0.2 ms), the host
-launches nothing while the device is idle. It adds them up and names what the host did in the meantime: a Python
-function, a CPU op, one long driver call, or a range that the program marked. It reports pauses that take at least 5%
-of the step.
+This check looks for long pauses in which the host launches nothing and the device is idle. A pause is long if it lasts
+at least 0.2 ms and ten times as long as the usual gap between launches. The check adds the pauses up and names what the
+host did in the meantime: a Python function, a CPU op, one long driver call, or a range that the program marked. It
+reports pauses that take at least 5% of the step.
 
 ## Why it costs time
-The device has nothing to do until the host launches again. This is not launch overhead, so CUDA graphs and larger
+The device has nothing to do until the host launches more work. This is not launch overhead, so CUDA graphs and larger
 kernels do not help. The work itself must be moved elsewhere.
 
 ## What to do
@@ -85,7 +85,7 @@ _UNRECORDED = "record again with torch.profiler.profile(with_stack=True), which 
 
 
 def check(view: View) -> Finding | None:
-    """Find long pauses of the host with an idle device."""
+    """Find long pauses in which the host launches nothing and the device is idle."""
     spans = view.parts.idle["host_work"]
     if view.scene.on_cpu and host_sync.check(view) is not None:
         spans = spans.without(host_sync.reading_spans(view))

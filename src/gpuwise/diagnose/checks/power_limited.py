@@ -12,9 +12,9 @@ Reset the limit with `nvidia-smi -pl` if you have permission. Often the limit is
 more than speed.
 
 ## Confidence
-Confidence is high for the limit. The upper end of the gain is a fifth of the reduction in power: a V100 at 80% of its
-power was about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because a GPU that is often idle does
-not reach its limit.
+Confidence in the limit is high. Raising it by a given percentage is assumed to bring at most a fifth of that in speed: a
+V100 limited to 80% of its power was only about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because
+a GPU that is often idle does not reach its limit.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             return (
-                f"faster sets for {most} or less, such as {faster.name}, need more power or space than a typical machine provides"
+                f"faster options for {most} or less, such as {faster.name}, need more power or space than a typical machine provides"
             )
         what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
         what += _as_roomy(survey)
