@@ -147,7 +147,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         ]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            return f"faster options for {most} or less, such as {faster.name}, need more power or space than a typical machine provides"
+            needed = "need more power or space than a typical machine provides"
+            return f"faster options for {most} or less, such as {faster.name}, {needed}"
         what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
