@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,6 +25,11 @@ VERDICT = (
     "(document.querySelector('.verdict'))"
 )
 _WAIT_S = 90.0
+
+
+def plain(verdict: str) -> str:
+    """Without what changes where a verdict becomes sentences: capitals, full stops and semicolons."""
+    return re.sub(r"[.;]?(\s+|$)", " ", verdict).strip().lower()
 
 
 @contextlib.contextmanager

@@ -32,6 +32,11 @@ function keep(list) {
 export const remove = (id) => keep(pins().filter((pin) => pin.id !== id));
 export const rename = (id, name) => keep(pins().map((pin) => (pin.id === id ? { ...pin, name: name.slice(0, 120) } : pin)));
 
+// The sentences of a verdict, whether in one paragraph or partly folded.
+function sentences(node) {
+  return node ? [...node.querySelectorAll("h2, p")].map((part) => part.textContent).join(" ") || node.textContent : "";
+}
+
 // What the view shows is what is pinned: its verdict, and the figures under it.
 function seen() {
   const view = document.getElementById("view");
@@ -41,8 +46,9 @@ function seen() {
     value.querySelector("small")?.remove();
     return [entry.querySelector("dt").textContent, value.textContent.trim(), small?.textContent ?? ""];
   });
-  const headline = view.querySelector(".pick")?.textContent ?? view.querySelector(".verdict")?.textContent.split(/(?<=\.) /)[0] ?? "";
-  return { headline, verdict: view.querySelector(".verdict")?.textContent ?? "", purpose: view.querySelector(".purpose")?.textContent ?? "", figures };
+  const verdict = sentences(view.querySelector(".verdict"));
+  const headline = view.querySelector(".pick")?.textContent ?? verdict.split(/(?<=\.) /)[0];
+  return { headline, verdict, purpose: view.querySelector(".purpose")?.textContent ?? "", figures };
 }
 
 function add() {
