@@ -83,7 +83,7 @@ def test_a_student_has_an_answer_in_two_clicks(page: Page, server: Server) -> No
         ("RTX 4090 or RTX A6000 for BERT?", "compare", "RTX 4090 is"),
         ("Buy or rent an H100?", "rent", "H100 PCIe 80GB"),
         ("A lab with $50,000 for 8 GPUs", "choose", "8x"),
-        ("Ten users of a 70B model", "choose", "2x"),
+        ("Ten users of a 70B model", "choose", "Buy"),
     ],
 )
 def test_each_example_is_answered_with_one_click(page: Page, story: str, view: str, wanted: str) -> None:
@@ -93,6 +93,13 @@ def test_each_example_is_answered_with_one_click(page: Page, story: str, view: s
     assert _state(page).get("view", "choose") == view
     assert len(page.verdict) > 40
     assert page.complaints() == []
+
+
+def test_ten_users_of_a_large_model_get_what_the_server_answers(page: Page, server: Server) -> None:
+    page.open(model="llama-3-70b", users="10", weights="q4_k_m")
+    best = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json["options"][0]
+    assert best["gpu"] in _pick(page)
+    assert "10 users" in page.verdict
 
 
 def test_a_lab_is_answered_for_eight_gpus_and_planned_as_a_server(page: Page) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pages import SCREENSHOTS, Page
+from pages import SCREENSHOTS, VERDICT, Page
 
 from serving import Server
 
@@ -47,7 +47,7 @@ def test_answers_are_pinned_named_and_laid_side_by_side(page: Page) -> None:
     assert "cheap <b>one</b>" in page.text
     page.keep(SCREENSHOTS / "pinned-1440-light.png")
     page.run("document.querySelector('.pin-tools a').click()")
-    page.until(f"return document.querySelector('.verdict')?.textContent === {verdicts[0]!r}")
+    page.until(f"return document.querySelector('.verdict') && {VERDICT} === {verdicts[0]!r}")
     page.open(view="pinned")
     page.run("document.querySelector('[aria-label^=\"Remove\"]').click()")
     assert page.run("return document.querySelectorAll('.pin').length") == 1
