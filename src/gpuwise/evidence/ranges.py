@@ -116,6 +116,15 @@ def _of_maker(gpu: Gpu) -> Range | None:
     return _assumed(gpu)
 
 
+def _of_generation(gpu: Gpu) -> Range | None:
+    """Return the extra error on GPUs of this one's maker, widened if its generation is predicted less well than its maker's other
+    GPUs.
+    """
+    found = _of_maker(gpu)
+    scale = _file().scales["unknown"].get(gpu.architecture.generation, 1.0)
+    return found if found is None or gpu.is_cpu else found.widened(scale)
+
+
 def trust_of(*, same_setup: bool, same_gpu: bool, fitted: bool) -> float:
     """Return how much of a measured deviation carries over, by what the measurement shares with the step in question.
 
@@ -136,7 +145,7 @@ def pair_range(base: Gpu, other: Gpu) -> Range:
     found = ratio_range(known=knows(base) and knows(other))
     if base.is_cpu and other.is_cpu:
         return Range(low=found.low, high=found.high, rows=0)
-    own, others = _of_maker(base), _of_maker(other)
+    own, others = _of_generation(base), _of_generation(other)
     found = found if others is None else found.around(others)
     return found if own is None else found.around(_inverse(own))
 

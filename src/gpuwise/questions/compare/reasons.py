@@ -41,13 +41,13 @@ def _describe_rest(base: Prediction, other: Prediction) -> str:
     """Return why a step limited by memory gains less or more than the bandwidth suggests: the host limits a part of it, or
     this GPU's software uses another share of its bandwidth.
     """
-    host = other.bound_fractions["launch"]
-    if other.bound == "memory" and host >= _SHARE:
+    host, bandwidth = other.bound_fractions["launch"], _resource_ratio("memory", base, other)
+    if other.bound == "memory" and host >= _SHARE and base.step_s / other.step_s < bandwidth:
         return f", but the host limits {host:.0%} of the step"
     if not other.bound == base.bound == "memory" or other.gpu_count != base.gpu_count or _cache_ratio(base, other) is not None:
         return ""
     taken = [told.bound_fractions["memory"] * told.step_s for told in (base, other)]
-    used = taken[0] / taken[1] / _resource_ratio("memory", base, other) if taken[1] else 1.0
+    used = taken[0] / taken[1] / bandwidth if taken[1] else 1.0
     return f" and uses {used:.1f} times as large a share of it" if used >= _MORE_USED else ""
 
 
