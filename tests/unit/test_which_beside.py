@@ -12,6 +12,7 @@ import pytest
 
 import gpuwise
 from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, shortfall
+from gpuwise.core.text import a
 from gpuwise.money import prices as money_prices
 
 
@@ -68,7 +69,7 @@ def test_the_cheapest_option_for_text_is_named_where_it_costs_far_less() -> None
     able = [one for one in every.every if one.kind.startswith("buy") and one.run.fits and one.upfront_usd is not None]
     other = min(able, key=lambda one: one.upfront_usd or 0.0)
     assert other.gpu.vendor != "NVIDIA"
-    assert f"the cheapest from any vendor (`--vendor any`) is a {other.name} (${other.upfront_usd:,.0f})" in answer.verdict
+    assert f"the cheapest from any vendor (`--vendor any`) is {a(other.name)} (${other.upfront_usd:,.0f})" in answer.verdict
     assert "NVIDIA option" not in every.verdict
 
 

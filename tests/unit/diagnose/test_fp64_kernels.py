@@ -50,7 +50,7 @@ def finding(folder: Path, share: float, *arguments: Any, **options: Any) -> Find
 
 def test_doubles_are_told_from_the_share_that_the_page_states(tmp_path: Path) -> None:
     threshold = fp64_kernels._THRESHOLD
-    assert f"take {threshold * 100:.0f}% of the step or more" in " ".join((fp64_kernels.__doc__ or "").split())
+    assert f"take at least {threshold * 100:.0f}% of the step" in " ".join((fp64_kernels.__doc__ or "").split())
     assert finding(tmp_path, 0.95 * threshold) is None
     told = finding(tmp_path, 1.05 * threshold)
     assert told is not None
@@ -59,7 +59,7 @@ def test_doubles_are_told_from_the_share_that_the_page_states(tmp_path: Path) ->
 
 def test_kernels_too_short_to_gain_from_another_type_do_not_count(tmp_path: Path) -> None:
     long_us = fp64_kernels._LONG_NS * 1e-3
-    assert f"longer than {long_us:.0f} µs" in (fp64_kernels.__doc__ or "")
+    assert f"run for more than {long_us:.0f} µs" in (fp64_kernels.__doc__ or "")
     assert finding(tmp_path, 0.2, piece_us=0.95 * long_us) is None
     assert finding(tmp_path, 0.2, piece_us=1.05 * long_us) is not None
 

@@ -17,17 +17,15 @@ from gpuwise.questions.which.survey import SAME, Survey, buys, rate_text
 __all__ = [
     "TROUBLE",
     "cheaper_rented",
+    "describe_hired_work",
     "describe_limit",
     "describe_sparing",
     "faster",
-    "for_all",
     "nothing_better",
-    "rent_instead",
     "rented_for_less",
 ]
 
 TROUBLE = "you have to upload your data and wait for a machine to become available"
-_FAR = 3.0  # times the hours of use: more than anybody would rent
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 
 
@@ -168,36 +166,10 @@ def describe_sparing(priced: Priced) -> str:
     return f"{taken} ({', '.join(needs)}{once})"
 
 
-def for_all(option: Candidate) -> str:
-    """Whether a price is that of each GPU or of all, where there are several."""
-    if option.kind == "rent":
-        return " each" if option.gpu_count > 1 else ""
-    return " in total" if option.bought_count > 1 else ""
-
-
-def rent_instead(survey: Survey) -> str:
-    """What the budget would rent instead: of the GPUs that fit, and are clearly faster than what the user has, the one with the
-    lowest cost per run."""
-    budget, terms = survey.query.limits.budget_usd, survey.query.terms
-    owned = min((one.run.seconds for one in survey.options if one.kind == "keep" and one.run.fits), default=inf)
-    rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
-    rents = [one for one in rents if owned >= WORTH_A_CHANGE * one.run.seconds]
-    best = min(rents, key=lambda one: one.usd_per_run or inf, default=None)
-    if budget is None or best is None or best.rent is None:
-        return ""
-    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count
-    if hours > _FAR * terms.hours:  # more than anybody would use: the budget is for something else
-        return ""
-    rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-    weekly = 168 * terms.utilization
-    lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
-    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
-    runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
-    does = f"{runs:,.0f} runs of {each}" if runs >= 1 else f"less than one run, which takes {each}"
-    if survey.query.media == "images" and len(survey.query.jobs) == 1:
-        count = survey.query.jobs[0].samples
-        does = f"{runs * count:,.0f} images, one every {format_si(best.run.seconds / count, 's')}"
+def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
+    """How many images or tokens so many rented hours bring."""
     if survey.query.text:
-        does = f"{hours * 3600 * best.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(best.run)}"
-    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{for_all(best)}"
-    return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
+        return f"{hours * 3600 * rented.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
+    count = survey.query.jobs[0].samples
+    each = rented.run.seconds / count
+    return f"{hours * 3600 / each:,.0f} images, one every {format_si(each, 's')}"

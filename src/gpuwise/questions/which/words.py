@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
-from gpuwise.advise.choosing import Selection, adds_up, best_bought, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
@@ -16,11 +16,10 @@ from gpuwise.money.costs import LAB_USD, in_server, server_for
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import (
     cheaper_rented,
+    describe_hired_work,
     describe_limit,
     describe_sparing,
-    for_all,
     nothing_better,
-    rent_instead,
     rented_for_less,
 )
 from gpuwise.questions.which.labs import for_labs
@@ -48,6 +47,7 @@ from gpuwise.scale.cluster.shape import takes_bridge
 __all__ = ["reasons", "rejections", "renting", "verdict"]
 
 _FAR = 3.0  # times the budget: out of reach
+_MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
 
 
@@ -60,9 +60,9 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     if survey.query.general:
         return _general(survey, chosen, shown)
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
-    beside = "" if said else rent_instead(survey)
+    beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
     taken += _sold_new(survey, chosen.best)
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
@@ -82,9 +82,9 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
-        return f"Rent {a(best.name)} ({rate} an hour{for_all(best)}): {time}, and {why}."
+        return f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and {why}."
     known = best.upfront_usd is not None
-    price = f"{survey.money(best.upfront_usd)}{for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
+    price = f"{survey.money(best.upfront_usd)}{_for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     what = one_more(best) or a(best.name)
     time = f"together with yours, {time}" if best.added else time
@@ -193,6 +193,34 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if survey.query.limits.budget_usd is not None:
         rents = [one for one in rents if one is chosen.hired]
     return rented_for_less(survey, best, rents[0]) if rents else ""
+
+
+def _for_all(option: Candidate) -> str:
+    """Whether a price is that of each GPU or of all, where there are several."""
+    if option.kind == "rent":
+        return " each" if option.gpu_count > 1 else ""
+    return " in total" if option.bought_count > 1 else ""
+
+
+def _rent_instead(survey: Survey) -> str:
+    """What the budget rents instead: of the GPUs that fit and are clearly faster than one's own, the cheapest per run."""
+    budget, terms = survey.query.limits.budget_usd, survey.query.terms
+    owned = min((one.run.seconds for one in survey.options if one.kind == "keep" and one.run.fits), default=inf)
+    rents = [one for one in survey.options if one.kind == "rent" and shortfall(one, survey.query.limits) in ("", "budget")]
+    rents = [one for one in rents if owned >= WORTH_A_CHANGE * one.run.seconds]
+    best = min(rents, key=lambda one: one.usd_per_run or inf, default=None)
+    hours = budget / best.rent.usd_per_gpu_hour / best.gpu_count if budget is not None and best and best.rent else inf
+    if budget is None or best is None or best.rent is None or hours > _MOST_HOURS * terms.hours:
+        return ""
+    rate, weekly = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), 168 * terms.utilization
+    lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
+    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
+    runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
+    does = f"{runs:,.0f} runs of {each}" if runs >= 1 else f"less than one run, which takes {each}"
+    if survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1):
+        does = describe_hired_work(survey, best, hours)
+    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_for_all(best)}"
+    return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
 
 
 def _sold_new(survey: Survey, used: Candidate) -> str:

@@ -29,7 +29,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.questions.common.text.ask import TextQuery
-from gpuwise.step.time.engines import engines, refusal, usual_split
+from gpuwise.step.time.engines import engines, refusal, usual_split, weights_in
 from gpuwise.step.types import BOUNDS
 
 __all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "offloaded_layers", "placed", "predict_text", "predicted"]
@@ -230,7 +230,8 @@ def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
         return ()
     count = query.serving.gpu_count
     split = usual_split(engine, query.serving.shape.heads, count) if count > 1 else ""
-    serving = placed(replace(query.serving, engine=engine, split=split, cache="fp16"), gpu)
+    weights = weights_in(engine, query.serving.weights.name)
+    serving = placed(replace(query.serving, engine=engine, weights=weights, split=split, cache="fp16"), gpu)
     if not serving.offloaded:
         return ()
     layers = offloaded_layers(serving)
