@@ -77,6 +77,7 @@ def attention(
     backward: int = 0,
     unfused: int = 0,
     causal: int = 0,
+    masked: int = 0,
     dtype: str = "fp16",
 ) -> Ops:
     return ops(
@@ -91,6 +92,7 @@ def attention(
         dtype=DTYPES.index(dtype),
         backward=backward,
         causal=causal,
+        masked=masked,
         unfused=unfused,
         read=2 * batch * heads * width * (q + 2 * kv),
         written=2 * batch * heads * width * q,

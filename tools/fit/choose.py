@@ -2,7 +2,7 @@
 
 Each candidate is a pair of prior spreads. For a left-out fold, the candidate that best predicts the folds among the remaining
 rows is used, so that no row influences its own prediction. All fits here use the slopes of the full fit (rows enter as sums over
-a source and a GPU), which makes thousands of them cheap; the chosen one is then solved exactly.
+a source, a GPU or both), which makes thousands of them cheap; the chosen one is then solved exactly.
 """
 
 from __future__ import annotations
@@ -47,30 +47,48 @@ def spreads(problem: Problem, candidate: Candidate) -> Array:
 
 
 class _Sums:
-    """What the rows of each source and GPU contribute to the normal equations at a fit."""
+    """What the rows of each source, of each GPU and of both together contribute to the normal equations at a fit."""
 
-    def __init__(self, problem: Problem, theta: Array) -> None:
-        base, self.slopes = problem.jacobian(theta)
-        self.problem, self.theta, self.off = problem, theta, base - problem.measured
-        pull = pull_of(problem, self.off)
-        labels = [row.source for row in problem.steps] + [""] * (len(base) - problem.step_count)
-        names = np.array([f"{label}|{gpu}" for label, gpu in zip(labels, problem.gpu_of_row, strict=True)], dtype=object)
-        self.blocks = {name: np.flatnonzero(names == name) for name in dict.fromkeys(names)}
-        self.hessians, self.gradients = {}, {}
-        for name, rows in self.blocks.items():
-            scaled = self.slopes[rows] * pull[rows, None]
-            self.hessians[name], self.gradients[name] = scaled.T @ scaled, scaled.T @ (self.off[rows] * pull[rows])
-        self.hessian, self.gradient = sum(self.hessians.values()), sum(self.gradients.values())
+    def __init__(self, problem: Problem, theta: Array, folds: Sequence[Fold]) -> None:
+        base, slopes = problem.jacobian(theta)
+        off = base - problem.measured
+        pull = pull_of(problem, off)
+        self.problem, self.from_prior = problem, theta - problem.prior
+        self.asked = {fold.name: (off[fold.asked], slopes[fold.asked]) for fold in folds}
+        sources = np.array([*(row.source for row in problem.steps), *[""] * (len(base) - problem.step_count)], dtype=object)
+        gpus = np.array(problem.gpu_of_row, dtype=object)
 
-    def off_without(self, gone: Array, asked: Array, spread: Array) -> Array:
-        """What the asked rows are off by when the rows that are gone do not count."""
-        hessian, gradient = self.hessian + np.diag(spread**-2.0), self.gradient + (self.theta - self.problem.prior) / spread**2
-        for name, rows in self.blocks.items():
-            if gone[rows[0]]:  # a fold has whole blocks
-                hessian, gradient = hessian - self.hessians[name], gradient - self.gradients[name]
-        move = -np.linalg.solve(hessian, gradient)
-        result: Array = self.off[asked] + self.slopes[asked] @ move
-        return result
+        def summed(rows: Array) -> tuple[Array, Array]:
+            scaled = slopes[rows] * pull[rows, None]
+            return scaled.T @ scaled, scaled.T @ (off[rows] * pull[rows])
+
+        self.whole = summed(np.ones(len(base), bool))
+        self.of_source = {name: summed(sources == name) for name in {_pair(fold)[0] for fold in folds}}
+        self.of_gpu = {name: summed(gpus == name) for name in {_pair(fold)[1] for fold in folds}}
+        self.of_both = {_pair(fold): summed(fold.asked) for fold in folds}
+        self._moves: dict[frozenset[str], dict[Candidate, Array]] = {}
+
+    def off_without(self, fold: Fold, hidden: Fold | None) -> dict[Candidate, Array]:
+        """What the asked rows of a fold are off by, under each candidate, if neither its rows nor the hidden ones count."""
+        gone = frozenset(fold.name for fold in (fold, hidden) if fold is not None)
+        if gone not in self._moves:  # the same fit answers for either of two folds while the other one is hidden
+            self._moves[gone] = self._moved({_pair(one) for one in (fold, hidden) if one is not None})
+        off, slopes = self.asked[fold.name]
+        return {candidate: off + slopes @ move for candidate, move in self._moves[gone].items()}
+
+    def _moved(self, gone: set[tuple[str, str]]) -> dict[Candidate, Array]:
+        sources, gpus = ({pair[place] for pair in gone} for place in (0, 1))
+        twice = [self.of_both[source, gpu] for source in sources for gpu in gpus if (source, gpu) in self.of_both]
+        less = [*(self.of_source[name] for name in sources), *(self.of_gpu[name] for name in gpus)]
+        hessian, gradient = (
+            whole - sum(part[place] for part in less) + sum(part[place] for part in twice)
+            for place, whole in enumerate(self.whole)
+        )
+        found = {}
+        for candidate in CANDIDATES:
+            sure = spreads(self.problem, candidate) ** -2.0
+            found[candidate] = -np.linalg.solve(hessian + np.diag(sure), gradient + self.from_prior * sure)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,33 +101,33 @@ class Chosen:
 
 def choose(problem: Problem, theta: Array, folds: Sequence[Fold]) -> Chosen:
     """The candidate for the fit that is shipped, by all folds."""
-    return _choose(_Sums(problem, theta), folds, np.zeros(len(problem.measured), bool))
+    return _choose(_Sums(problem, theta, folds), folds, None)
 
 
-def _choose(sums: _Sums, folds: Sequence[Fold], hidden: Array) -> Chosen:
-    """The candidate that predicts best the folds that are not hidden, each source counting once: the next user's program is one
-    more source, not one more row."""
-    errors = {}
-    inner = [fold for fold in folds if not (fold.asked & hidden).any()]
-    folds_of_source = Counter(_source(fold) for fold in inner)
-    for candidate in CANDIDATES:
-        spread, total, weight = spreads(sums.problem, candidate), 0.0, 0.0
-        for fold in inner:
-            off = sums.off_without(fold.gone | hidden, fold.asked, spread)
-            share = min(1.0, len(off) / _FEWEST) / folds_of_source[_source(fold)]
-            total, weight = total + share * float(np.minimum(np.abs(off), _WORST).mean()), weight + share
-        errors[candidate] = total / weight
+def _choose(sums: _Sums, folds: Sequence[Fold], hidden: Fold | None) -> Chosen:
+    """The candidate that predicts best the folds that share nothing with the hidden one, each source counting once: the next
+    user's program is one more source, not one more row."""
+    inner = [fold for fold in folds if hidden is None or not (fold.asked & hidden.gone).any()]
+    folds_of_source = Counter(_pair(fold)[0] for fold in inner)
+    totals, weight = dict.fromkeys(CANDIDATES, 0.0), 0.0
+    for fold in inner:
+        share = min(1.0, fold.asked.sum() / _FEWEST) / folds_of_source[_pair(fold)[0]]
+        weight += share
+        for candidate, off in sums.off_without(fold, hidden).items():
+            totals[candidate] += share * float(np.minimum(np.abs(off), _WORST).mean())
+    errors = {candidate: total / weight for candidate, total in totals.items()}
     return Chosen(candidate=min(errors, key=lambda one: errors[one]), errors=errors)
 
 
-def _source(fold: Fold) -> str:
-    return fold.name.split(", ")[0]
+def _pair(fold: Fold) -> tuple[str, str]:
+    source, _, gpu = fold.name.partition(", ")
+    return source, gpu
 
 
 def nested(problem: Problem, theta: Array, folds: Sequence[Fold]) -> tuple[LeftOut, dict[str, Candidate]]:
     """Every fold predicted by a fit that saw none of its rows and whose spreads were chosen without them."""
-    sums, own = _Sums(problem, theta), problem.spread
-    chosen = {fold.name: _choose(sums, folds, fold.gone).candidate for fold in folds}
+    sums, own = _Sums(problem, theta, folds), problem.spread
+    chosen = {fold.name: _choose(sums, folds, fold).candidate for fold in folds}
     parts = []
     for candidate in dict.fromkeys(chosen.values()):
         problem.spread = spreads(problem, candidate)

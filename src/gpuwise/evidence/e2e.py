@@ -189,7 +189,8 @@ def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
         raise _Unusable(f"unknown precision or mode {cells['precision']} {cells['mode']}")
     optimizer = _optimizer(cells) if cells["mode"] == "train" else "none"
     size = int(float(cells["image_or_seq"] or 0)) or None
-    settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer)
+    last = cells.get("layout") == "nhwc"
+    settings = Settings(mode=cells["mode"], precision=precision, optimizer=optimizer, channels_last=last)
     if procedure.fast_norm and cells["mode"] == "infer" and not zoo_only and find_spec("timm") is not None:
         return Request(model=f"timm:{cells['model']}", image=size, variant="fast-norm", settings=settings)
     return Request(model=_name(cells, size, procedure), image=None if _is_text(cells) else size, settings=settings)

@@ -314,6 +314,7 @@ def _attention(name: str, cells: Mapping[str, Sequence[Any]]) -> Any:
         "backward": np.zeros_like(b),
         "causal": causal.astype(float),
         "unfused": np.zeros_like(b),
+        "masked": np.zeros_like(b),
         "read": b * width * (2 * q * heads + 2 * size * np.where(q > 1, kv, seen) * kv_heads),
         "written": 2 * b * q * heads * width,
     }

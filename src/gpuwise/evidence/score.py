@@ -62,7 +62,8 @@ def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, boo
         stack = replace(stack, fused_attention=False)
     host = find_host(_HOST)
     host = replace(host, launch_s=_of_machine(question, fit.launch_s, host.launch_s))
-    setting = Setting(stack=stack, host=host, tf32=cells["precision"] == "tf32", nhwc=cells.get("layout") == "nhwc")
+    last = cells.get("layout") == "nhwc" and not question.request.settings.channels_last  # not captured in that layout
+    setting = Setting(stack=stack, host=host, tf32=cells["precision"] == "tf32", nhwc=last or None)
     return setting, known
 
 

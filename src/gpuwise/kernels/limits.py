@@ -25,6 +25,7 @@ from gpuwise.kernels.types import (
     Sizes,
     dtype_code,
     is_backward,
+    is_needless,
 )
 
 __all__ = [
@@ -262,6 +263,9 @@ CLASSES = (
     "other",
     "batch_norm_infer",
     "group_norm_nhwc",
+    "reordered",
+    "row_norm_compiled",
+    "reduction_compiled",
 )
 _CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
 _CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
@@ -290,13 +294,15 @@ def class_columns(
     """
 
     def named(op: Signature, choices: Choices) -> str:
+        if "reordered" in op.attrs and not (choices.nhwc and op.attrs["reordered"] == "image"):
+            return "reordered"  # neighbours in one tensor are far apart in another
         if not isinstance(class_of, str):
             return class_of(op, choices)
         return backward if backward and is_backward(op) else class_of
 
     def columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:
         names = [named(op, choices) for op in ops]
-        launches: Any = [op.attrs.get("launches", 1) for op in ops]
+        launches: Any = [0 if is_needless(op, choices) else op.attrs.get("launches", 1) for op in ops]
         if tensors_a_launch:
             launches = np.maximum(1.0, np.ceil(size["tensors"] / tensors_a_launch))
         return {"class": [_CLASS[name] for name in names], "launches": launches, "looked": 0.0}

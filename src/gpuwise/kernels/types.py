@@ -41,6 +41,7 @@ __all__ = [
     "engine_code",
     "half_of",
     "is_backward",
+    "is_needless",
 ]
 
 Array = NDArray[Any]
@@ -124,6 +125,11 @@ class Choices:
     lays_out: bool = False
     old_depthwise: bool = False
     mode: str = "train"
+
+
+def is_needless(op: Signature, choices: Choices) -> bool:
+    """Return whether an op only copies images into channels-last, where they already are in this layout."""
+    return bool(choices.nhwc) and op.attrs.get("reordered") == "image" and (op.name == "clone" or op.name.endswith(".copy"))
 
 
 def engine_code(op: Signature, tf32: bool) -> float:

@@ -204,8 +204,10 @@ def test_every_class_of_memory_bound_ops_is_some_kind() -> None:
     names = ("batch_norm", "batch_norm_backward", "group_norm", "layer_norm", "layer_norm_backward", "max_pool2d_backward")
     own = [kind for kind in KINDS.values() if kind.model.name == "memory_bound"]
     found = set()
-    for kind, name, choices in product(own, ("", "some_backward", *names), (Choices(), Choices(nhwc=True, mode="infer"))):
+    settings = (Choices(), Choices(nhwc=True, mode="infer"), Choices(lays_out=True))
+    for kind, name, choices in product(own, ("", "some_backward", *names), settings):
         found.add(int(columns(kind, made(kind, name=name), usual(kind), choices)["class"][0, 0]))
+        found.add(int(columns(kind, made(kind, name=name, reordered="other"), usual(kind), choices)["class"][0, 0]))
     assert {CLASSES[place] for place in found} == set(CLASSES)
 
 

@@ -214,7 +214,39 @@ def test_gradients_of_grouped_weights_are_slow_in_channels_last_unless_a_group_h
 
     assert slower(56, 2) > 3.0
     assert slower(32, 2) < 1.0
-    assert slower(56, 0) < 1.0
+    assert slower(32, 0) < 1.0
+
+
+def test_channels_last_is_fast_for_groups_of_even_width_and_slow_for_others() -> None:
+    def each(width: int) -> float:  # seconds per product
+        work = convolution(32, 32 * width, 32 * width, 28, 9, 0, "fp16", groups=32, nhwc=1)
+        return float(cost(work).compute_s[0, 2]) / width**2
+
+    assert each(64) < 0.9 * each(56)
+    assert each(64) < 0.9 * each(72)
+
+
+def test_wide_groups_run_nearly_as_fast_as_one() -> None:
+    def reached(width: int) -> float:
+        apart, one = (cost(convolution(64, width * groups, width * groups, 28, 9, 0, "fp16", groups=groups)) for groups in (4, 1))
+        return float(4.0 * one.compute_s[0, 2] / apart.compute_s[0, 2])
+
+    assert reached(128) < 0.95 * reached(512)
+    assert 0.85 < reached(512) < 1.0
+
+
+def test_plain_loops_take_over_where_cudnn_has_no_depthwise_kernel() -> None:
+    def each(window: int, **how: Any) -> float:  # seconds per product
+        return float(cost(convolution(64, 256, 256, 28, window, 0, "fp16", groups=256, **how)).compute_s[0, 2]) / window
+
+    assert each(49) > 1.5 * each(25)
+    assert each(49, nhwc=1) < each(49)
+
+
+def test_a_mask_keeps_attention_from_flash_kernels() -> None:
+    plain, masked = (cost(attention(8, 16, 2048, 2048, masked=masked)).compute_s for masked in (0, 1))
+    names = ["RTX 3090" in name or "A100" in name or "H100" in name for name in NAMES]
+    assert all((masked > 1.1 * plain)[0][flag] for flag in np.flatnonzero(names))
 
 
 def test_depthwise_convolutions_wait_for_old_libraries_and_for_other_makers() -> None:

@@ -47,6 +47,7 @@ SAMPLES = [
     convolution(32, 64, 64, 56, 9, 2, "fp16"),
     convolution(32, 96, 96, 28, 9, 1, "fp16", groups=96),
     attention(8, 16, 512, 512),
+    attention(8, 16, 512, 512, masked=1),
     attention(8, 16, 512, 512, unfused=1, backward=1),
     attention(8, 32, 1, 4096, 128),
     moved(1e6),

@@ -17,8 +17,10 @@ from gpuwise.workload.capture.raw import RawCapture  # noqa: E402
 from gpuwise.workload.capture.torch.stand_ins import gpu_names, swapped  # noqa: E402
 from gpuwise.workload.capture.torch.step import Subject, capture  # noqa: E402
 from gpuwise.workload.model import evaluate  # noqa: E402
+from gpuwise.workload.model.edit import graph_of  # noqa: E402
 from gpuwise.workload.model.symbols import Description, join  # noqa: E402
 from gpuwise.workload.model.types import Settings, Workload  # noqa: E402
+from gpuwise.workload.transform.relatives import channels_last  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -217,3 +219,94 @@ def test_lazy_layers_are_refused_with_the_cure() -> None:
 def test_fp8_says_what_was_recorded() -> None:
     recorded, _ = _recorded(lambda: nn.Linear(8, 8), lambda: torch.randn(4, 8), precision="fp8")
     assert any(note.startswith("fp8:") for note in recorded.notes)
+
+
+# ---------------------------------------------------------------- memory orders
+
+
+class Tokens(nn.Module):
+    """Images seen as rows of channels and normalised, as in vision transformers without a class token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut, self.norm, self.mix = nn.Conv2d(3, 16, 4, 4), nn.LayerNorm(16), nn.Linear(16, 16)
+
+    def forward(self, x: Any) -> Any:
+        x = self.cut(x).flatten(2).transpose(1, 2)
+        return x + self.mix(self.norm(x))
+
+
+def test_a_norm_of_transposed_rows_copies_them_first() -> None:
+    recorded, workload = _recorded(Tokens, lambda: torch.randn(4, 3, 32, 32), mode="infer")
+    (copy,) = _of(recorded, "native_layer_norm.copy")
+    assert copy.kind == "copy"
+    assert copy.attrs == {"reordered": "image"}
+    (norm,) = _of(recorded, "native_layer_norm")
+    assert norm.read_buffers[0] == copy.written_buffers[0]
+    assert recorded.buffers[copy.written_buffers[0]].born == recorded.calls.index(copy)
+    (add,) = (call for call in recorded.calls if call.name == "add")
+    assert add.attrs == {"reordered": "image"}  # the sum is transposed too, and what is added to it is not
+    assert evaluate.totals(workload).forward_flops == 2 * 4 * 64 * 16 * (3 * 16 + 16)
+
+
+def test_channels_last_needs_none_of_these_copies() -> None:
+    recorded, _ = _recorded(Tokens, lambda: torch.randn(4, 3, 32, 32), mode="infer", channels_last=True)
+    assert not _of(recorded, "native_layer_norm.copy")
+    assert not [call for call in recorded.calls if "reordered" in call.attrs]
+
+
+def test_channels_last_drops_them_from_a_graph() -> None:
+    _, first = _recorded(Tokens, lambda: torch.randn(4, 3, 32, 32))
+    _, last = _recorded(Tokens, lambda: torch.randn(4, 3, 32, 32), channels_last=True)
+    ours = channels_last(graph_of(first))
+    names = [Counter(graph.ops[row].name for row in graph.op_of) for graph in (ours, graph_of(last))]
+    assert names[0] == names[1]
+    assert not any("reordered" in op.attrs for op in ours.ops)
+
+
+class Halves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: Any) -> Any:
+        first, second = x.chunk(2, dim=1)
+        return self.one(first) + self.two(second)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_convolution_copies_a_slice_of_channels(last: bool) -> None:
+    recorded, _ = _recorded(Halves, lambda: torch.randn(4, 16, 8, 8), mode="infer", channels_last=last)
+    copies = _of(recorded, "convolution.copy")
+    assert [copy.reads[0].shape for copy in copies] == [(4, 8, 8, 8)] * 2
+    assert not any(copy.attrs for copy in copies)  # in the same order
+    assert {call.attrs["layout"] for call in recorded.calls if call.kind == "conv"} == {"nhwc" if last else "nchw"}
+
+
+class Block(nn.Module):
+    """As in ConvNeXt: after the first block, images in the default layout are channels-last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.mix = nn.Conv2d(8, 8, 7, padding=3, groups=8), nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        return self.mix(self.norm(self.conv(x).permute(0, 2, 3, 1))).permute(0, 3, 1, 2) + x
+
+
+def test_images_may_become_channels_last_on_the_way() -> None:
+    recorded, _ = _recorded(lambda: nn.Sequential(Block(), Block()), lambda: torch.randn(4, 8, 16, 16), mode="infer")
+    assert [call.attrs["layout"] for call in recorded.calls if call.kind == "conv"] == ["nchw", "nhwc"]
+    assert len(_of(recorded, "native_layer_norm.copy")) == 1
+
+
+def test_heads_of_attention_are_rearranged_without_reordering() -> None:
+    """Values of a head stay next to each other."""
+    recorded, _ = _recorded(
+        lambda: nn.Linear(32, 32),
+        lambda: torch.randn(4, 16, 32),
+        lambda model, x: model(x).reshape(4, 16, 4, 8).transpose(1, 2).contiguous(),
+        mode="infer",
+    )
+    (copy,) = _of(recorded, "clone")
+    assert copy.attrs == {}

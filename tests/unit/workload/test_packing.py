@@ -130,6 +130,6 @@ def test_damage_never_ends_in_another_error(workload: Workload, noise: bytes, wh
 
 
 def test_another_version_is_refused() -> None:
-    text = b'{"version":99,"dtypes":[],"modules":[],"attrs":[],"heads":[],"graphs":[]}'
+    text = b'{"version":99,"dtypes":[],"modules":[],"attrs":[],"heads":[],"columns":{}}'
     with pytest.raises(BadFile, match="version 99"):
         unpack(gzip.compress(text), 0, "a file")

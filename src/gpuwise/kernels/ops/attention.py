@@ -63,7 +63,7 @@ def _fused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     flops = flops * either(op["causal"], 0.5 + 0.5 / _blocks(op), 1.0)
     name = np.where(op["backward"] > 0, k["attention.backward"], k["attention.forward"])
     efficient = either(matrix, k["attention.efficient"], 1.0)  # vector lanes have no tiles to fill poorly
-    slower = np.where(gpu.flash > 0, 1.0, efficient)
+    slower = np.where(gpu.flash > 0, np.where(op["masked"] > 0, either(matrix, k["attention.masked"], 1.0), 1.0), efficient)
     small = either(matrix, np.minimum(1.0, op["head_dim"] / 64.0) ** k["attention.small_heads"], 1.0)
     parallel = op["batch"] * np.where(op["q_len"] > 1, op["heads"], op["kv_heads"]) * np.ceil(op["q_len"] / _ROWS)
     filled = np.where(op["q_len"] > 1, np.minimum(1.0, parallel / gpu.units), 1.0)  # decoding splits the keys
@@ -124,8 +124,9 @@ def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping
         "dtype": [engine_code(op, choices.tf32) for op in ops],
         "backward": [op.attrs["pass"] == "backward" for op in ops],
         "causal": [bool(op.attrs["causal"]) for op in ops],
+        "masked": [bool(op.attrs.get("mask")) and "rate" not in op.attrs for op in ops],  # flash kernels take none
         "rate": [float(str(op.attrs.get("rate", 1.0))) for op in ops],
-        "unfused": [not choices.fused_attention for _ in ops],
+        "unfused": [not choices.fused_attention or bool(op.attrs.get("apart")) for op in ops],
     }
 
 

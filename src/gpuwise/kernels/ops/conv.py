@@ -38,6 +38,7 @@ _PASSES = ("forward", "data", "weight")
 _FEW = 8  # channels in one 16-bit operand of the matrix engine
 _FAST_GROUPS = (4.0, 8.0, 16.0, 32.0)  # channels in a group that libraries have fast channels-last gradients for
 _WINDOW = 9.0  # 3 x 3, the usual one
+_CUDNN_WINDOWS = (1.0, 9.0, 25.0)  # depthwise, in the default layout
 _SAVED = 4.0  # multiplications of F(4×4, 3×3) relative to the direct sum: Lavin and Gray 2015; other windows may run by FFT
 
 
@@ -94,8 +95,7 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     wider = np.maximum(1.0, peak / gpu.units / gpu.clock / _FLOPS_PER_CLOCK)  # wider engines are harder to keep fed
     fed = wider ** -k["conv.growth"] * np.where(op["nhwc"] > 0, k["conv.nhwc"], 1.0)
     engine = either(matrix, _constants(which, k, "matrix") * fed, _constants(which, k, "vector"))
-    grouped = k["conv.grouped"] * np.where(which == 2, k["conv.grouped_weight"], 1.0)
-    reached = peak * engine * np.where(groups > 1, grouped, 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
+    reached = peak * engine * np.where(groups > 1, _in_groups(op, k), 1.0) * np.where(op["dtype"] == _TF32, k["conv.tf32"], 1.0)
     reuse = 2.0 / (1.0 + 1.0 / np.maximum(window, 1.0))
     seconds = tiled_s(groups, rows, columns, depth, op["dtype"], reached, gpu, k, reuse)
     seconds = longer(seconds, 2.0 * outputs * op["c_in"] * op["c_out"] / groups * window / powered(gpu, k, reached, matrix))
@@ -108,6 +108,17 @@ def _on_its_engine(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     )
 
 
+def _in_groups(op: Columns, k: Constants) -> Array:
+    """Return the share of the engine's speed that groups of channels reach: nearly all of it if they are wide. In channels-last,
+    libraries have fast kernels for groups of 4, 8, 16, ... channels, and slow ones for others.
+    """
+    width = op["c_in"] / op["groups"]
+    reached = k["conv.grouped"] ** (1.0 / (1.0 + width / k["conv.group_width"]))
+    last = np.where(np.log2(width) % 1 == 0, k["conv.grouped_nhwc_even"], k["conv.grouped_nhwc_odd"])
+    weight = np.where(op["pass"] == 2, k["conv.grouped_weight"], 1.0)
+    return reached * weight * np.where((op["nhwc"] > 0) & (op["pass"] < 2), last, 1.0)
+
+
 def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
     """Return the time multiplier for convolutions that libraries handle less well or, with Winograd, better."""
     window, which = op["kernel"], op["pass"]
@@ -116,7 +127,8 @@ def _slower(op: Columns, matrix: Array, k: Constants) -> Array:
     scattered = (op["groups"] > 1) & (op["nhwc"] > 0) & (which == 2)  # a group's channels are not contiguous
     scattered = scattered & ~np.isin(op["c_in"] / op["groups"], _FAST_GROUPS)
     odd = np.where((window != 1) & (window != 9) & (op["c_in"] >= _FEW), k["conv.odd_window"], 1.0)
-    few = np.where((op["c_in"] < _FEW) & (op["nhwc"] == 0), k["conv.few_channels"], 1.0)
+    few = np.where(op["nhwc"] > 0, k["conv.few_channels_nhwc"], k["conv.few_channels"])
+    few = np.where(op["c_in"] < _FEW, few, 1.0)
     return either(matrix, odd * few, on_lanes) * np.where(scattered, k["conv.grouped_nhwc_weight"], 1.0)
 
 
@@ -128,8 +140,17 @@ def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     lanes = gpu.vector * either(op["dtype"] == _FP16, np.minimum(gpu.half, 1.0), 1.0)  # fp16 is very slow on GP10x
     large = np.maximum(op["kernel"] / _WINDOW, 1.0)  # large windows reuse little of what a unit holds
     reached = lanes * k["depthwise.vector"] * large ** -k["depthwise.window"]
+    reached = np.where(_is_plain(op), lanes * k["depthwise.plain"], reached)
     seconds = longer(products / reached, products / powered(gpu, k, reached, 0.0))
     return Cost(compute_s=seconds, memory_s=moved_s(op, gpu, k, factor))
+
+
+def _is_plain(op: Columns) -> Array:
+    """In fp16 and the default layout, PyTorch uses cuDNN's depthwise kernels only for windows of 1, 3 and 5
+    (`check_cudnn_depthwise_workload_with_filter` in its `Convolution.cpp`), and a plain loop of its own for others.
+    """
+    result: Array = (op["nhwc"] == 0) & (op["dtype"] == _FP16) & ~np.isin(op["kernel"], _CUDNN_WINDOWS)
+    return result
 
 
 def _is_winograd(op: Columns) -> Array:
@@ -165,7 +186,7 @@ def _columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping
         "groups": groups,
         "pass": [_PASSES.index(str(op.attrs["pass"])) for op in ops],
         "strided": [_is_strided(op) for op in ops],
-        "nhwc": [op.attrs["layout"] == "nhwc" if choices.nhwc is None else choices.nhwc for op in ops],
+        "nhwc": [op.attrs["layout"] == "nhwc" or bool(choices.nhwc) for op in ops],
         "depthwise": (groups > 1) & (groups >= size["c_in"]),
         "old": float(choices.old_depthwise),
     }

@@ -13,8 +13,11 @@ __all__ = ["NORM"]
 def _class_of(op: Signature, choices: Choices) -> str:
     if "batch_norm" in op.name and choices.mode == "infer":
         return "batch_norm_infer"  # one pass with known statistics
-    if "group_norm" in op.name and choices.nhwc and not choices.lays_out and not is_backward(op):
+    last = choices.nhwc or op.attrs.get("layout") == "nhwc"
+    if "group_norm" in op.name and last and not choices.lays_out and not is_backward(op):
         return "group_norm_nhwc"  # rearranged before and after; compiled kernels read any layout
+    if "batch_norm" not in op.name and choices.lays_out and not is_backward(op):
+        return "row_norm_compiled"  # a kernel made for this length of rows, which stay in registers
     return ("batch_norm" if "batch_norm" in op.name else "row_norm") + ("_backward" if is_backward(op) else "")
 
 

@@ -18,7 +18,7 @@ from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS, MODELS
 from gpuwise.kernels.times import Times, floors_s, gpus_of, load_constants, times
-from gpuwise.kernels.types import Choices, Constants, Group, Ops
+from gpuwise.kernels.types import Choices, Constants, Group, Ops, is_needless
 from gpuwise.step.time.setting import CPU_FACTOR, fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
@@ -229,7 +229,8 @@ def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choi
     values = product_values(workload, batch, seq)
     if chosen.lays_out and lays_channels_last(workload, values[0]):
         chosen = replace(chosen, nhwc=True)
-    read, written = op_bytes(workload, values)
+    needed = np.array([not is_needless(op, chosen) for op in workload.ops])
+    read, written = (moved * needed for moved in op_bytes(workload, values))
     points, count = read.shape
     cold = cold_bytes(workload)
     members: dict[str, list[int]] = {}

@@ -27,7 +27,7 @@ from gpuwise.workload.store import files, own_code
 __all__ = ["find", "folder", "keep"]
 
 _ANY = 2
-RECORDER = 3  # increase this when the recorder's output changes
+RECORDER = 4  # increase this when the recorder's output changes
 _PACKAGES = {
     "timm": ("torch", "timm"),
     "torchvision": ("torch", "torchvision"),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuwise.core.errors import BadValue
+from gpuwise.kernels.types import Choices, is_needless
 from gpuwise.workload.model.edit import Graph, slots
 from gpuwise.workload.model.types import CATEGORIES, Ints, Op, TensorSpec
 from gpuwise.workload.transform.softmax import with_softmax_casts
@@ -99,12 +100,28 @@ def _with_tensors_of_writers(graph: Graph, row: Mapping[int, int]) -> Graph:
 
 
 def channels_last(graph: Graph) -> Graph:
-    """Return convolutions on two-dimensional images in the layout NHWC."""
-    return replace(graph, ops=[_last(op) if op.kind == "conv" else op for op in graph.ops])
+    """Return convolutions on two-dimensional images in the layout NHWC, without the copies that only NCHW needs."""
+    laid_out = Choices(nhwc=True)
+    needless = np.array([is_needless(op, laid_out) for op in graph.ops], dtype=bool)
+    graph = replace(graph, ops=[_last(op) for op in graph.ops])
+    dropped = needless[graph.op_of]
+    if not dropped.any():
+        return graph
+    call, _, written = slots(graph)
+    copies = dropped[call]
+    instead = dict(zip(graph.refs[copies & written].tolist(), graph.refs[copies & ~written].tolist(), strict=True))
+    for copy, source in instead.items():  # of a copy of a copy, the first source
+        while source in instead:
+            source = instead[source]
+        instead[copy] = source
+    return without(graph, dropped, instead)
 
 
 def _last(op: Op) -> Op:
-    flat = len(op.attrs["stride"]) == 2 if isinstance(op.attrs["stride"], tuple) else False
+    if op.attrs.get("reordered") == "image":
+        return replace(op, attrs={name: value for name, value in op.attrs.items() if name != "reordered"})
+    stride = op.attrs.get("stride")
+    flat = (op.kind == "conv" and isinstance(stride, tuple) and len(stride) == 2) or "group_norm" in op.name
     return replace(op, attrs={**op.attrs, "layout": "nhwc"}) if flat else op
 
 

@@ -25,6 +25,7 @@ from gpuwise.workload.capture.torch.aten_names import (
 )
 from gpuwise.workload.capture.torch.aten_windows import window_handlers
 from gpuwise.workload.capture.torch.kernel import Handler, Kernel, Shape, Tensors
+from gpuwise.workload.capture.torch.orders import is_channels_last, reordering, with_copies
 from gpuwise.workload.model.types import AttrValue
 
 __all__ = ["Kernel", "kernels_of", "register"]
@@ -34,6 +35,12 @@ def kernels_of(
     name: str, func: Any, args: Sequence[Any], kwargs: dict[str, Any], reads: Tensors, writes: Tensors
 ) -> list[Kernel]:
     """The kernels that CUDA would launch for this op. `reads` and `writes` are all its tensors."""
+    return with_copies(name, args, _own_kernels(name, func, args, kwargs, reads, writes))
+
+
+def _own_kernels(
+    name: str, func: Any, args: Sequence[Any], kwargs: dict[str, Any], reads: Tensors, writes: Tensors
+) -> list[Kernel]:
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(args, kwargs, reads, writes)
@@ -62,7 +69,7 @@ def _shape(tensors: Tensors) -> Shape:
 
 
 def _elementwise(reads: Tensors, writes: Tensors) -> Kernel:
-    return Kernel("elementwise", (_shape(writes or reads),), tuple(reads), tuple(writes))
+    return Kernel("elementwise", (_shape(writes or reads),), tuple(reads), tuple(writes), reordering(reads, writes))
 
 
 def _reduction(reads: Tensors, writes: Tensors) -> Kernel:
@@ -124,9 +131,8 @@ def _conv_sizes(x: Any, weight: Any, out: Any, transposed: bool, groups: int) ->
 
 
 def _conv_attrs(
-    stride: Any, padding: Any, dilation: Any, transposed: bool, groups: int, direction: str, x: Any
+    stride: Any, padding: Any, dilation: Any, transposed: bool, groups: int, direction: str, operands: Tensors
 ) -> dict[str, AttrValue]:
-    nhwc = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
     return {
         "stride": tuple(stride),
         "padding": tuple(padding),
@@ -134,14 +140,14 @@ def _conv_attrs(
         "groups": groups,
         "transposed": transposed,
         "pass": direction,
-        "layout": "nhwc" if nhwc else "nchw",
+        "layout": "nhwc" if any(map(is_channels_last, operands)) else "nchw",
     }
 
 
 def _conv(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
     sizes = _conv_sizes(x, weight, writes[0], transposed, groups)
-    attrs = _conv_attrs(stride, padding, dilation, transposed, groups, "forward", x)
+    attrs = _conv_attrs(stride, padding, dilation, transposed, groups, "forward", (x, weight))
     extra = () if bias is None else (bias,)
     return [Kernel("conv", sizes, (x, weight, *extra), (writes[0],), attrs, dtype=x.dtype)]
 
@@ -158,7 +164,7 @@ def _conv_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kern
         if direction == "bias":
             found.append(Kernel("reduction", (tuple(grad.shape), tuple(out.shape)), operands, (out,), suffix=".bias"))
         else:
-            attrs = _conv_attrs(stride, padding, dilation, transposed, groups, direction, x)
+            attrs = _conv_attrs(stride, padding, dilation, transposed, groups, direction, (grad, x, weight))
             found.append(Kernel("conv", sizes, operands, (out,), attrs, dtype=x.dtype, suffix=f".{direction}"))
     return found
 
@@ -247,7 +253,7 @@ def _cast(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     if not reads or not writes:
         return []
     kind = "cast" if reads[0].dtype != writes[0].dtype else "copy"
-    return [Kernel(kind, (tuple(writes[0].shape),), (reads[0],), tuple(writes))]
+    return [Kernel(kind, (tuple(writes[0].shape),), (reads[0],), tuple(writes), reordering(reads[:1], writes))]
 
 
 def _copy_into(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:

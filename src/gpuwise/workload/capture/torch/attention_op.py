@@ -22,7 +22,11 @@ def attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Replaces `aten::scaled_dot_product_attention`; refuses what torch refuses."""
+    """Replaces `aten::scaled_dot_product_attention`; refuses what torch refuses.
+
+    Fused kernels share keys between heads only where `enable_gqa` asks for it. Heads that are broadcast (multi-query attention
+    without it) are computed by separate kernels.
+    """
     lead = _lead(q, k, v, enable_gqa)
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: attn_mask must not be set when is_causal=True")
@@ -33,7 +37,8 @@ def attention(
         _check(_broadcasts(attn_mask.shape, whole), f"a mask of {_text(attn_mask)} does not fit scores of {list(whole)}")
         if attn_mask.requires_grad:  # fused kernels write the gradient of every score, and torch sums it to the mask's shape
             attn_mask = attn_mask.expand(whole)
-    return torch.ops.gpuwise.attention(q, k, v, attn_mask, dropout_p, is_causal)[0]
+    apart = not enable_gqa and q.dim() > 2 and not q.shape[-3] == k.shape[-3] == v.shape[-3]
+    return torch.ops.gpuwise.attention(q, k, v, attn_mask, dropout_p, is_causal, apart)[0]
 
 
 def _lead(q: Any, k: Any, v: Any, grouped: bool) -> tuple[int, ...]:
@@ -71,13 +76,13 @@ def _check(fits: bool, message: str) -> None:
 
 @torch.library.custom_op("gpuwise::attention", mutates_args=())
 def _attention_op(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, dropout: float, causal: bool
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, dropout: float, causal: bool, apart: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     raise NotImplementedError("recorded, never computed")
 
 
 @_attention_op.register_fake
-def _attention_shape(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool) -> Any:
+def _attention_shape(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool, apart: bool) -> Any:
     # What flash attention keeps for the backward pass: the output and one fp32 per query.
     # Its output is laid out (batch, query, head, width), as the fused kernels return it.
     logsumexp = q.new_empty(q.shape[:-1], dtype=torch.float32)
@@ -97,6 +102,7 @@ def _attention_backward_op(
     logsumexp: torch.Tensor,
     mask: torch.Tensor | None,
     causal: bool,
+    apart: bool,
     learns_mask: bool,
 ) -> list[torch.Tensor]:
     raise NotImplementedError("recorded, never computed")
@@ -104,22 +110,22 @@ def _attention_backward_op(
 
 @_attention_backward_op.register_fake
 def _attention_backward_shape(
-    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool, learns_mask: bool
+    grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool, apart: bool, learns_mask: bool
 ) -> Any:
     found = [torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)]
     return [*found, mask.new_empty(mask.shape)] if learns_mask else found
 
 
 def _attention_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    q, k, v, mask, _, ctx.causal = inputs
+    q, k, v, mask, _, ctx.causal, ctx.apart = inputs
     ctx.save_for_backward(q, k, v, *output, mask)
     ctx.set_materialize_grads(False)
 
 
 def _attention_grad(ctx: Any, grad: Any, _: Any) -> Any:
     learns = ctx.needs_input_grad[3]
-    found = torch.ops.gpuwise.attention_backward(grad, *ctx.saved_tensors, ctx.causal, learns)
-    return (*found[:3], found[3] if learns else None, None, None)
+    found = torch.ops.gpuwise.attention_backward(grad, *ctx.saved_tensors, ctx.causal, ctx.apart, learns)
+    return (*found[:3], found[3] if learns else None, None, None, None)
 
 
 _attention_op.register_autograd(_attention_grad, setup_context=_attention_setup)
@@ -130,14 +136,18 @@ _attention_op.register_autograd(_attention_grad, setup_context=_attention_setup)
 
 def _kernel(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
     q, k, v, mask = args[:4]
-    attrs: dict[str, AttrValue] = {"causal": bool(args[5]), "mask": mask is not None, "pass": "forward"}
+    attrs: dict[str, AttrValue] = {"causal": bool(args[5]), "mask": mask is not None, "pass": "forward", **_apart(args[6])}
     return [Kernel("attention", _sizes(q, k, v), tuple(reads), tuple(writes), attrs, dtype=q.dtype)]
 
 
 def _backward_kernel(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    _, q, k, v, _, _, mask, causal, _ = args
-    attrs: dict[str, AttrValue] = {"causal": bool(causal), "mask": mask is not None, "pass": "backward"}
+    _, q, k, v, _, _, mask, causal, apart, _ = args
+    attrs: dict[str, AttrValue] = {"causal": bool(causal), "mask": mask is not None, "pass": "backward", **_apart(apart)}
     return [Kernel("attention", _sizes(q, k, v), tuple(reads), tuple(writes), attrs, dtype=q.dtype)]
+
+
+def _apart(apart: bool) -> dict[str, AttrValue]:
+    return {"apart": True} if apart else {}
 
 
 def _sizes(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], ...]:

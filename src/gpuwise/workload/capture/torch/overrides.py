@@ -5,6 +5,7 @@ becomes three, and autocast has other lists than on CUDA. `torch.library` lets u
 
 - attention and RNNs stay whole, as the ops `gpuwise::attention` and `gpuwise::rnn` with their backward passes;
 - dropout, RMS norm and the cells of LSTMs and GRUs are the fused ops that CUDA has;
+- group norm reads and writes only the default layout (NCHW), whatever the layout of its input;
 - softmax of fp16 to fp32 casts in its own kernel;
 - autocast follows the lists of CUDA (`autocast.py`).
 
@@ -33,6 +34,7 @@ def install() -> torch.library.Library:
     library = torch.library.Library("aten", "IMPL")
     library.impl("scaled_dot_product_attention", attention, "AutogradCPU")
     library.impl("dropout", _dropout, "AutogradCPU")
+    library.impl("group_norm", _group_norm, "AutogradCPU")
     for name in CELLS:
         library.impl(f"{name}.input", rnn(name), "AutogradCPU")
     library.impl("softmax.int", _softmax(torch.ops.aten._softmax), "AutogradCPU")
@@ -51,6 +53,13 @@ def install() -> torch.library.Library:
 
 def _dropout(x: Any, p: float, train: bool) -> Any:
     return torch.native_dropout(x, p, train)[0] if train and p > 0 else x
+
+
+def _group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True) -> Any:
+    x = x.contiguous()
+    images, channels = x.shape[:2]
+    positions = x.numel() // max(1, images * channels)
+    return torch.native_group_norm(x, weight, bias, images, channels, positions, groups, eps)[0]
 
 
 def _softmax(operator: Any) -> Callable[..., Any]:

@@ -147,6 +147,8 @@ class Recorder(TorchDispatchMode):
             self._buffer(tensor, "temporary", born=len(self.calls))
         for kernel in kernels:
             if any(tensor.numel() for tensor in (*kernel.reads, *kernel.writes)):
+                for tensor in kernel.writes:  # a copy that a kernel makes for itself
+                    self._buffer(tensor, "temporary", born=len(self.calls))
                 self._append(name, kernel)
 
     def _append(self, name: str, kernel: Kernel) -> None:
