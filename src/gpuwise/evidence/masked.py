@@ -34,7 +34,7 @@ _AMPERE = 2048.0  # operations of a unit of an A100 in a clock, in 16 bits
 
 
 class MaskedRates(msgspec.Struct, frozen=True):
-    """Speeds relative to the usual kernel in the same type: in 16 bits, and in fp32 as TF32; and of small tiles relative to large."""
+    """Speeds relative to the usual kernel in the same type, in 16 bits and in fp32 (as TF32), and of small tiles to large."""
 
     half: float
     tf32: float
