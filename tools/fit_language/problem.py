@@ -45,7 +45,7 @@ _PRIORS = {
     "start": (2.5e-6, 0.4),
     "apple_start": (3.0, 0.4),
     "pipelined": (0.7, 0.3),
-    "bytes": (8.0, 0.6),
+    "bytes": (7.0, 0.6),
     "flops": (1500.0, 0.7),
 }
 _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
@@ -53,10 +53,15 @@ _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
     ("cache", "prompt", "layer", "step", "start"),
     ("bytes", "flops"),
 )
-# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: 21 to 25 ms a
-# token for models of 24 to 28 layers on an A100, whatever their size. vLLM before 0.2.6 (December 2023) had no CUDA graphs: about
-# a dozen kernels and, on several GPUs, two sums for each layer, at some 30 µs each.
-_EAGER = {"transformers": 9e-4, "vllm 2023": 4e-4}
+# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: between 0.9 ms (21
+# to 25 ms a token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
+# pytorch.org/blog/accelerating-generative-ai-2). vLLM before 0.2.6 (December 2023) had no CUDA graphs: about a dozen kernels and,
+# on several GPUs, two sums for each layer, at some 30 µs each.
+_EAGER = {"transformers": 1e-3, "vllm 2023": 4e-4}
+# Seconds to start a kernel that waits for another in versions without CUDA graphs: a plain launch takes twice as long.
+_LAUNCHED = dict.fromkeys(("llama.cpp 2024", "vllm 2023", "exllama 1", "transformers"), 5e-6)
+# Bytes of packed weights that a unit moves in a clock, where kernels keep several loads in flight (Marlin and its like).
+_IN_FLIGHT = {"vllm": 12.0, "tensorrt-llm": 12.0, "lmdeploy": 12.0}
 _EXPANDS = ("transformers",)  # keys and values are repeated for every head that shares them, before attention reads them
 _NARROW = ("llama.cpp", "exllama")  # products add up in fp16, and packed weights are multiplied in int8 where that is faster
 _UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
@@ -78,8 +83,9 @@ class Problem:
         return np.array([math.log(self._middle(*name.partition(":")[::2])) for name in self.names])
 
     def _middle(self, name: str, of: str) -> float:
-        eager = _EAGER.get(f"{self.engine} {of}".strip()) if name == "layer" else None
-        return eager or _PRIORS[name][0]
+        version = f"{self.engine} {of}".strip()
+        own = {"layer": _EAGER.get(version), "start": _LAUNCHED.get(version), "bytes": _IN_FLIGHT.get(self.engine)}
+        return own.get(name) or _PRIORS[name][0]
 
     @property
     def spread(self) -> Array:
