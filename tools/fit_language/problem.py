@@ -53,8 +53,8 @@ _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
     ("cache", "prompt", "layer", "step", "start"),
     ("bytes", "flops"),
 )
-# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: between 0.9 ms (21
-# to 25 ms a token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
+# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: between 0.9 ms
+# (21 to 25 ms a token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
 # pytorch.org/blog/accelerating-generative-ai-2). vLLM before 0.2.6 (December 2023) had no CUDA graphs: about a dozen kernels and,
 # on several GPUs, two sums for each layer, at some 30 µs each.
 _EAGER = {"transformers": 1e-3, "vllm 2023": 4e-4}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from gpuwise.step.memory.generation import held_memory
+from gpuwise.hardware.types import Gpu
+from gpuwise.step.memory.generation import GenerationMemory
 from gpuwise.step.time.engines import Engine
-
-if TYPE_CHECKING:
-    from gpuwise.evidence.generation import GenerationRow
+from gpuwise.workload.language.formats import Format
+from gpuwise.workload.language.shape import LanguageShape
 
 __all__ = ["asked_doubt", "speed_doubt"]
 
@@ -38,21 +37,13 @@ def asked_doubt(cells: Mapping[str, str], engine: Engine, batch: int) -> str:
     return ""
 
 
-def speed_doubt(row: GenerationRow) -> str:
-    """Return why a decoding speed cannot be right; empty if it can."""
-    held = held_memory(
-        row.shape,
-        row.weights,
-        row.engine,
-        cache=row.cache,
-        users=row.passes[-1].batch,
-        prompt=row.prompt,
-        context=row.context,
-    )
-    if held.weight_bytes + held.cache_bytes > row.gpu_count * row.gpu.memory_bytes:
+def speed_doubt(
+    shape: LanguageShape, weights: Format, gpu: Gpu, gpu_count: int, held: GenerationMemory, steps_per_s: float
+) -> str:
+    """Return why this many decoding steps in a second cannot be right; empty if they can. `held` is on all GPUs together."""
+    if held.weight_bytes + held.cache_bytes > gpu_count * gpu.memory_bytes:
         return "keys and values that do not fit beside the weights, so some sequences waited"
-    seconds = row.counted / row.value if row.unit == "tokens_per_s" else row.value * row.counted / 1e3
-    read = 0.0 if row.shape.experts else row.shape.block_weights * row.weights.bytes_a_weight
-    if read * row.passes[-1].times > seconds * row.gpu_count * row.gpu.memory_bytes_per_s:
+    read = 0.0 if shape.experts else shape.block_weights * weights.bytes_a_weight
+    if read * steps_per_s > gpu_count * gpu.memory_bytes_per_s:
         return "weights read faster than the memory allows"
     return ""

@@ -22,7 +22,7 @@ from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
-from gpuwise.step.memory.generation import held_memory
+from gpuwise.step.memory.generation import GenerationMemory, held_memory
 from gpuwise.step.time.engines import PIPELINED, Engine, engine_range, engine_stack, engines, prompt_gain, weights_in
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
@@ -174,8 +174,10 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         value=float(cells["value"]),
         unit=unit,
     )
-    if mode == "decode" and unit != "GiB" and (doubt := speed_doubt(row)):
-        raise Unusable(doubt)
+    if mode == "decode" and unit != "GiB":
+        seconds = row.counted / row.value if unit == "tokens_per_s" else row.value * row.counted / 1e3
+        if doubt := speed_doubt(shape, row.weights, gpu, count, _held(row), passes[-1].times / seconds):
+            raise Unusable(doubt)
     return row
 
 
@@ -262,7 +264,11 @@ def predicted_bytes(row: GenerationRow) -> float:
     """Return the memory of all GPUs together: for transformers, whose rows use its own counter, what tensors take; otherwise
     everything.
     """
-    held = held_memory(
+    return _held(row).allocated_bytes if row.engine.name == "transformers" else _held(row).total_bytes
+
+
+def _held(row: GenerationRow) -> GenerationMemory:
+    return held_memory(
         row.shape,
         row.weights,
         row.engine,
@@ -271,7 +277,6 @@ def predicted_bytes(row: GenerationRow) -> float:
         prompt=row.prompt,
         context=row.context,
     )
-    return held.allocated_bytes if row.engine.name == "transformers" else held.total_bytes
 
 
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
