@@ -2,6 +2,6 @@
 
 import os
 
-# Its matrices are small: threads of the linear-algebra library wait for each other longer than they compute, and on a busy machine
+# The matrices are small: threads of the linear-algebra library wait longer for each other than they compute. On a busy machine,
 # a fit takes six times as long with them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

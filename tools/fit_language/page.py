@@ -119,7 +119,8 @@ every row for one model. *GPU and source unseen* leaves out both the GPU and the
 single source, so this test shows what to expect for an engine without measurements. Several engines were measured only on the
 A100. When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is no test: it shows how
 closely the constants that gpuwise ships follow the rows to which they were fitted. The forms of the formulas and the priors are
-the same in all tests, and were chosen with these rows in view.
+the same in all tests, and were chosen with these rows in view. Rows that break a physical limit or count something other than
+generated tokens are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
 The rank correlation is over pairs of GPUs that ran the same model in the same format and engine. Pairs whose measurements differ
 by less than 3% are left out, because repeated measurements differ by as much.

@@ -34,7 +34,7 @@ _PRIORS = {
     "rate": (0.9, 0.2),
     "cache": (1.3, 0.5),
     "prompt": (0.8, 0.5),
-    "expand": (4.0, 0.4),
+    "expand": (5.0, 0.4),
     "experts": (0.5, 0.5),
     "layer": (3e-5, 1.5),
     "step": (4e-4, 1.0),
@@ -45,7 +45,7 @@ _PRIORS = {
     "start": (2.5e-6, 0.4),
     "apple_start": (3.0, 0.4),
     "pipelined": (0.7, 0.3),
-    "bytes": (12.0, 0.8),
+    "bytes": (7.0, 0.6),
     "flops": (1500.0, 0.7),
 }
 _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
@@ -53,9 +53,15 @@ _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
     ("cache", "prompt", "layer", "step", "start"),
     ("bytes", "flops"),
 )
-# Seconds of the host for a layer where every kernel is issued from Python: PyTorch's eager baseline of Llama 2 7B (32 layers)
-# generates 25.5 tokens/s on an A100, whose memory needs a fifth of that time (pytorch.org/blog/accelerating-generative-ai-2).
-_EAGER = {"transformers": 1.2e-3}
+# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: between 0.9 ms
+# (21 to 25 ms a token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
+# pytorch.org/blog/accelerating-generative-ai-2). vLLM before 0.2.6 (December 2023) had no CUDA graphs: about a dozen kernels and,
+# on several GPUs, two sums for each layer, at some 30 µs each.
+_EAGER = {"transformers": 1e-3, "vllm 2023": 4e-4}
+# Seconds to start a kernel that waits for another in versions without CUDA graphs: a plain launch takes twice as long.
+_LAUNCHED = dict.fromkeys(("llama.cpp 2024", "vllm 2023", "exllama 1", "transformers"), 5e-6)
+# Bytes of packed weights that a unit moves in a clock, where kernels keep several loads in flight (Marlin and its like).
+_IN_FLIGHT = {"vllm": 12.0, "tensorrt-llm": 12.0, "lmdeploy": 12.0}
 _EXPANDS = ("transformers",)  # keys and values are repeated for every head that shares them, before attention reads them
 _NARROW = ("llama.cpp", "exllama")  # products add up in fp16, and packed weights are multiplied in int8 where that is faster
 _UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
@@ -74,10 +80,12 @@ class Problem:
 
     @property
     def middle(self) -> Array:
-        return np.array([math.log(self._middle(name.split(":")[0])) for name in self.names])
+        return np.array([math.log(self._middle(*name.partition(":")[::2])) for name in self.names])
 
-    def _middle(self, name: str) -> float:
-        return _EAGER.get(self.engine, _PRIORS[name][0]) if name == "layer" else _PRIORS[name][0]
+    def _middle(self, name: str, of: str) -> float:
+        version = f"{self.engine} {of}".strip()
+        own = {"layer": _EAGER.get(version), "start": _LAUNCHED.get(version), "bytes": _IN_FLIGHT.get(self.engine)}
+        return own.get(name) or _PRIORS[name][0]
 
     @property
     def spread(self) -> Array:

@@ -125,11 +125,15 @@ def left_out(problem: Problem, whole: Array, key: Key) -> Array:
     groups = defaultdict(list)
     for place, row in enumerate(rows):
         groups[key(row)].append(place)
+    known: dict[tuple[object, ...], Array] = {}  # what is left may be the same without different GPUs
     for parts, places in groups.items():
         kept = tuple(row for row in rows if not any(one == other for one, other in zip(parts, key(row), strict=True)))
         kernels = tuple(one for one in problem.kernels if one.gpu.name not in parts)
         enough = len(kept) >= _LEAST_ROWS or kernels
-        theta = fitted(replace(problem, rows=kept, kernels=kernels), start=whole, rounds=3) if enough else problem.middle
+        left = (*(row.row for row in kept), *map(id, kernels))
+        if enough and left not in known:
+            known[left] = fitted(replace(problem, rows=kept, kernels=kernels), start=whole, rounds=3)
+        theta = known[left] if enough else problem.middle
         tested = replace(problem, rows=tuple(rows[place] for place in places), kernels=())
         found[places] = logs(tested, theta) - measured_logs(tested)
     return found

@@ -17,11 +17,12 @@ import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.core.units import GIB
+from gpuwise.evidence.doubts import asked_doubt, speed_doubt
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
-from gpuwise.step.memory.generation import held_memory
+from gpuwise.step.memory.generation import GenerationMemory, held_memory
 from gpuwise.step.time.engines import PIPELINED, Engine, engine_range, engine_stack, engines, prompt_gain, weights_in
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
@@ -30,6 +31,7 @@ from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS, Format
 from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.model.types import Workload
+from gpuwise.workload.transform.chunks import in_chunks
 from gpuwise.workload.transform.share import split
 
 __all__ = [
@@ -137,14 +139,14 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     if unit == "GiB" and engine.reserves_fraction:
         raise Unusable(f"{engine.title} reserves most of the GPU memory regardless of need")
     name = _format(cells, engine)
-    if mode == "prefill" and "GEMV" in cells["stack"]:
-        raise Unusable("a prompt processed with kernels made for decoding")
     try:
         shape = find_shape(cells["model"])
     except GpuwiseError as fault:
         raise Unusable(fault.message) from fault
     _check_size(shape, name, note)
     batch, count = _whole(cells["batch"], "batch"), _whole(cells["gpu_count"] or "1", "number of GPUs")
+    if unit != "GiB" and (doubt := asked_doubt(cells, engine, batch)):
+        raise Unusable(doubt)
     if shape.parameters * FORMATS[name].bytes_a_weight > count * gpu.memory_bytes:
         raise Unusable(f"weights that {count} x {gpu.name} cannot hold, so some of them were elsewhere")
     prompt, output = _lengths(cells["size"], mode, note)
@@ -154,7 +156,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         counted = 1.0 if mode == "prefill" else float(output)
     elif "per GPU" in note:
         counted /= count
-    return GenerationRow(
+    row = GenerationRow(
         row=number,
         cells=cells,
         shape=shape,
@@ -172,6 +174,11 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         value=float(cells["value"]),
         unit=unit,
     )
+    if mode == "decode" and unit != "GiB":
+        seconds = row.counted / row.value if unit == "tokens_per_s" else row.value * row.counted / 1e3
+        if doubt := speed_doubt(shape, row.weights, gpu, count, _held(row), passes[-1].times / seconds):
+            raise Unusable(doubt)
+    return row
 
 
 def _check_size(shape: LanguageShape, name: str, note: str) -> None:
@@ -257,7 +264,11 @@ def predicted_bytes(row: GenerationRow) -> float:
     """Return the memory of all GPUs together: for transformers, whose rows use its own counter, what tensors take; otherwise
     everything.
     """
-    held = held_memory(
+    return _held(row).allocated_bytes if row.engine.name == "transformers" else _held(row).total_bytes
+
+
+def _held(row: GenerationRow) -> GenerationMemory:
+    return held_memory(
         row.shape,
         row.weights,
         row.engine,
@@ -266,7 +277,6 @@ def predicted_bytes(row: GenerationRow) -> float:
         prompt=row.prompt,
         context=row.context,
     )
-    return held.allocated_bytes if row.engine.name == "transformers" else held.total_bytes
 
 
 def predicted_s(rows: Sequence[GenerationRow], stack_of: StackOf = engine_stack) -> Array:
@@ -362,6 +372,8 @@ def _pass_s(row: GenerationRow, alike: _Alike, gpus: Sequence[Gpu], points: Sequ
     shape, parts = row.shape, alike.parts
     workload = _workload(shape, alike.phase, row.weights, row.cache, parts, alike.length or max(shape.window + 1, 2048))
     batch, seq = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    if alike.phase == "prefill" and not stack.fused_attention and seq.min() >= row.engine.chunk:
+        workload = in_chunks(workload, row.engine.chunk)
     setting = Setting(stack=stack, host=find_host("server"))
     found: Array = simulate(workload, gpus, setting, batch=batch, seq=seq, by_kind=False).seconds
     if parts > 1:

@@ -15,6 +15,7 @@ from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.generation import GenerationRow, Unusable, generation_residuals, generation_row
 from gpuwise.evidence.images import around, call_fraction, moved_bytes, program_of, unlike
+from gpuwise.evidence.masked import has_small_tiles, within_ampere
 from gpuwise.evidence.procedures import Procedure, procedure_of
 from gpuwise.evidence.score import score
 from gpuwise.evidence.today_others import memory_residual, products_residual
@@ -148,6 +149,7 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     if cells["mode"] == "train" and not tuned and _OTHERWISE.search(said):
         raise _Unusable("adapters, accumulated gradients or recomputation, which the row does not fully describe")
     gpu = _gpu(cells)
+    tuned = replace(tuned, small=has_small_tiles(gpu), reached=within_ampere(gpu)) if tuned else None
     if "allowed" in cells["precision"] and precision not in supported(gpu):
         precision = "fp32"
     if precision not in supported(gpu):

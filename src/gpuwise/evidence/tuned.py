@@ -1,7 +1,7 @@
 """Fine-tuning rows: adapters, recomputation and gradient accumulation, run as in the sources' own code.
 
 A row names its method. What it omits (rank, layers, the loss, how the base is prepared) was read from the source's code and is
-kept in `data/tuning.json`. One value there is fitted: the speed of attention with a mask (`tools/fit_tuning.py`).
+kept in `data/tuning.json`. Only the speeds of attention with a mask are fitted (`masked.py`, `tools/fit_tuning.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuwise.evidence.masked import MaskedRates, masked
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.shape import LanguageShape
@@ -26,7 +27,7 @@ from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 from gpuwise.workload.transform.lora import Adapters, adapted
 
-__all__ = ["Practice", "Tuned", "fitted_rate", "request_of", "tuned_row", "tuned_workload"]
+__all__ = ["Practice", "Tuned", "fitted_rates", "request_of", "tuned_row", "tuned_workload"]
 
 _METHOD = re.compile(r"\s*(full|q-?lora|lora)(?:-parameter)?\s*(.*)", re.IGNORECASE)
 _PASSES = re.compile(r"one it = (\d{1,4}) micro-batches")
@@ -38,9 +39,10 @@ _SAME_SHAPES = {"llama318b": "llama-3-8b", "llama38b": "llama-3-8b"}  # zoo mode
 
 class Practice(msgspec.Struct, frozen=True):
     """How a source fine-tunes. `prepared`: the QLoRA base went through PEFT's `prepare_model_for_kbit_training`, so everything
-    except the packed products is in fp32. `masked`: attention gets a mask, which only the memory-efficient kernel accepts
-    (inferred: no other kernel matches its times). `own_loss`: computed on logits in their own type, after a copy of all but
-    the last position. `counter` is the counter behind its memory figures.
+    except the packed products is in fp32; `packed_in` is the type of those products, by GPU. `reentrant`: recomputed blocks run
+    to their end. `masked`: attention gets a mask, which only the memory-efficient kernel accepts (inferred: no other kernel
+    matches its times). `own_loss`: computed on logits in their own type, after a copy of all but the last position. `counter`
+    is the counter behind its memory figures, and `why` gives the reasons for what is unusual.
     """
 
     source: str = ""
@@ -49,10 +51,13 @@ class Practice(msgspec.Struct, frozen=True):
     dropout: bool = False
     adapters_in: str = ""
     checkpoint: bool = False
+    reentrant: bool = False
     prepared: bool = False
+    packed_in: Mapping[str, str] = {}
     masked: bool = False
     own_loss: bool = False
     counter: str = ""
+    why: Mapping[str, str] = {}
 
 
 class _Packed(msgspec.Struct, frozen=True):
@@ -64,14 +69,10 @@ class _Packed(msgspec.Struct, frozen=True):
     unpacked_bytes: float = 0.0
 
 
-class _Fitted(msgspec.Struct, frozen=True):
-    masked_attention_rate: float
-
-
 class _File(msgspec.Struct, frozen=True):
     practices: dict[str, Practice]
     packed: dict[str, _Packed]
-    fitted: _Fitted
+    fitted: MaskedRates
 
 
 @cache
@@ -79,20 +80,25 @@ def _file() -> _File:
     return msgspec.json.decode((files("gpuwise.evidence") / "data" / "tuning.json").read_bytes(), type=_File)
 
 
-def fitted_rate() -> float:
-    """Return the speed of attention with a mask, relative to the usual kernel for the same products."""
-    return _file().fitted.masked_attention_rate
+def fitted_rates() -> MaskedRates:
+    """Return the speeds of attention with a mask."""
+    return _file().fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """A parsed row. A step has `passes` micro-batches; `packed` is how the base is stored, empty for 16 bits."""
+    """A parsed row. A step has `passes` micro-batches; `packed` is how the base is stored (empty for 16 bits), `packed_in` the
+    type of its products if it differs from the step's. `small` and `reached` are what `masked` must know about the GPU.
+    """
 
     method: str
     rank: int
     targets: str
     packed: str
+    packed_in: str
     passes: int
+    small: bool = False
+    reached: float = 1.0
     practice: Practice = field(hash=False)
 
 
@@ -110,12 +116,14 @@ def tuned_row(cells: Mapping[str, str]) -> Tuned | str | None:
         return f"adapters on weights in {cells['quantisation']} are not predicted"
     practice = _file().practices.get(cells["source"], Practice(checkpoint="checkpointing" in said))
     rank, passes = _RANK.search(said), _PASSES.search(said)
+    type_of = practice.packed_in
     family = next((key for key in practice.targets if cells["model"].lower().startswith(key)), "")
     return Tuned(
         method=method,
         rank=int(rank[1]) if rank else practice.rank,
         targets=practice.targets.get(family, "all"),
         packed=packed or ("nf4" if method == "qlora" else ""),
+        packed_in=type_of.get(cells["gpu"], type_of.get("", "")) if practice.prepared else "",
         passes=int(passes[1]) if passes else 1,
         practice=practice,
     )
@@ -162,8 +170,8 @@ def _config(shape: LanguageShape) -> str:
     return str(path)
 
 
-def tuned_workload(plain: Workload, row: Tuned, rate: float | None = None) -> Workload:
-    """Build the step of a row from the plain one; `rate` replaces the fitted rate."""
+def tuned_workload(plain: Workload, row: Tuned, rates: MaskedRates | None = None) -> Workload:
+    """Build the step of a row from the plain one; `rates` replace the fitted ones."""
     practice, packed = row.practice, _file().packed.get(row.packed)
     found = plain
     if row.method != "full":
@@ -174,23 +182,14 @@ def tuned_workload(plain: Workload, row: Tuned, rate: float | None = None) -> Wo
             dropout=practice.dropout,
             weight_bytes=packed.weight_bytes if packed else None,
             unpacked_bytes=packed.unpacked_bytes if packed else 0.0,
-            computed_in="bf16" if practice.prepared and packed else "",
+            computed_in=row.packed_in if packed and row.packed_in != "fp32" else "",
         )
         found = adapted(found, how)
     if practice.checkpoint:
-        found = checkpointed(found, blocks_of(found))
+        found = checkpointed(found, blocks_of(found), whole=practice.reentrant)
     if practice.own_loss:
         found = _on_a_copy(found) if found.precision == "fp32" else _in_own_type(found)
-    return _masked(found, fitted_rate() if rate is None else rate) if practice.masked else found
-
-
-def _masked(workload: Workload, rate: float) -> Workload:
-    """Attention over all pairs of tokens, masked or not, with the kernel that accepts a mask."""
-    ops = (
-        replace(op, attrs={**op.attrs, "causal": False, "mask": True, "rate": rate}) if op.kind == "attention" else op
-        for op in workload.ops
-    )
-    return replace(workload, ops=tuple(ops))
+    return masked(found, rates or fitted_rates(), small=row.small, reached=row.reached) if practice.masked else found
 
 
 def _in_own_type(workload: Workload) -> Workload:

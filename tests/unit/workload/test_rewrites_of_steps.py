@@ -61,9 +61,11 @@ def assert_sound(workload: Workload) -> None:
 
 REWRITES = {
     "checkpoint": lambda found: checkpointed(found, blocks_of(found)),
+    "whole checkpoint": lambda found: checkpointed(found, blocks_of(found), whole=True),
     "half checkpoint": lambda found: checkpointed(found, blocks_of(found)[:6]),
     "lora": lambda found: adapted(found, Adapters(rank=16)),
     "qlora": lambda found: adapted(found, Adapters(rank=16, weight_bytes=0.55)),
+    "qlora in another type": lambda found: adapted(found, Adapters(rank=16, weight_bytes=0.55, computed_in="fp16")),
     "accumulate": accumulating,
     "offload": lambda found: offloaded(found)[0],
     "zero 1": lambda found: sharded(found, 1, 4),
@@ -209,6 +211,13 @@ def test_each_further_block_saves_activations_and_costs_a_forward_pass() -> None
     assert 0.6 * whole.forward_flops < extra < whole.forward_flops
 
 
+def test_reentrant_checkpoints_run_a_block_to_its_end() -> None:
+    settings = Settings(precision="bf16", optimizer="adamw")
+    found = find.workload(Request(model="llama-3.2-1b", batch=1, seq=512, settings=settings))
+    early, whole = (totals(checkpointed(found, blocks_of(found), whole=run)).backward_flops for run in (False, True))
+    assert whole - early == pytest.approx(16 * 2 * 512 * 8192 * 2048, rel=0.01)  # the last product of sixteen blocks
+
+
 def test_blocks_are_the_repeated_ones() -> None:
     assert blocks_of(zoo.load("resnet50"))[:2] == ("layer1.0", "layer1.1")
     assert len(blocks_of(zoo.load("resnet50"))) == 16
@@ -233,6 +242,12 @@ def test_packed_weights_of_adapters_take_their_bytes() -> None:
     full, packed = adapted(language(), Adapters(rank=16)), adapted(language(), Adapters(rank=16, weight_bytes=0.55))
     linear = 12 * 12 * 768 * 768  # parameters of the blocks' matrices
     assert held(full, "weight") - held(packed, "weight") == pytest.approx((2 - 0.55) * linear, rel=0.001)
+
+
+def test_packed_products_in_another_type_pass_gradients_on() -> None:
+    """The gradient of a layer's input is a product too, whatever type it is computed in."""
+    own, other = (adapted(language(), Adapters(rank=16, weight_bytes=0.55, computed_in=name)) for name in ("", "fp16"))
+    assert totals(other).backward_flops == pytest.approx(totals(own).backward_flops, rel=0.01)
 
 
 def test_shards_sum_to_the_whole() -> None:

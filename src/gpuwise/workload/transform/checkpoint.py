@@ -1,7 +1,8 @@
 """Activation checkpointing on a captured step: blocks keep only their inputs and run again before their backward pass.
 
 This follows non-reentrant `torch.utils.checkpoint`: the first backward call of a block starts the second run, which ends with the
-last result that the backward pass needs. Tests compare it with real captures.
+last result that the backward pass needs. Tests compare it with real captures. Reentrant checkpoints, the default in Hugging Face
+transformers, run the whole block again.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ class _Block:
     made: frozenset[int]
 
 
-def checkpointed(workload: Workload, blocks: Collection[str]) -> Workload:
-    """Return the workload with these blocks run again in the backward pass."""
+def checkpointed(workload: Workload, blocks: Collection[str], *, whole: bool = False) -> Workload:
+    """Return the workload with these blocks run again in the backward pass: up to the last result it needs, or `whole`."""
     draft = Draft(workload)
     found = [block for block in _found(workload, blocks) if block.forward and block.backward]
     for block in found:
-        _run_again(draft, block)
+        _run_again(draft, block, whole)
     return draft.done(options={**workload.options, "checkpoint": True})
 
 
@@ -87,13 +88,13 @@ def _owners(workload: Workload, names: Collection[str]) -> list[str]:
     return [next((name for name in names if path == name or path.startswith(name + ".")), "") for path in workload.modules]
 
 
-def _run_again(draft: Draft, block: _Block) -> None:
+def _run_again(draft: Draft, block: _Block, whole: bool) -> None:
     """Insert the block's forward calls before its first backward call, on buffers of their own."""
     workload, start = draft.workload, block.backward[0]
     read = {row for number in block.backward for row in workload.calls[number].reads} & block.made
     if not read:
         return
-    last = max(number for number in block.forward if read & set(workload.calls[number].writes))
+    last = max(number for number in block.forward if whole or read & set(workload.calls[number].writes))
     again = [number for number in block.forward if number <= last]
     copy: dict[int, int] = {}
     for number in again:

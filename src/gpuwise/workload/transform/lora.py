@@ -291,8 +291,9 @@ def _leave_out(draft: Draft, needed: set[int]) -> None:
         call = draft.calls[number]
         if call is None or call.phase == _FORWARD:
             continue
-        if call.phase == _BACKWARD and needed & set(call.writes):
-            needed.update(call.reads)
+        before = draft.workload.calls[number]  # products in another type write a buffer of their own, which is cast to this one
+        if call.phase == _BACKWARD and needed & {*call.writes, *before.writes}:
+            needed.update((*call.reads, *before.reads))
         else:
             draft.drop(number)
 

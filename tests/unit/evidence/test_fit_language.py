@@ -1,0 +1,72 @@
+"""The fit of text engines: what its priors say, and what a test leaves out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fit_language import solve
+from fit_language.problem import Problem, problem_of
+from gpuwise.evidence.generation import GenerationRow, generation_row
+from gpuwise.hardware.catalog import load_catalog
+
+ROW = {
+    "source": "somebody",
+    "gpu_count": "1",
+    "model": "llama2-7b",
+    "mode": "decode",
+    "precision": "fp16",
+    "quantisation": "Q4_K_M",
+    "batch": "1",
+    "size": "128+128",
+    "value": "60",
+    "unit": "tokens_per_s",
+    "note": "",
+}
+
+
+def rows(stack: str, gpus: Sequence[str] = ("RTX 3090",), source: str = "somebody") -> list[GenerationRow]:
+    cells = {**ROW, "stack": stack, "source": source, "quantisation": "Q4_K_M" if "llama.cpp" in stack else "AWQ int4"}
+    return [generation_row(number, cells, load_catalog().find(gpu).gpu) for number, gpu in enumerate(gpus)]
+
+
+def middle(stack: str, name: str) -> float:
+    problem = problem_of(rows(stack), ())
+    return math.exp(problem.middle[problem.names.index(name)])
+
+
+@pytest.mark.parametrize(("stack", "name"), [("llama.cpp 2024-05", "start:2024"), ("vLLM 2023-11", "start:2023")])
+def test_versions_without_graphs_start_kernels_slowly(stack: str, name: str) -> None:
+    newest = middle(stack.split(" ", maxsplit=1)[0] + " 2025", f"{name.partition(':')[0]}:")
+    assert middle(stack, name) == pytest.approx(2 * newest)
+
+
+def test_software_that_issues_kernels_from_python_takes_longer_for_a_layer() -> None:
+    assert middle("vLLM 2023-11", "layer:2023") > 10 * middle("vLLM 0.6.3", "layer:")
+    assert middle("transformers 4.46", "layer:") > 2 * middle("vLLM 2023-11", "layer:2023")
+
+
+def test_kernels_with_loads_in_flight_move_more() -> None:
+    assert middle("vLLM 0.6.3", "bytes:int4") > middle("ExLlamaV2", "bytes:int4")
+
+
+def test_what_is_left_the_same_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs of one source leave the same rows of another source."""
+    found = [
+        *rows("llama.cpp 2025", ("RTX 3090", "RTX 4090")),
+        *(replace(row, row=row.row + 10) for row in rows("llama.cpp 2025", ("RTX 3080", "A40", "L40S"), "another")),
+    ]
+    fits = []
+
+    def fitted(problem: Problem, start: object = None, rounds: int = 0) -> np.ndarray:
+        fits.append([row.row for row in problem.rows])
+        return problem.middle
+
+    monkeypatch.setattr(solve, "fitted", fitted)
+    problem = problem_of(found, ())
+    solve.left_out(problem, problem.middle, lambda row: (row.gpu.name, row.cells["source"]))
+    assert fits == [[10, 11, 12]]  # the other source has too few rows left without this one
