@@ -164,9 +164,7 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
     if single.run.seconds >= least * several.run.seconds:
         return several
-    fastest_s = min(option.run.seconds for option in bought if option.gpu_count == 1)
-    cheaper = _nearly(sets, single, fastest_s)
-    return min(cheaper, key=lambda option: (_upfront(option), option.run.seconds)) if cheaper else single
+    return _prefer(_nearly(bought, single), limits) or single
 
 
 def _beats(several: Candidate, single: Candidate) -> bool:
@@ -175,15 +173,16 @@ def _beats(several: Candidate, single: Candidate) -> bool:
     return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
 
 
-def _nearly(sets: Sequence[Candidate], single: Candidate, fastest_s: float) -> list[Candidate]:
-    """Return the sets that are nearly as fast as the fastest single card and clearly cheaper than the preferred one, where no
-    code must change to use them.
+def _nearly(bought: Sequence[Candidate], single: Candidate) -> list[Candidate]:
+    """Return the sets that are nearly as fast as anything with no more cards and clearly cheaper than the preferred single card,
+    where no code must change to use them.
     """
     return [
         option
-        for option in sets
-        if adds_up(option)
-        and fastest_s >= NEARLY * option.run.seconds
+        for option in bought
+        if option.gpu_count > 1
+        and adds_up(option)
+        and all(one.run.seconds >= NEARLY * option.run.seconds for one in bought if one.gpu_count <= option.gpu_count)
         and _upfront(option) <= CLEARLY_CHEAPER * _upfront(single)
         and _usd_per_run(option) <= _usd_per_run(single)
     ]
