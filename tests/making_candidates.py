@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
 
 from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
@@ -87,3 +87,18 @@ def hire(seconds: float, usd_per_hour: float, *, terms: Terms = TERMS, count: in
         dated=DAY,
     )
     return rented(run(seconds, count=count, name=name), terms, offer)
+
+
+class SharedPace(JobPace):
+    """A job that several GPUs hold together."""
+
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+
+def adding_up(option: Candidate) -> Candidate:
+    """The same GPUs where they share the memory of the job."""
+    (pace,) = option.run.paces
+    shared = SharedPace(**{part.name: getattr(pace, part.name) for part in fields(pace)})
+    return replace(option, run=replace(option.run, paces=(shared,)))

@@ -101,7 +101,10 @@ def test_what_was_said_is_not_assumed_and_is_used() -> None:
 
 def test_all_gpus_run_the_same_batch_unless_each_is_to_be_filled() -> None:
     names = ["RTX 3090", "GTX 960", "2x RTX 2070"]
-    assert {pair.batch for pair in gpuwise.compare(names, model=["resnet50"]).pairs} == {128}
+    assert {pair.batch for pair in gpuwise.compare(names, model=["resnet50"], batch=128).pairs} == {128}
+    usual = gpuwise.compare(names, model=["resnet50"]).pairs
+    assert len({size for pair in usual for size in (pair.batch, pair.baseline_batch)}) == 1
+    assert all(pair.fits and pair.baseline_fits for pair in usual)
     answer = gpuwise.compare(names, model=["resnet50"], batch="auto")
     filled = {pair.gpu: pair.batch for pair in answer.pairs}
     assert filled["GTX 960"] < answer.pairs[0].baseline_batch

@@ -80,7 +80,7 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     found = asked("--model", "resnet50", "--budget", "800")
     rents = [one for one in found["looked_at"] if one["source"] == "rent" and one["fits"] and one["gpu_count"] == 1]
     best = min(rents, key=lambda one: one["usd_per_run"])
-    hours = 800 / (best["total_usd"] / (8760 * 25 / 168 * 3))
+    hours = 800 / (best["total_usd"] / (8760 * 0.15 * 3))
     assert f"For $800, you could instead rent an {best['gpu']} for {hours:,.0f} hours " in found["verdict"]
     assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}

@@ -52,10 +52,13 @@ _USEFUL = 4.0  # times as long as the best: slower options are not useful altern
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimits:
-    """The user's limits; None means no limit. A budget covers purchases, or all the rent over the horizon."""
+    """The user's limits; None means no limit. A budget covers purchases, or all the rent over the horizon, whose hours of use
+    must be enough for one run.
+    """
 
     budget_usd: float | None = None
     deadline_s: float | None = None
+    horizon_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,8 @@ def shortfall(option: Candidate, limits: UserLimits) -> str:
         return "memory"
     if limits.deadline_s is not None and option.run.seconds > limits.deadline_s:
         return "deadline"
+    if limits.horizon_s is not None and option.run.seconds > limits.horizon_s:
+        return "horizon"
     if option.upfront_usd is None:
         return "price" if limits.budget_usd is not None else ""
     spent = option.total_usd if option.kind == "rent" else option.upfront_usd
@@ -153,17 +158,34 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     if winners:
         return _prefer(winners, limits)
     if limits.budget_usd is None:
-        dearer = _usd_per_run(single) >= WORTH_A_CHANGE * _usd_per_run(several)
+        dearer = NEARLY * _usd_per_run(single) >= _usd_per_run(several)
         beaten = _usd_per_run(single) > _usd_per_run(several) and single.run.seconds > several.run.seconds
         return several if (dearer or beaten) and adds_up(several) else single
     least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
-    return several if single.run.seconds >= least * several.run.seconds else single
+    if single.run.seconds >= least * several.run.seconds:
+        return several
+    return _prefer(_nearly(bought, single), limits) or single
 
 
 def _beats(several: Candidate, single: Candidate) -> bool:
     """Return whether a set is faster and costs less in every way, with no less memory on each card."""
     faster = several.run.seconds < single.run.seconds and several.gpu.memory_bytes >= single.gpu.memory_bytes
     return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
+
+
+def _nearly(bought: Sequence[Candidate], single: Candidate) -> list[Candidate]:
+    """Return the sets that are nearly as fast as anything with no more cards and clearly cheaper than the preferred single card,
+    where no code must change to use them.
+    """
+    return [
+        option
+        for option in bought
+        if option.gpu_count > 1
+        and adds_up(option)
+        and all(one.run.seconds >= NEARLY * option.run.seconds for one in bought if one.gpu_count <= option.gpu_count)
+        and _upfront(option) <= CLEARLY_CHEAPER * _upfront(single)
+        and _usd_per_run(option) <= _usd_per_run(single)
+    ]
 
 
 def roomy(able: Sequence[Candidate]) -> list[Candidate]:
@@ -306,7 +328,7 @@ def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, 
     """Return where the recommendation changes within the range of a single price: that of the recommended option, if it were
     higher, then those of others, if they were lower.
     """
-    timely = UserLimits(deadline_s=limits.deadline_s)
+    timely = replace(limits, budget_usd=None)
     found = [_flip(options, limits, terms, best, "high")]
     for option in options:
         if option is not best and not shortfall(option, timely) and _could_win(option, limits, terms, best):

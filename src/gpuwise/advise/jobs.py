@@ -20,7 +20,7 @@ import numpy as np
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.text import either
 from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.engine.choices import METHODS, Choices, DoesNotApply
 from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
@@ -38,6 +38,7 @@ __all__ = [
     "Task",
     "find_task",
     "stand_ins",
+    "taken",
     "tasks",
     "ways_on",
 ]
@@ -142,11 +143,12 @@ def find_task(name: str) -> Task:
 # What each way means, for assumptions.
 WAYS = {
     "usual": "mixed precision, or fp32 on GPUs without matrix cores",
-    "checkpoint": "mixed precision, recomputing the activations of repeated blocks",
+    "checkpoint": "mixed precision, recomputing the activations of repeated blocks on GPUs where that is needed to save memory",
     "int8": "8-bit weights",
     "int4": "4-bit weights",
     "lora": "LoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
     "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if that is needed to save memory",
+    "dora": "DoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
 }
 # The same after a model's name in a sentence.
 SHORT_WAYS = {
@@ -156,8 +158,9 @@ SHORT_WAYS = {
     "int4": "with 4-bit weights",
     "lora": "with LoRA adapters",
     "qlora": "with QLoRA adapters on 4-bit weights",
+    "dora": "with DoRA adapters",
 }
-_ALL_BLOCKS = (1, 10_000)
+_NO_BLOCKS, _ALL_BLOCKS = (0, 0), (1, 10_000)
 _TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}
 
 
@@ -171,7 +174,7 @@ def ways_on(gpu: Gpu, way: str, *, mode: str, precision: str = "", optimizer: st
 
 def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
     """Return what people run here. Frozen and packed weights are computed in a 16-bit type, whether or not it is faster."""
-    if way in ("lora", "qlora", "int8", "int4"):
+    if way in (*METHODS, "int8", "int4"):
         return ("bf16",) if "bf16" in supported(gpu) else ("fp16",)
     if not has_matrix_cores(gpu):
         return ("fp32",)
@@ -181,10 +184,13 @@ def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
 def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
     if way in ("int8", "int4"):
         return (replace(choices, weights=way),)
-    if way in ("lora", "qlora"):
-        adapted = replace(choices, adapters=way)
-        return adapted, replace(adapted, checkpoint=_ALL_BLOCKS)
-    return (replace(choices, checkpoint=_ALL_BLOCKS) if way == "checkpoint" else choices,)
+    plain = replace(choices, adapters=way) if way in METHODS else choices
+    return (plain,) if way == "usual" else (plain, replace(plain, checkpoint=_ALL_BLOCKS))
+
+
+def taken(way: str, pace: JobPace) -> str:
+    """Return how a job runs on this GPU: in the usual way where it holds all activations."""
+    return "usual" if way == "checkpoint" and pace.choices.checkpoint == _NO_BLOCKS else way
 
 
 # ---------------------------------------------------------------- how fast one job runs on every GPU of a list
@@ -249,6 +255,7 @@ class Pacer:
         self._needs: dict[Choices, Needs] = {}
         self._refusal: DoesNotApply | None = None  # raised if no way of running is left
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
+        self._parted: dict[tuple[Choices, str, int], _Tried] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
 
     def paces(
@@ -275,10 +282,13 @@ class Pacer:
 
     def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
         """Return every batch of the grid that fits; for a single batch, the fewest micro-batches that fit; otherwise the
-        smallest.
+        smallest. Activations are recomputed only where a whole batch does not fit without that.
         """
-        found = []
+        found: list[_Tried] = []
         for choices in ways:
+            plain = replace(choices, checkpoint=_NO_BLOCKS)
+            if not auto and plain != choices and any(one.fits and one.choices == plain for one in found):
+                continue
             try:
                 workload = self.workload(choices)
             except DoesNotApply as refusal:
@@ -288,7 +298,10 @@ class Pacer:
                 kept = self._of_the_grid(gpu, choices)
                 found.append(_Tried(choices, kept or GRID[:1], bool(kept)))
             else:
-                found.append(self._in_parts(gpu, choices, batch or workload.batch))
+                key = (choices, gpu.name, batch or workload.batch)
+                if key not in self._parted:
+                    self._parted[key] = self._in_parts(gpu, choices, batch or workload.batch)
+                found.append(self._parted[key])
         return found
 
     def _in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> _Tried:
@@ -335,7 +348,7 @@ class Pacer:
 
     def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> JobPace:
         """Return the fastest or, among those nearly as fast, the one with the smallest batch."""
-        able = [one for one in tried if one.fits] or tried
+        able = [one for one in tried if one.fits] or [min(tried, key=lambda one: self._least_bytes(gpu, one))]
         rates = [
             (size / self._steps[choices, gpu.name][size][0], -size, place)
             for place, (choices, sizes, _) in enumerate(able)
@@ -344,6 +357,9 @@ class Pacer:
         least = _ENOUGH * max(rates)[0]
         _, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
         return self._pace(gpu, able[place].choices, -size)
+
+    def _least_bytes(self, gpu: Gpu, one: _Tried) -> float:
+        return self._need(one.choices).total_bytes(gpu, -(-one.sizes[0] // one.choices.accumulate))
 
     def _pace(self, gpu: Gpu, choices: Choices, batch: int) -> JobPace:
         """A pace whose step is priced."""

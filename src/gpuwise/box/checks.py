@@ -83,17 +83,18 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
     long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
-    where = f"{box.board.name} board with {long} in a case with {box.case_slots} openings"
+    board = f"the {box.board.name} board" if box.board.name else "your board"
+    where = f"{board} with {long} in a case with {box.case_slots} openings"
     if box.riser:
         return (_on_risers(total, count, box),)
     found = placed(widths, box.board, box.case_slots)
     if found:
         at = ("position " if count == 1 else "positions ") + ", ".join(str(position) for position in found.positions)
-        text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} in {at} of the {where}"
+        text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} in {at} of {where}"
         return (_slot_line("pass", total, box.case_slots, text, ""),)
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
     room = f"only {fitting}" if fitting else "none"
-    text = f"{_cards(widths)} {'needs' if count == 1 else 'need'} {_many(total)}, but the {where} has room for {room} of them"
+    text = f"{_cards(widths)} {'needs' if count == 1 else 'need'} {_many(total)}, but {where} has room for {room} of them"
     return (_slot_line("fail", total, box.case_slots, text, _more_room(widths, box)),)
 
 

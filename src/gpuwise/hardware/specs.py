@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -125,6 +126,7 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
     if missing:
         raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"try {EXAMPLE}")
     fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items()}
+    _check_memory(fields["architecture"], fields["memory_bytes_per_s"])
     gpu = _complete(fields, source)
     found = physics.faults(gpu)
     if found:
@@ -133,6 +135,19 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
             hint="check the units (GB/s, not Gbit/s) and the values (for one device, with dense peaks)",
         )
     return gpu
+
+
+_GEFORCE = re.compile(r"(nvidia )?(geforce )?rtx \d{4}( ti)?( super)?( d)?")  # how GeForce cards are called
+_STACKED_BYTES_PER_S = 3e12  # data-centre Blackwell has 7.7 TB/s, and no graphics card of its generation above 1.8 TB/s
+
+
+def _check_memory(architecture: Architecture, bytes_per_s: float) -> None:
+    """Refuse a data-centre chip with the memory of a graphics card: two chips of one generation go by the same name."""
+    if architecture.id == "blackwell" and bytes_per_s < _STACKED_BYTES_PER_S:
+        raise BadValue(
+            f"arch=blackwell is the data-centre chip, whose memory is far faster than {bytes_per_s / 1e9:,.0f} GB/s",
+            hint="write `arch=blackwell-rtx` for a GeForce RTX or RTX PRO card",
+        )
 
 
 def _complete(fields: dict[str, Any], source: Source) -> Gpu:
@@ -147,7 +162,9 @@ def _complete(fields: dict[str, Any], source: Source) -> Gpu:
             if estimate is not None:
                 fields[field], exceptions[field] = estimate.value, estimate
     if architecture.half_accumulate and "half_accumulate" not in fields:
-        exceptions["half_accumulate"] = _assumed(False, "full matrix rate; set accumulate=half for a GeForce card")
+        half = bool(_GEFORCE.fullmatch(fields["name"].strip().lower()))
+        rate = "half the matrix rate, as on GeForce cards" if half else "full matrix rate; set accumulate=half for a GeForce card"
+        fields["half_accumulate"], exceptions["half_accumulate"] = half, _assumed(half, rate)
     if "matrix" in architecture.ops_per_unit_per_clock:
         exceptions["matrix_clock_hz"] = _assumed(
             fields["boost_clock_hz"], "the matrix engine is assumed to run at the boost clock"

@@ -23,7 +23,9 @@ from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Gr
 __all__ = [
     "COOLING",
     "DEFAULT_REGION",
+    "DESK_USE",
     "LAB_USD",
+    "LAB_USE",
     "MACHINE_USD",
     "RENT_BELOW",
     "WEEK_HOURS",
@@ -49,6 +51,7 @@ __all__ = [
     "rent",
     "server_counts",
     "server_for",
+    "servers_of",
     "utilization_of",
     "years_of",
 ]
@@ -289,6 +292,7 @@ def own(
 # defaults.
 
 LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
+DESK_USE, LAB_USE = 0.15, 0.35  # of all hours: a busy desktop, a shared cluster (a guide to GPUs for deep learning, 2023)
 COOLING = 0.5  # relative to the machines' power: the average data centre, Uptime Institute's survey of 2024 (PUE 1.56)
 
 
@@ -314,6 +318,12 @@ def in_server(gpu: Gpu) -> bool:
 def server_for(gpu: Gpu) -> Server:
     """The server that takes this GPU."""
     return _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
+
+
+def servers_of(gpu: Gpu, count: int) -> float:
+    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
+    server = server_for(gpu)
+    return count / server.most_gpus if server is _FOR_MODULES and count < server.most_gpus else -(-count // server.most_gpus)
 
 
 def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:

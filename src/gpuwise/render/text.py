@@ -15,8 +15,8 @@ WIDTH = 100  # columns, where the terminal does not say
 _NAMED = 3  # assumptions that a brief answer names
 # What changes an answer most, first; others follow in the order in which they were made.
 _MATTER = tuple(
-    "doubtful_measurement measured slow_memory device_range device_software cpu_device shared_memory model task precision stack "
-    "cpu batch seq optimizer link prices price utilisation years".split()
+    "doubtful_measurement measured slow_memory device_range device_software cpu_device shared_memory model task "
+    "hours_per_week machine precision stack cpu batch seq optimizer link prices price utilisation years".split()
 )
 
 

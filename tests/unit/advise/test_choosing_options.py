@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -19,9 +19,9 @@ from gpuwise.advise.choosing import (
     select,
     shortfall,
 )
-from gpuwise.advise.jobs import Job, JobPace
+from gpuwise.advise.jobs import Job
 from gpuwise.hardware.catalog import load_catalog
-from making_candidates import TERMS, buy, hire, price_of, run
+from making_candidates import TERMS, adding_up, buy, hire, price_of, run
 
 NEARLY = 0.93  # an option this near to the fastest may be taken for its price
 
@@ -33,21 +33,6 @@ cards = st.lists(
 def figures(option: Candidate) -> tuple[float, float]:
     assert option.total_usd is not None
     return option.run.seconds, option.total_usd
-
-
-class SharedPace(JobPace):
-    """A job that several GPUs hold together."""
-
-    @property
-    def adds_up(self) -> bool:
-        return True
-
-
-def adding_up(option: Candidate) -> Candidate:
-    """The same GPUs where they share the memory of the job."""
-    (pace,) = option.run.paces
-    shared = SharedPace(**{part.name: getattr(pace, part.name) for part in fields(pace)})
-    return replace(option, run=replace(option.run, paces=(shared,)))
 
 
 # ---------------------------------------------------------------- the front
@@ -138,7 +123,7 @@ def test_several_cards_whose_memory_adds_up_need_a_smaller_lead() -> None:
     assert select([one, several], UserLimits(budget_usd=1000)).best is one
     together = adding_up(several)
     assert select([one, together], UserLimits(budget_usd=1000)).best is together
-    late = adding_up(buy(101.0 / WORTH_A_CHANGE, 400.0, count=2))
+    late = adding_up(buy(101.0 / WORTH_A_CHANGE, 900.0, count=2))
     assert select([one, late], UserLimits(budget_usd=1000)).best is one
 
 

@@ -210,7 +210,7 @@ def _typed_board(text: str) -> Board:
     if given.get("switch", "no") not in ("yes", "no"):
         raise BadValue(f"switch must be yes or no, not '{given['switch']}'", hint=f"try {_BOARD_EXAMPLE[:-1]},switch=yes`")
     return Board(
-        name="a board",
+        name="",
         slots=slots,
         x16=x16,
         spacing=_board_number(given, "spacing", max(1, slots // x16)),

@@ -39,8 +39,8 @@ def with_platform(box: Box, lanes: str, chipset_link: str, cpu: str, notes: list
 
 
 def _usual(usual: Platform, cpu: str) -> Platform:
-    """The socket of a named CPU where it is known and the cards need no larger machine, else the usual one."""
-    family = find_cpu_family(cpu) if cpu and is_desktop(usual) else None
+    """The socket of a named CPU where it is known, else the usual one."""
+    family = find_cpu_family(cpu) if cpu else None
     return usual if family is None else find_platform(family.platform)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.choices import Choices
+from gpuwise.engine.choices import METHODS, Choices
 from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
@@ -18,6 +18,7 @@ from gpuwise.hardware.types import Gpu, supported
 from gpuwise.questions.common.capturing import asker
 from gpuwise.questions.common.step import step_query, takes_images
 from gpuwise.questions.common.step_options import StepOptions
+from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload import find
 
 __all__ = ["Asked", "Divides", "Priced", "price_jobs", "trial_on", "width"]
@@ -91,6 +92,8 @@ def price_jobs(
 def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
     model = _model(job, asked, progress)
     found: list[tuple[str, dict[str, JobPace]]] = []
+    if job.ways[0] in METHODS:
+        check_targets(model.pacer.workload(Choices(precision="bf16")), Tuning(method=job.ways[0]))
     size, auto = asked.size or (None if asked.batch == "auto" else job.batch), asked.batch == "auto"
     for way in job.ways:
         on = _on(job, way, model, asked)

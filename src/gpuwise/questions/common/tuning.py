@@ -16,7 +16,7 @@ from gpuwise.workload import find
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.targets import TARGETS, chosen_modules, linear_modules
 
-__all__ = ["TITLES", "Tuning", "check_targets", "tuning_of", "usual_low"]
+__all__ = ["TITLES", "Tuning", "check_method", "check_targets", "tuning_of", "usual_low"]
 
 TITLES = {"lora": "LoRA", "qlora": "QLoRA", "dora": "DoRA"}
 _KNOWN = ("full", *METHODS)
@@ -42,11 +42,7 @@ class Tuning:
 
 def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]) -> Tuning | None:
     """Return the requested adapters, or None if all weights are trained. Assumptions are added to `notes`."""
-    method = options.method.strip().lower()
-    if method and method not in _KNOWN:
-        near = difflib.get_close_matches(method, _KNOWN, n=1)
-        hint = f"did you mean `--method {near[0]}`?" if near else "try `--method lora`"
-        raise BadValue(f"unknown method '{options.method}'", known=", ".join(_KNOWN), hint=hint)
+    method = check_method(options.method)
     if method in ("", "full"):
         _refuse_without_adapters(options)
         if method and options.mode == "infer":
@@ -60,6 +56,16 @@ def tuning_of(options: StepOptions, gpus: Sequence[Gpu], notes: list[Assumption]
     elif not 1 <= options.rank <= _MOST_RANK:
         raise BadValue(f"invalid --rank {options.rank}", hint=f"give a number between 1 and {_MOST_RANK}; 8 to 64 is typical")
     return Tuning(method=method, rank=options.rank or RANK, targets=options.targets.strip() or "all")
+
+
+def check_method(typed: str) -> str:
+    """Return a method of training as we spell it, or nothing if none is given."""
+    method = typed.strip().lower()
+    if method and method not in _KNOWN:
+        near = difflib.get_close_matches(method, _KNOWN, n=1)
+        hint = f"did you mean `--method {near[0]}`?" if near else "try `--method lora`"
+        raise BadValue(f"unknown method '{typed}'", known=", ".join(_KNOWN), hint=hint)
+    return method
 
 
 def _refuse_without_adapters(options: StepOptions) -> None:

@@ -86,7 +86,8 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
     if text is not None:
         text, said = in_one_engine(text, _kinds(rigs))
         notes += said
-        return ComparedJob(title=f"{model}, tokens", model=model, mode="infer", text=text)
+        given = bool(options.weights or options.precision)
+        return ComparedJob(title=f"{model}, tokens", model=model, mode="infer", text=text, format_given=given)
     return ComparedJob(
         title=model,
         model=model,

@@ -121,7 +121,7 @@ def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Seque
         return _describe_choice(rigs, deals) if len(rigs) == 2 else ""
     (best, better), (second, _), *_ = sorted(((deal.value or 0.0, rig) for deal, rig in zip(deals, rigs, strict=True)), key=_most)
     if is_tie(best / second):
-        return ""
+        return _describe_roomier(rigs) if len(rigs) == 2 and not any(map(_has_ended, rigs)) else ""
     most = "more" if len(rigs) == 2 else "the most"
     others = [rig for rig in rigs if rig is not better]
     if _has_ended(better) and not any(map(_has_ended, others)):
@@ -130,15 +130,23 @@ def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Seque
     return f" At {prices}, {the(better.name)} offers {most} speed for the money{_describe_unless(better, others)}."
 
 
+def _describe_roomier(rigs: Sequence[Rig]) -> str:
+    """What decides between two that offer the same speed for the money."""
+    less, more = sorted(rigs, key=lambda rig: rig.gpu.usable_memory_bytes)
+    if more.gpu.usable_memory_bytes <= (1 + _SAME_MEMORY) * less.gpu.usable_memory_bytes:
+        return ""
+    return f" Both offer the same speed for the money, so choose {the(more.name)} for its larger memory."
+
+
 def _most(entry: tuple[float, Rig]) -> float:
     return -entry[0]
 
 
 def _describe_unless(better: Rig, others: Sequence[Rig]) -> str:
     """The models that speak against the better buy, since only another set has the memory."""
-    least = better.gpu.memory_bytes
+    least = better.gpu.usable_memory_bytes
     found = ""
-    if any(rig.gpu.memory_bytes > (1 + _SAME_MEMORY) * least for rig in others):
+    if any(rig.gpu.usable_memory_bytes > (1 + _SAME_MEMORY) * least for rig in others):
         each = " on each GPU" if better.count > 1 else ""
         found = f", unless your models need more than {least / GIB:.0f} GiB{each}"
     return found

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.jobs import StandIn, stand_ins
+from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.units import GIB
 from gpuwise.questions.common.media.both import media_throughput
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.precision import shared_precision
-from gpuwise.questions.compare.text_jobs import text_throughput
+from gpuwise.questions.compare.text_jobs import offloaded, text_throughput
 
 __all__ = ["COMMON_JOBS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_of", "run"]
 
@@ -23,7 +25,8 @@ class ComparedJob:
     """A workload to compare on. A `precision` of None is one for all GPUs if possible, otherwise 16 bit on a GPU with matrix
     cores and fp32 on others; a `batch` of None is the model's default, 0 the largest power of two that fits. A language
     model may generate `text` instead, and others `media`: images or transcripts. A `common` job is not the user's own, so
-    its batch or number of users may be reduced.
+    its batch or number of users may be reduced, like the batch of a job without a given one. Text in no given format is
+    generated with fewer bits where it does not fit otherwise.
     """
 
     title: str
@@ -37,15 +40,19 @@ class ComparedJob:
     text: TextOptions | None = None
     media: TextOptions | None = None
     common: bool = False
+    format_given: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
-    """A job as it was run on every set of GPUs, in their order. `shared` is the precision chosen for all of them."""
+    """A job as it was run on every set of GPUs, in their order. `shared` is the precision chosen for all of them, and
+    `needed_bytes` what 16-bit weights would have needed, where fewer bits were chosen.
+    """
 
     job: ComparedJob
     found: tuple[Throughput, ...]
     shared: str = ""
+    needed_bytes: float = 0.0
 
 
 def _common(job: StandIn) -> ComparedJob:
@@ -73,16 +80,17 @@ SERVER_JOBS = tuple(map(_common, stand_ins("compare_servers")))
 
 
 def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: Callable[[str], None]) -> RunJob:
-    """Run the job on every set at one batch or number of users, which is halved for a common job until it fits on all of them,
-    or on as many as possible.
+    """Run the job on every set at one batch or number of users, which is halved until it fits on all of them, or on as many as
+    possible, unless the user gave it.
     """
+    if job.text is not None and not job.common:
+        return _run_text(job, rigs, job.text)
     gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
     shared = "" if job.precision or job.text else shared_precision(gpus, job.mode, job.method)
 
     def at(size: int | None) -> tuple[Throughput, ...]:
         if job.text is not None:
-            asked = replace(job.text, users=size)
-            return tuple(text_throughput(rig, asked) for rig in rigs)
+            return _all_text(rigs, replace(job.text, users=size))
         if job.media is not None:
             asked = replace(job.media, precision=job.precision or shared, batch=size, stack=stack, cpu=cpu)
             return tuple(media_throughput(rig, asked) for rig in rigs)
@@ -101,7 +109,11 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
 
     size = job.text.users if job.text is not None else job.batch
     tried = {size: at(size)}
-    left = (size or 0) if job.common else 0
+    own = tried[size][0].slowest.batch if size is None and job.media is None else 0  # the model's usual batch
+    if own:
+        tried = {own: tried[size]}
+        size = own
+    left = (size or 0) if job.common or own else 0
     while left > 1 and _fitting(tried[left]) < len(rigs):
         left //= 2
         tried[left] = at(left)
@@ -110,6 +122,34 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
         unit = f"{best} user{'' if best == 1 else 's'}" if job.text is not None else f"batch {best}"
         job = replace(job, title=f"{job.title.split(', batch')[0]}, {unit}")
     return RunJob(job=job, found=tried[best], shared=shared)
+
+
+_FEWER_BITS = ("int8", "q8_0", "int4", "q4_k_m")  # engines have one of each pair
+
+
+def _run_text(job: ComparedJob, rigs: Sequence[Rig], asked: TextOptions) -> RunJob:
+    """Generate text in the given format, or in the one with the most bits that fits on all sets."""
+    found = _all_text(rigs, asked)
+    if job.format_given or _on_gpus(found):
+        return RunJob(job=job, found=found)
+    for weights in _FEWER_BITS:
+        try:
+            smaller = _all_text(rigs, replace(asked, weights=weights))
+        except BadValue:  # the engine for these GPUs does not have the format
+            continue
+        if _on_gpus(smaller):
+            chosen = replace(job, title=f"{job.title}, {weights} weights", text=replace(asked, weights=weights))
+            return RunJob(job=chosen, found=smaller, needed_bytes=max(each.slowest.memory.total_bytes for each in found))
+    return RunJob(job=job, found=found)
+
+
+def _on_gpus(found: Sequence[Throughput]) -> bool:
+    """Return whether every set holds the whole model, with no part of it on the CPU."""
+    return _fitting(found) == len(found) and not any(offloaded(each.slowest) for each in found)
+
+
+def _all_text(rigs: Sequence[Rig], asked: TextOptions) -> tuple[Throughput, ...]:
+    return tuple(text_throughput(rig, asked) for rig in rigs)
 
 
 def _fitting(found: Iterable[Throughput]) -> int:
@@ -131,7 +171,17 @@ def assumptions_of(ran: Sequence[RunJob]) -> list[Assumption]:
         if one.shared:
             effect = "the same on all of these GPUs; change it with `--precision`"
             found.setdefault("precision", []).append((one.job.model, "", assumed("precision", one.shared, effect)))
+        if one.job.text is not None and one.job.text.weights and not (one.job.format_given or one.job.common):
+            found.setdefault("weights", []).append((one.job.model, "", _weights_note(one, one.job.text.weights)))
     return [*map(_join, found.values()), *(note for _, answer in asked for note in _own_notes(answer))]
+
+
+def _weights_note(ran: RunJob, weights: str) -> Assumption:
+    """Why this format was chosen for all sets."""
+    if not ran.needed_bytes:
+        return assumed("weights", weights, "the same on all of these GPUs; change it with `--weights`")
+    large = f"16-bit weights need {ran.needed_bytes / GIB:.0f} GiB and do not fit on all of these"
+    return assumed("weights", weights, f"{large}; set yours with `--weights`", overrides=True)
 
 
 def _batch_notes(job: ComparedJob, answer: PredictAnswer) -> list[Assumption]:

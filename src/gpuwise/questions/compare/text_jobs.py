@@ -93,8 +93,6 @@ def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions,
         return asked, []
     engine, weights = shared.serving.engine, shared.format_name
     notes = [assumed("engine", engine.title, "runs on all of these GPUs, so the comparison is fair; change it with `--engine`")]
-    if not asked.weights:
-        notes.append(assumed("weights", weights, "the same on all of these GPUs; change it with `--weights`"))
     return replace(asked, engine=engine.name, weights=weights), notes
 
 

@@ -14,8 +14,12 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
 from gpuwise.money.costs import (
     DEFAULT_REGION,
+    DESK_USE,
+    LAB_USD,
+    LAB_USE,
     Tariff,
     find_region,
+    in_server,
     utilization_of,
     years_of,
 )
@@ -39,7 +43,6 @@ from gpuwise.questions.cost.tokens import TokenJob, token_job
 __all__ = ["CostQuery", "JobQuery", "Rent", "ask"]
 
 _MOST_GPUS = 4096
-_UTILIZATION = 0.15  # a busy desktop, 25 hours a week
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ def ask(options: CostOptions) -> CostQuery:
         machine_usd=machine_usd_of(options.machine, gpu, count, book, owning),
         gpu_watts=gpu_watts_of(options.watts, gpu, owning),
         machine_watts=machine_watts_of(options.machine_watts, gpu, count, owning),
-        utilization=_use(options.utilization, options.hours_per_week, notes),
+        utilization=_use(options, in_server(gpu) or (price is not None and count * price.usd >= LAB_USD), notes),
         years=_years(options.years, notes),
         tariff=_tariff(options, region, book, owning),
         region=region,
@@ -172,19 +175,19 @@ def _region(name: str, notes: list[Assumption]) -> Region:
     return found
 
 
-def _use(utilization: float | None, hours_per_week: float | None, notes: list[Assumption]) -> float:
+def _use(options: CostOptions, lab: bool, notes: list[Assumption]) -> float:
+    """Return the share of all hours, by default that of `which` for the same money."""
+    utilization, hours_per_week = options.utilization, options.hours_per_week
     if utilization is not None and hours_per_week is not None:
         raise BadValue("--utilization and --hours-per-week cannot be combined", hint="leave out one of them")
     if hours_per_week is not None:
         return utilization_of(hours_per_week)
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
-    notes.append(
-        assumed(
-            "utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is typically 5 to 10%, a shared cluster above 35%"
-        )
-    )
-    return _UTILIZATION
+    usual = LAB_USE if lab else DESK_USE
+    effect = "of all hours; personal use is typically 5 to 10%, a busy desktop 15%, a shared cluster above 35%"
+    notes.append(assumed("utilisation", f"{usual:.0%}", effect, overrides=lab))
+    return usual
 
 
 def _years(given: float | None, notes: list[Assumption]) -> float:

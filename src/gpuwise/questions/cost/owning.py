@@ -6,7 +6,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import COOLING, MACHINE_USD, in_server, more_machine_usd, server_for, years_of
+from gpuwise.money.costs import COOLING, MACHINE_USD, in_server, more_machine_usd, server_for, servers_of, years_of
 from gpuwise.money.currency import amount
 from gpuwise.money.estimates import remaining
 from gpuwise.money.given import given_price
@@ -66,9 +66,11 @@ def machine_usd_of(given: float | None, gpu: Gpu, count: int, book: PriceBook, n
         )
         return 0.0
     if in_server(gpu):
-        server = server_for(gpu)
-        usd = server.usd * -(-count // server.most_gpus)
-        notes.append(assumed("rest of the machine", book.currency.show(usd), f"{server.title}; set yours with `--machine`"))
+        server, servers = server_for(gpu), servers_of(gpu, count)
+        usd = server.usd * servers
+        share = f"{count} of the {server.most_gpus} places in " if servers < 1 else ""
+        effect = f"{share}{server.title}; set yours with `--machine`"
+        notes.append(assumed("rest of the machine", book.currency.show(usd), effect, overrides=bool(share)))
         return usd
     usd = MACHINE_USD + more_machine_usd(count)
     what = "a plain desktop without a GPU" if count == 1 else f"a machine for {count} cards, without them"
@@ -122,7 +124,7 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         return amount(given, "a power", "try `--machine-watts 100`", zero=True)
     if in_server(gpu):
         server = server_for(gpu)
-        own = server.watts * -(-count // server.most_gpus)
+        own = server.watts * servers_of(gpu, count)
         watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
         effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
         notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))

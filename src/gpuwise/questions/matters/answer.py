@@ -12,6 +12,7 @@ from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.matters.ask import MattersQuery, ask
 from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.links import WORTH_A_BRIDGE
 from gpuwise.questions.matters.options import MattersOptions
 from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
@@ -25,7 +26,14 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
     query = ask(options)
     if isinstance(query.asked, TextQuery):
         return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count, cpu=options.cpu))
-    case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count, other=query.other)
+    case = MattersCase(
+        query=query.asked,
+        asked=query.options,
+        progress=progress,
+        count=query.gpu_count,
+        held=query.held,
+        other=query.other,
+    )
     topics = tuple(TOPICS[name](case) for name in query.topics)
     if not (options.model or options.mode) and query.topics[1:] == () and query.topics[0] in _BY_GRADIENTS:
         topics = (_with_transformer(options, topics[0], progress),)
@@ -53,7 +61,11 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     many = f"{query.gpu_count} GPUs that train a transformer ({_TRANSFORMER}, batch {case.step().batch})"
     what = "gain" if matter.topic == "nvlink" else "loss"
     where = " at x8" if matter.topic == "pcie-lanes" else ""
-    return replace(matter, answer=f"{matter.answer} For {many}, the {what}{where} is {value:.0f}%.")
+    more = f"For {many}, the {what}{where} is {value:.0f}%."
+    if matter.topic == "nvlink" and value >= 100 * WORTH_A_BRIDGE and matter.answer.startswith("No: "):
+        answer = f"It depends on the model. {matter.answer.removeprefix('No: ')}"
+        return replace(matter, unit=f"{matter.unit}; {value:.0f}% for a transformer", answer=f"{answer} {more}")
+    return replace(matter, answer=f"{matter.answer} {more}")
 
 
 def _answer_for_text(query: MattersQuery, case: TextCase) -> MattersAnswer:

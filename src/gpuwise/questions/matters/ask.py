@@ -8,6 +8,8 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.gpu_list import counted
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import find_rigs
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text, generates_unasked
@@ -25,12 +27,13 @@ _OF_ONE_GPU, _OF_TWO_CARDS = ("ram-size",), ("mixed-cards",)  # topics that make
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MattersQuery:
     """Topics, and the step or the generated text that they are answered for; `options` is that as the user gave it,
-    and `other` a second card of another kind."""
+    and `other` a second card of another kind. `gpu_count` GPUs share a job in topics about several; the user has `held`."""
 
     topics: tuple[str, ...]
     options: TextOptions
     asked: StepQuery | TextQuery
     gpu_count: int
+    held: int
     other: Gpu | None
     assumptions: tuple[Assumption, ...]
 
@@ -38,10 +41,10 @@ class MattersQuery:
 def ask(options: MattersOptions) -> MattersQuery:
     """One topic or all, for one model on one kind of GPU, checked and completed with stated defaults."""
     topics = (find_topic(options.topic),) if options.topic else tuple(TOPICS)
-    fewest = 1 if topics == _OF_ONE_GPU else 2
-    if not fewest <= options.gpus <= MOST_GPUS:
-        raise BadValue(f"invalid --gpus {options.gpus}", hint=f"give a number between {fewest} and {MOST_GPUS}")
-    gpu, other = _cards(options.gpu, topics)
+    typed = " + ".join(names(options.gpu))
+    held, name = (1, typed) if "+" in typed or "=" in typed else counted(typed)
+    count = _count(options.gpus, held, topics, given=bool(typed))
+    gpu, other = _cards(name, topics)
     given = TextOptions(
         options.model or _DEFAULT_MODEL,
         gpu=gpu or _DEFAULT_GPU,
@@ -68,9 +71,29 @@ def ask(options: MattersOptions) -> MattersQuery:
         raise BadValue(f"{the(asked.gpus[0].name)} is a CPU, but these topics are about GPUs", hint='try `--gpu "RTX 3090"`')
     notes = [
         *([] if options.model else [assumed("model", _DEFAULT_MODEL, "set yours with `--model`")]),
-        *([] if options.gpu else [assumed("gpu", _DEFAULT_GPU, "set yours with `--gpu`")]),
+        *([] if typed else [assumed("gpu", _DEFAULT_GPU, "set yours with `--gpu`")]),
     ]
-    return MattersQuery(topics=topics, options=given, asked=asked, gpu_count=options.gpus, other=other, assumptions=tuple(notes))
+    return MattersQuery(
+        topics=topics,
+        options=given,
+        asked=asked,
+        gpu_count=count,
+        held=max(held, options.gpus or 1),
+        other=other,
+        assumptions=tuple(notes),
+    )
+
+
+def _count(gpus: int | None, held: int, topics: tuple[str, ...], *, given: bool) -> int:
+    """Return how many GPUs share a job: as many as the user names, otherwise two where a topic is about several."""
+    if gpus is not None and held > 1:
+        raise BadValue(f"--gpus {gpus} and `{held}x` both give a number of GPUs", hint="leave out `--gpus`")
+    fewest = 1 if topics == _OF_ONE_GPU else 2
+    if gpus is None:
+        gpus = held if held > 1 else fewest if given else 2
+    if not fewest <= gpus <= MOST_GPUS:
+        raise BadValue(f"invalid --gpus {gpus}", hint=f"give a number between {fewest} and {MOST_GPUS}")
+    return gpus
 
 
 def _cards(text: str, topics: tuple[str, ...]) -> tuple[str, Gpu | None]:

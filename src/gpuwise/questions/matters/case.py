@@ -51,6 +51,7 @@ class MattersCase:
     asked: StepOptions
     progress: Callable[[str], None]
     count: int = 2
+    held: int = 1  # GPUs that the user says they have
     other: Gpu | None = None  # a second card of another kind
     _steps: dict[object, Prediction] = field(default_factory=dict)
     _captured: dict[str, Workload] = field(default_factory=dict)

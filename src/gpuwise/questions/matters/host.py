@@ -70,24 +70,25 @@ def cpu(case: MattersCase) -> Matter:
 
 def _describe_headline(case: MattersCase, own: OtherCpu) -> str:
     """What the loss is for, and that of JPEGs where these cores decode too few of them."""
-    times = case.step().samples_per_s / images_per_s(loaders()["pillow"], find_host(own.host), own.core_count)
+    times = case.held * case.step().samples_per_s / images_per_s(loaders()["pillow"], find_host(own.host), own.core_count)
     return " on decoded data" + (f", {times:.1f} times as long on JPEGs" if times > 1 else "")
 
 
 def _describe_decoding(case: MattersCase, own: OtherCpu) -> str:
     """How many cores JPEG decoding needs, as `predict --image-decode` and `build` count it."""
-    loader, rate = loaders()["pillow"], case.step().samples_per_s
+    loader, rate = loaders()["pillow"], case.held * case.step().samples_per_s
     cores = workers_for(loader, find_host("desktop"), rate)
     needs = f"{cores:.0f} current cores with Pillow" if cores < math.inf else "more cores than one process can use with Pillow"
     reached = images_per_s(loader, find_host(own.host), own.core_count)
     times = rate / reached
+    on = f" on {case.held} GPUs" if case.held > 1 else ""
     enough = (
         f"so training takes {times:.1f} times as long, unless you decode with a faster library or store smaller images"
         if times > 1
         else "which is enough"
     )
     return (
-        f" JPEGs must also be decoded. Keeping up with training ({rate:,.0f} images/s) takes {needs}. "
+        f" JPEGs must also be decoded. Keeping up with training ({rate:,.0f} images/s{on}) takes {needs}. "
         f"The {own.core_count} cores of {own.name} decode {reached:,.0f} images/s, {enough}. "
         "See `gpuwise predict --image-decode`."
     )
@@ -140,7 +141,7 @@ def ram_speed(case: MattersCase) -> Matter:
 
 def ssd(case: MattersCase) -> Matter:
     """A fast disk for the data set."""
-    rate = case.step().samples_per_s
+    rate = case.held * case.step().samples_per_s
     images = _takes_photographs(case)
     size = _JPEG_BYTES if images else case.input_bytes() / case.step().batch
     need = rate * size

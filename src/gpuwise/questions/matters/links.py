@@ -12,10 +12,21 @@ from gpuwise.scale.cluster.shape import takes_bridge, usual_cluster, usual_wires
 from gpuwise.scale.plans.rules import Limits
 from gpuwise.scale.plans.scaling import best_of
 
-__all__ = ["egpu", "format_gain", "format_loss", "format_losses", "nvlink", "pcie_gen", "pcie_lanes", "sli"]
+__all__ = [
+    "WORTH_A_BRIDGE",
+    "egpu",
+    "format_gain",
+    "format_loss",
+    "format_losses",
+    "nvlink",
+    "pcie_gen",
+    "pcie_lanes",
+    "riser",
+    "sli",
+]
 
 _JOINED_BY_A_BRIDGE = 2
-_WORTH_A_BRIDGE = 0.1  # gained: less than a larger batch brings for nothing
+WORTH_A_BRIDGE = 0.1  # gained: less than a larger batch brings for nothing
 _MEASURED_OVER_A_CABLE = 0.15  # of the speed, the most that readers of the guide lost with models that are not small
 _GUIDE = (
     "a guide to GPUs for deep learning (2019, 2023) reports a difference of 0 to 10% between x8 and x16, "
@@ -66,6 +77,26 @@ def pcie_gen(case: MattersCase) -> Matter:
     )
 
 
+def riser(case: MattersCase) -> Matter:
+    """A cable between the slot and the card, with all lanes or with one."""
+    older = max(1, case.generation - 1)
+    slow, one = _lost(case, older, 16), _lost_on(case, _slot(case, min(3, case.generation), 1))
+    return Matter(
+        topic="riser",
+        question="Does a riser cable cost speed?",
+        value=0.0,
+        unit=f"% slower with a cable for PCIe {case.generation}.0; a mining riser with one lane: {100 * one:.1f}%",
+        answer=(
+            f"A cable that is made for PCIe {case.generation}.0 x16 passes on all lanes, so one GPU is no slower. If a cheaper "
+            f"one forces the slot to PCIe {older}.0, it is {format_loss(slow)}. A mining riser has a single lane, and one GPU is "
+            f"then {format_loss(one)}; several GPUs in one job lose far more (`gpuwise matters pcie-lanes`)."
+        ),
+        how=_describe_copies(case),
+        source="computed for the lanes and the generation that remain; we know of no measurement of a cable's own loss",
+        unless="the cable is faulty; the driver then reports errors, or the link falls back to a lower generation",
+    )
+
+
 def nvlink(case: MattersCase) -> Matter:
     """A bridge between cards."""
     slot, gained = usual_wires(((case.gpu, case.count),), []).host_link.name, "with data parallelism"
@@ -113,7 +144,7 @@ def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     """The gain from NVLink with data parallelism, whether a second card pays without it, and the gain with the best splits."""
     work = case.seconds() / case.seconds(count=case.count, gpu_link=slot)
     job = f"{case.count}x {case.gpu.name} in one data-parallel job"
-    need = "Yes" if gain >= _WORTH_A_BRIDGE else "No"
+    need = "Yes" if gain >= WORTH_A_BRIDGE else "No"
     lines = [f"{need}: {job} are {format_gain(gain)} with NVLink than over {slot} each. Separate jobs gain nothing."]
     if work < 1:
         lines.append(f"Over {slot}, they are slower than one GPU, at {work:.0%} of its speed.")
@@ -192,8 +223,11 @@ def _own_lanes(case: MattersCase) -> int:
 
 def _lost(case: MattersCase, generation: int, lanes: int) -> float:
     """The fraction of speed lost when inputs are copied over fewer lanes than the card has."""
-    full = case.seconds(pcie=_slot(case, lanes=_own_lanes(case)))
-    return 1 - full / case.seconds(pcie=_slot(case, generation, min(lanes, _own_lanes(case))))
+    return _lost_on(case, _slot(case, generation, min(lanes, _own_lanes(case))))
+
+
+def _lost_on(case: MattersCase, link: str) -> float:
+    return 1 - case.seconds(pcie=_slot(case, lanes=_own_lanes(case))) / case.seconds(pcie=link)
 
 
 def _lost_sharing(case: MattersCase, generation: int, lanes: int) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Optional
 
-from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Option, Pcie, Phase, Precision, Seq
+from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Names, Option, Pcie, Phase, Precision, Seq
 from gpuwise.questions.common.text.options import Engine, Output, Prompt, Users, Weights
 
 __all__ = ["MOST_GPUS", "MattersOptions"]
@@ -21,8 +21,12 @@ class MattersOptions:
         default="", kw_only=False
     )
     model: Annotated[str, Option(help="Your model (default: resnet50).")] = ""
-    gpu: Annotated[str, Option(help="Your GPU (default: RTX 3090); for mixed-cards, also 'RTX 3090 + RTX 4090'.")] = ""
-    gpus: Annotated[int, Option(help="The number of GPUs, for multi-GPU topics.", low=1, high=MOST_GPUS)] = 2
+    gpu: Annotated[
+        Names, Option(help="Your GPU (default: RTX 3090), such as 'RTX 4090' or '2x RTX 3090'; mixed-cards takes two.")
+    ] = ()
+    gpus: Annotated[
+        Optional[int], Option(help="The number of GPUs (default: 2 in topics about several).", low=1, high=MOST_GPUS)
+    ] = None
     batch: Batch = None
     seq: Seq = None
     image: Image = None

@@ -17,6 +17,7 @@ __all__ = ["TEXT_TOPICS", "TOPICS", "find_topic", "text_topics"]
 TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "pcie-lanes": links.pcie_lanes,
     "pcie-gen": links.pcie_gen,
+    "riser": links.riser,
     "nvlink": links.nvlink,
     "sli": links.sli,
     "cpu": host.cpu,
@@ -60,6 +61,9 @@ _SHARING = ("pcie-lanes", "pcie-gen", "nvlink", "memory-adds-up")  # where sever
 _ALIASES = {
     "pcie": "pcie-lanes",
     "lanes": "pcie-lanes",
+    "risers": "riser",
+    "riser-cable": "riser",
+    "extender": "riser",
     "ram": "ram-size",
     "amp": "16-bit",
     "fp16": "16-bit",
@@ -72,6 +76,16 @@ _ALIASES = {
     "thunderbolt": "egpu",
     "mixed": "mixed-cards",
     "memory": "memory-adds-up",
+}
+_ELSEWHERE = {  # questions that other commands answer
+    "laptop": '`gpuwise compare "RTX 4090" "RTX 4090 Laptop"` or `gpuwise which --laptop`',
+    "psu": '`gpuwise build --gpu "RTX 4090" --psu 850`',
+    "power-supply": '`gpuwise build --gpu "RTX 4090" --psu 850`',
+    "case": '`gpuwise build --gpu "2x RTX 4090" --case-slots 7`',
+    "slots": '`gpuwise build --gpu "2x RTX 4090" --board atx`',
+    "cloud": '`gpuwise cost --gpu "RTX 4090"`',
+    "used": "`gpuwise which --used`",
+    "quadro": '`gpuwise compare "Quadro RTX 5000" "RTX 2080"`',
 }
 
 
@@ -86,6 +100,7 @@ def find_topic(text: str) -> str:
     if key not in TOPICS:
         near = difflib.get_close_matches(key, [*TOPICS, *_ALIASES], n=2, cutoff=0.6)
         hint = "did you mean " + either(f"`{name}`" for name in near) + "?" if near else "`gpuwise matters` lists all topics"
+        hint = f"try {_ELSEWHERE[key]}" if key in _ELSEWHERE else hint
         raise UnknownName(f"unknown topic '{text}'", known=", ".join(TOPICS), hint=hint)
     return key
 

@@ -16,8 +16,11 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import (
     DEFAULT_REGION,
+    DESK_USE,
     LAB_USD,
+    LAB_USE,
     MACHINE_USD,
+    WEEK_HOURS,
     Tariff,
     find_region,
     flat,
@@ -34,6 +37,7 @@ from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
+from gpuwise.questions.common.tuning import check_method
 from gpuwise.questions.common.uses import trains
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_ask import text_asked, text_job
@@ -44,8 +48,7 @@ from gpuwise.workload.store import zoo
 __all__ = ["WhichQuery", "ask"]
 
 _DEFAULT_TASK = "kaggle"
-_HOURS_PER_WEEK, _BUSY_DESKTOP = 25.0, "15% of the time, typical of a busy desktop"
-_LAB_HOURS, _LAB_CPU = 59.0, "server"  # of a shared cluster
+_LAB_CPU = "server"
 _LAPTOP_CPU = "laptop"
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
@@ -110,7 +113,11 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         media=media,
         kinds=kinds,
         wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
-        limits=UserLimits(budget_usd=budget, deadline_s=_parse_deadline(options.deadline)),
+        limits=UserLimits(
+            budget_usd=budget,
+            deadline_s=_parse_deadline(options.deadline),
+            horizon_s=3600 * terms.hours if text is None and not media else None,
+        ),
         have=owns,
         min_memory_bytes=parse_min_memory(options.min_memory) if options.min_memory else 0.0,
         terms=terms,
@@ -174,16 +181,14 @@ def _jobs(
         if made:
             ways = ("usual", "int8", "int4") if made == "images" else ("usual",)
             return ", ".join(models), tuple(Job(model=name, samples=count, mode="infer", batch=1, ways=ways) for name in models)
-        jobs = tuple(
-            _job(name, count, options.mode, options.phase, options.seq) if text is None else text_job(name, count, text)
-            for name in models
-        )
+        jobs = tuple(_job(name, count, options) if text is None else text_job(name, count, text) for name in models)
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,
         "--mode": options.mode,
         "--phase": options.phase,
         "--seq": options.seq,
+        "--method": options.method,
     }.items():
         if value:
             raise BadValue(
@@ -200,19 +205,24 @@ def _describe_jobs(task: Task) -> str:
     return "; ".join(f"{job.model}, {job.note}" if job.note else job.model for job in task.jobs)
 
 
-def _job(name: str, samples: float, mode: str, phase: str, seq: int | None) -> Job:
+def _job(name: str, samples: float, options: WhichOptions) -> Job:
     """Return a model by name. Large language models may also run with adapters or packed weights, if the plain way fits
     nowhere.
     """
-    mode = mode or ("infer" if phase else "train")
+    method = check_method(options.method)
+    mode = options.mode or ("infer" if options.phase else "train")
     if mode not in ("train", "infer"):
         raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="try `--mode infer`")
+    if method and (mode == "infer" or options.phase):
+        raise BadValue(f"--method {method} has no effect on inference", hint="leave out `--method`, or use `--mode train`")
     large = zoo.has(name) and zoo.entry(name).parameters > _TRAINED_IN_FULL_UP_TO
     language = zoo.has(name) and any(stored.phase for stored in zoo.entry(name).graphs)
-    ways: tuple[str, ...] = ("usual", "checkpoint") if mode == "train" else ("usual",)
-    if language and large:
+    ways: tuple[str, ...] = ("checkpoint",) if mode == "train" else ("usual",)
+    if method:
+        ways = ways if method == "full" else (method,)
+    elif language and large:
         ways = (*ways, "lora", "qlora") if mode == "train" else (*ways, "int8", "int4")
-    return Job(model=name, samples=samples, mode=mode, phase=phase, seq=seq, ways=ways)
+    return Job(model=name, samples=samples, mode=mode, phase=options.phase, seq=options.seq, ways=ways)
 
 
 def _made(options: WhichOptions, models: Sequence[str]) -> str:
@@ -286,9 +296,10 @@ def _parse_deadline(text: str) -> float | None:
 
 
 def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes: list[Assumption]) -> Terms:
-    hours, typical = (_LAB_HOURS, "35% of the time, typical of a shared cluster") if lab else (_HOURS_PER_WEEK, _BUSY_DESKTOP)
+    usual, kind = (LAB_USE, "shared cluster") if lab else (DESK_USE, "busy desktop")
     if options.hours_per_week is None:
-        notes.append(assumed("hours_per_week", f"{hours:g}", f"{typical}; change it with `--hours-per-week`", overrides=lab))
+        effect = f"{usual:.0%} of the time, typical of a {kind}; change it with `--hours-per-week`"
+        notes.append(assumed("hours_per_week", f"{WEEK_HOURS * usual:.0f}", effect, overrides=lab))
     if options.years is None:
         notes.append(assumed("years", f"{_YEARS:g}", "change it with `--years`"))
     machine_usd = _machine(book, options.machine, owns, options.laptop, notes)
@@ -301,7 +312,7 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes:
             )
         )
     return Terms(
-        utilization=utilization_of(_hours(options.hours_per_week, hours)),
+        utilization=usual if options.hours_per_week is None else utilization_of(_hours(options.hours_per_week)),
         years=_YEARS if options.years is None else years_of(options.years),
         tariff=_tariff(book, options.kwh_price, options.tariff, options.region, notes),
         grid=find_region(options.region or DEFAULT_REGION).grid,
@@ -322,8 +333,8 @@ def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
     return None
 
 
-def _hours(per_week: float | None, usual: float) -> float:
-    return usual if per_week is None else amount(per_week, "the hours of use per week", "try `--hours-per-week 20`")
+def _hours(per_week: float) -> float:
+    return amount(per_week, "the hours of use per week", "try `--hours-per-week 20`")
 
 
 def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, notes: list[Assumption]) -> float:
@@ -334,7 +345,12 @@ def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, not
         return 0.0
     usd = 0.0 if owns else MACHINE_USD
     bought = "the rest of a desktop, included in the total but not in the upfront cost; use `--machine 0` if you have one"
-    notes.append(assumed("machine", book.currency.show(usd), "new cards go into your existing machine" if owns else bought))
+    shown = book.currency.show(usd)
+    notes.append(
+        assumed("machine", shown, "new cards go into your existing machine", code="own_machine")
+        if owns
+        else assumed("machine", f"{shown} in the total", bought)
+    )
     return usd
 
 

@@ -11,6 +11,7 @@ from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.box.types import CheckLine
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB, format_si
+from gpuwise.engine.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.survey import SAME, Survey, buys, rate_text
 
@@ -160,9 +161,10 @@ def describe_sparing(priced: Priced) -> str:
     if not priced.skipped:
         return taken
     once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
-    (_, first), *others = priced.skipped
-    usual = "full training" if priced.way in ("lora", "qlora") else "the usual method"
-    needs = [f"{usual} needs {first / GIB:,.0f} GiB", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
+    (way, first), *others = priced.skipped
+    usual = "full training" if priced.way in METHODS else "the usual method"
+    even = ", even with recomputed activations" if way == "checkpoint" else ""
+    needs = [f"{usual} needs {first / GIB:,.0f} GiB{even}", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
     return f"{taken} ({', '.join(needs)}{once})"
 
 

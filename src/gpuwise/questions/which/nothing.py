@@ -34,18 +34,29 @@ def nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
         return (
             f"No option meets the deadline. Even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} per run. {more}"
         )
-    cheapest = min(timely, key=spent)
+    done = [option for option in timely if limits.horizon_s is None or option.run.seconds <= limits.horizon_s]
+    if not done:
+        fastest = min(timely, key=lambda option: option.run.seconds)
+        return (
+            f"No option finishes a run in {survey.horizon}. Even the fastest, {a(fastest.name)}, takes {time_text(fastest.run)} "
+            "of use. Set the size of your run with `--samples`, or use more GPUs (see `gpuwise plan`)."
+        )
+    cheapest = min(done, key=spent)
     if spent(cheapest) == float("inf"):
         known = (
             f"No price is published for any GPU that fits, so the budget of {survey.money(limits.budget_usd)} cannot be checked"
         )
         return f'{known}. These are the fastest GPUs; if you know a price, add it with `--price "{cheapest.gpu.name}=…"`.'
-    done = " and meets the deadline" if limits.deadline_s is not None else ""
-    what = f"the cheapest option that fits{done} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
+    slow = any(option not in done and not spent(option) > (limits.budget_usd or 0.0) for option in timely)
+    timed = " and meets the deadline" if limits.deadline_s is not None else " and finishes a run" if slow else ""
+    what = f"the cheapest option that fits{timed} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
     if cheapest.kind != "rent":
-        return f"No option costs {survey.money(limits.budget_usd)} or less; {what}."
+        too_slow = f" and finishes a run in {survey.horizon}" if slow else ""
+        return f"No option costs {survey.money(limits.budget_usd)} or less{too_slow}; {what}."
     terms, budget = survey.query.terms, survey.money(limits.budget_usd)
     years = f"{terms.years:g} year{'' if terms.years == 1 else 's'} of rent at {168 * terms.utilization:.0f} hours a week"
-    bought = min((one for one in timely if one.kind.startswith("buy")), key=spent, default=None)
+    bought = min((one for one in done if one.kind.startswith("buy")), key=spent, default=None)
     also = "" if bought is None else f", and the cheapest to buy is {a(bought.name)} for {survey.money(spent(bought))}"
+    if slow:
+        return f"Nothing for {budget} or less finishes a run in {survey.horizon}; {what} (rented){also}."
     return f"Neither a purchase nor {years} costs {budget} or less; {what} (rented){also}."

@@ -10,6 +10,7 @@ from gpuwise.questions.common.options import (
     Cpu,
     CurrencyRate,
     Image,
+    Method,
     Mode,
     Names,
     Optimizer,
@@ -112,6 +113,7 @@ class WhichOptions:
     image: Image = None
     precision: Annotated[str, Option(help="A precision, or auto for the fastest on each GPU.")] = ""
     mode: Mode = ""
+    method: Method = ""
     phase: Phase = ""
     optimizer: Optimizer = ""
     stack: Stack = ""

@@ -16,9 +16,9 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.survey import Survey, describe_card, short_of_memory, time_text
+from gpuwise.questions.which.survey import Survey, describe_card, time_text
 
-__all__ = ["Remedied", "describe_remedy", "describe_spared", "remedied"]
+__all__ = ["Remedied", "describe_remedy", "describe_spared", "remedied", "wants_remedies"]
 
 _EFFECTS = ("same", "numerics")  # another method, task or machine would no longer be what was asked for
 _MOST = 2  # memory sizes to try where nothing else can be bought, else one: each takes seconds
@@ -41,7 +41,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
     """
     found: list[Remedied] = []
     too_little = 0.0
-    for option in (*short_of_memory(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
+    for option in (*_short_of_memory(survey, ("keep",)), *_by_memory(survey)[: 1 if chosen.best else _MOST]):
         if option.gpu.memory_bytes <= too_little:
             continue
         progress(f"looking for memory savings on the {option.gpu.name}")
@@ -57,7 +57,7 @@ def remedied(survey: Survey, chosen: Selection, progress: Callable[[str], None])
 def _by_memory(survey: Survey) -> list[Candidate]:
     """The fastest card on sale of each memory size, most memory first."""
     sizes: dict[float, Candidate] = {}
-    for option in short_of_memory(survey, ("buy new", "buy used")):
+    for option in _short_of_memory(survey, ("buy new", "buy used")):
         sizes.setdefault(option.gpu.memory_bytes, option)
     return [sizes[size] for size in sorted(sizes, reverse=True)]
 
@@ -136,3 +136,20 @@ def describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     option = spared[0].option
     able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
     return f" With the memory savings listed by `gpuwise fit`, {able}."
+
+
+def wants_remedies(survey: Survey, chosen: Selection) -> bool:
+    """Return whether jobs run in another way than requested, or do not fit what the user has or could buy."""
+    if survey.query.general or survey.query.text or survey.query.media or not survey.query.kinds & {"buy new", "buy used"}:
+        return False
+    otherwise = any(priced.skipped for priced in survey.priced)
+    idle = chosen.bought is None and (chosen.best is None or chosen.best is not chosen.kept)
+    return otherwise or bool(_short_of_memory(survey, ("keep",))) or idle
+
+
+def _short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
+    """Return single GPUs within the budget that cannot hold what was requested, fastest first."""
+    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
+    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
+    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
+    return sorted(reached, key=lambda one: one.run.seconds)

@@ -24,7 +24,7 @@ from gpuwise.advise.candidates import (
     run_on,
     whole,
 )
-from gpuwise.advise.choosing import Selection, UserLimits, best_bought, roomy, shortfall
+from gpuwise.advise.choosing import UserLimits, best_bought, roomy, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import is_card, usual_box
 from gpuwise.box.power import failing, mended
@@ -63,10 +63,8 @@ __all__ = [
     "price_kind",
     "rate_text",
     "roomy_buys",
-    "short_of_memory",
     "spent",
     "time_text",
-    "wants_remedies",
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
@@ -105,6 +103,12 @@ class Survey:
     def do(self) -> str:
         """Return the verb phrase for what more or faster GPUs do faster."""
         return "make a run" if self.query.text is None else "generate text"
+
+    @property
+    def horizon(self) -> str:
+        """Return the hours that anything is used for, in words."""
+        terms = self.query.terms
+        return f"{terms.years:g} year{'' if terms.years == 1 else 's'} at {168 * terms.utilization:.0f} hours a week"
 
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
@@ -380,19 +384,3 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
-
-
-def wants_remedies(survey: Survey, chosen: Selection) -> bool:
-    """Return whether jobs run in another way than requested, or do not fit what the user has or could buy."""
-    if survey.query.general or survey.query.text or survey.query.media or not survey.query.kinds & {"buy new", "buy used"}:
-        return False
-    otherwise = any(priced.skipped for priced in survey.priced)
-    return otherwise or bool(short_of_memory(survey, ("keep",))) or chosen.bought is None
-
-
-def short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
-    """Return single GPUs within the budget that cannot hold what was requested, fastest first."""
-    budget, otherwise = survey.query.limits.budget_usd, any(priced.skipped for priced in survey.priced)
-    single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
-    reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
-    return sorted(reached, key=lambda one: one.run.seconds)

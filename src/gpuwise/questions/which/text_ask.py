@@ -37,8 +37,9 @@ def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None
         return None
     for model in models:
         find_shape(model)  # says what it looked for
-    if options.mode == "train":
-        raise BadValue("`--mode train` cannot be combined with text generation options", hint=f"leave out `--mode` or `{said}`")
+    if trains(options):
+        given = f"--method {options.method}" if options.method else "--mode train"
+        raise BadValue(f"`{given}` cannot be combined with text generation options", hint=f"leave out `{given}` or `{said}`")
     return _checked(options, options.prompt, options.output)
 
 

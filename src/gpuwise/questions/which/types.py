@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import pareto, shortfall
+from gpuwise.advise.jobs import taken
 from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.questions.common.options import Shown
@@ -93,7 +94,14 @@ class WhichAnswer(Shown):
             "run_low_s": run.seconds * run.low,
             "run_high_s": run.seconds * run.high,
             "jobs": [
-                {"model": job.model, "way": way, "step_s": pace.step_s, "batch": pace.batch, "run_s": took, "fits": pace.fits}
+                {
+                    "model": job.model,
+                    "way": taken(way, pace),
+                    "step_s": pace.step_s,
+                    "batch": pace.batch,
+                    "run_s": took,
+                    "fits": pace.fits,
+                }
                 for job, way, pace, took in zip(self.query.jobs, self.ways, run.paces, run.job_s, strict=True)
             ],
             "upfront_usd": option.upfront_usd,

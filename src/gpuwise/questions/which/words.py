@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
+import msgspec
+
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
-from gpuwise.advise.jobs import JobPace
+from gpuwise.advise.jobs import taken
 from gpuwise.core.text import a, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
-from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import (
     cheaper_rented,
     describe_hired_work,
@@ -23,11 +24,11 @@ from gpuwise.questions.which.instead import (
     rented_for_less,
 )
 from gpuwise.questions.which.labs import for_labs
+from gpuwise.questions.which.left_out import does_not_fit
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
     SAME,
-    TIERS_USD,
     Survey,
     alike,
     buys,
@@ -35,18 +36,14 @@ from gpuwise.questions.which.survey import (
     limited,
     make_survey,
     one_more,
-    pick_at,
     price_kind,
     roomy_buys,
-    spent,
 )
-from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import cheapest_for_text, engine_of, shares
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["reasons", "rejections", "renting", "verdict"]
+__all__ = ["reasons", "renting", "verdict"]
 
-_FAR = 3.0  # times the budget: out of reach
 _MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
 
@@ -121,7 +118,7 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     if more < 1 or option.price is None:
         return price_kind(option)
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
-    what = "a server" if in_server(option.gpu) else what
+    what = "a server" if in_server(option.gpu) and not option.added else what
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
     return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
@@ -216,7 +213,7 @@ def _rent_instead(survey: Survey) -> str:
     lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
     lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
     runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
-    does = f"{runs:,.0f} runs of {each}" if runs >= 1 else f"less than one run, which takes {each}"
+    does = f"{runs:,.0f} run{'s' if runs >= 1.5 else ''} of {each}" if runs >= 1 else f"less than one run, which takes {each}"
     if survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1):
         does = describe_hired_work(survey, best, hours)
     hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_for_all(best)}"
@@ -228,7 +225,8 @@ def _sold_new(survey: Survey, used: Candidate) -> str:
     query, kinds = survey.query, survey.query.kinds & {"buy new", "buy used"}
     if used.kind != "buy used" or "buy new" not in kinds:
         return ""
-    new = make_survey(replace(query, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
+    jobs = tuple(msgspec.structs.replace(priced.job, ways=(priced.way,)) for priced in survey.priced)  # else not comparable
+    new = make_survey(replace(query, jobs=jobs, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
     able = [one for one in roomy_buys(new) if one.kind == "buy new" and not (query.general and one.gpu_count > 1)]
     found = best_bought(able, query.limits)
     if found is None:
@@ -287,10 +285,12 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     found = []
     if option is chosen.best and not survey.query.general:
         found.append("the verdict")
-    found += [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.way != "usual"]
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
+        if taken(priced.way, pace) != "usual":
+            found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
-            found.append(_does_not_fit(priced, pace))
+            found.append(does_not_fit(priced, pace))
         elif pace.micro_batch < pace.batch:
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch" and not survey.query.text:
@@ -310,88 +310,5 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     return tuple(found)
 
 
-def _does_not_fit(priced: Priced, pace: JobPace) -> str:
-    part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
-    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
-    needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
-    each = " on each GPU" if isinstance(pace, TextPace) and pace.gpu_count > 1 else ""
-    return f"{priced.job.model} {fits}: {needs}{each}, but only {pace.usable_bytes / GIB:.1f} GiB is usable"
-
-
 def _costs_less(one: Candidate, other: Candidate) -> bool:
     return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
-
-
-# ---------------------------------------------------------------- the others
-
-
-def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
-    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
-    recommendation first, or without one the cheapest."""
-    names = {option.name for option in shown}
-    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
-    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
-    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
-    others.sort(
-        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
-    )
-    found: dict[str, str] = {}
-    for option in others:
-        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
-    return tuple(found.items())
-
-
-def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
-    if broken == "memory":
-        short = next(pace for pace in option.run.paces if not pace.fits)
-        return _does_not_fit(survey.priced[option.run.paces.index(short)], short)
-    if broken == "deadline":
-        return f"a run takes {format_si(option.run.seconds, 's')}, which is longer than the deadline"
-    if broken == "price":
-        return "no price is published; add one with `--price`"
-    if broken == "budget":
-        over = spent(option) - (limits.budget_usd or 0.0)
-        return f"at {survey.money(spent(option))}, it is {survey.money(over)} over the budget"
-    failed = failures(survey, option)
-    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
-
-
-def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
-    if option.total_usd is None:
-        return "no price is published, and it is slower than the options shown"
-    if survey.query.general:
-        return _not_a_pick(survey, option)
-    rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
-    better = [other for other in rivals if _beats(other, option)]
-    if better:
-        return f"slower and more expensive than {the(min(better, key=lambda other: other.gpu_count != option.gpu_count).name)}"
-    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
-    if rent:
-        return f"slower and more expensive than renting {a(rent[0].name)}"
-    faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"between {the(faster.name)} and {the(slower.name)}" if faster and slower else "outside the options shown"
-    return f"{between} in time and cost; the table shows only a selection"
-
-
-def _not_a_pick(survey: Survey, option: Candidate) -> str:
-    """What is recommended instead at the lowest budget that buys this one."""
-    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
-    pick = None if tier is None else pick_at(survey.options, tier)
-    if tier is None or pick is None or pick.name == option.name:
-        return (
-            f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
-        )
-    ratio = option.run.seconds / pick.run.seconds
-    pace = (
-        f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "just as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
-    )
-    return f"at a budget of {survey.money(tier)}, {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
-
-
-def _beats(other: Candidate, option: Candidate) -> bool:
-    if other.total_usd is None or option.total_usd is None:
-        return False
-    return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd

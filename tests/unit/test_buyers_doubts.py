@@ -1,0 +1,146 @@
+"""Answers that a buyer once had a reason not to act on, each with the fact that settles it."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuwise
+from gpuwise.advise.choosing import NEARLY, UserLimits, select, shortfall
+from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.hardware.specs import gpu_from_text
+from making_candidates import adding_up, buy
+
+# ---------------------------------------------------------------- which
+
+
+def test_a_card_may_recompute_activations_where_another_need_not() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True)
+    jobs = [option["jobs"][0] for option in answer.to_dict()["options"]]
+    assert {job["way"] for job in jobs} == {"usual", "checkpoint"}
+    assert all(job["fits"] for job in jobs)
+
+
+def test_the_best_option_sold_new_runs_the_job_in_the_same_way() -> None:
+    full = gpuwise.which(model=["gpt2-xl"], have=["2x RTX 2080 Ti"], budget="3000")
+    assert full.ways == ("checkpoint",)
+    assert "times as fast" not in full.verdict.partition("sold new")[2]  # no faster card was within the budget
+
+
+def test_a_method_can_be_chosen_and_is_checked() -> None:
+    assert gpuwise.which(model=["llama-3-8b"], method="lora", budget="2000").ways == ("lora",)
+    with pytest.raises(BadValue, match="unknown method 'loro'"):
+        gpuwise.which(model=["llama-3-8b"], method="loro")
+    with pytest.raises(BadValue, match="works only with `--model`"):
+        gpuwise.which(method="lora")
+    with pytest.raises(BadValue, match="no linear layers"):
+        gpuwise.which(model=["resnet50"], method="lora")
+
+
+def test_no_card_is_recommended_that_cannot_finish_a_run() -> None:
+    answer = gpuwise.which(model=["llama-2-70b"], mode="train", budget="3000")
+    assert answer.best is None
+    assert answer.verdict.startswith("Nothing for $3,000 or less finishes a run in 3 years at 25 hours a week")
+    slow, hours = buy(4000 * 3600.0, 500.0), UserLimits(horizon_s=3900 * 3600.0)
+    assert shortfall(slow, hours) == "horizon"
+    assert not shortfall(buy(3800 * 3600.0, 500.0), hours)
+
+
+def test_sets_for_text_compete_like_single_cards() -> None:
+    one, near = buy(100.0, 1000.0), adding_up(buy(100.0 / NEARLY - 0.1, 150.0, count=2))
+    assert select([one, near], UserLimits(budget_usd=1000)).best is near
+    far = adding_up(buy(100.0 / NEARLY + 0.1, 150.0, count=2))
+    assert select([one, far], UserLimits(budget_usd=1000)).best is one
+    pair = gpuwise.which(model=["llama-3-70b"], weights="q4_k_m", users=10).best
+    assert pair is not None
+    assert pair.gpu_count > 1
+
+
+def test_what_one_has_and_what_holds_the_job_needs_no_memory_savings() -> None:
+    assert gpuwise.which(have=["RTX 5090"], budget="500").remedied == ()
+
+
+@pytest.mark.parametrize("budget", ["9999", "10000"])
+def test_hours_at_which_renting_wins_are_told_on_both_sides_of_a_default(budget: str) -> None:
+    answer = gpuwise.which(model=["bert-large"], budget=budget)
+    assert "33 hours of use a week" in f"{answer.verdict} {answer.changes_if[0]}"
+
+
+# ---------------------------------------------------------------- cost and which
+
+
+def test_which_and_cost_assume_the_same_hours_and_reach_the_same_total() -> None:
+    best = gpuwise.which(model=["resnet50"], price=["RTX 3090=100"]).best
+    assert best is not None
+    assert best.name == "RTX 3090"
+    owned = gpuwise.cost(gpu="RTX 3090", price="100").ownership
+    assert owned is not None
+    assert owned.total_usd == pytest.approx(best.total_usd)
+
+
+def test_a_module_pays_for_its_place_in_a_server() -> None:
+    one, eight = (gpuwise.cost(gpu="H100 SXM", gpus=count).ownership for count in (1, 8))
+    assert one is not None
+    assert eight is not None
+    assert 8 * one.total_usd == pytest.approx(eight.total_usd)
+    assert eight.utilization == 0.35
+
+
+# ---------------------------------------------------------------- compare, matters, build, typed specs
+
+
+def test_text_that_does_not_fit_is_compared_with_fewer_bits() -> None:
+    answer = gpuwise.compare(["P40", "RTX 3060 12GB"], model=["llama-3-8b"])
+    assert answer.pairs[0].precision == "q8_0"
+    assert "16-bit weights need" in next(note.effect for note in answer.assumptions if note.code == "weights")
+    given = gpuwise.compare(["P40", "RTX 3060 12GB"], model=["llama-3-8b"], weights="fp16")
+    assert given.pairs[0].precision == "fp16"
+
+
+def test_a_batch_that_nobody_gave_is_reduced_until_it_fits() -> None:
+    assert gpuwise.compare(["RTX 4090", "GTX 1650"], model=["resnet50"]).pairs[0].comparable
+    assert not gpuwise.compare(["RTX 4090", "GTX 1650"], model=["resnet50"], batch=128, precision="fp32").pairs[0].comparable
+
+
+def test_a_tie_in_value_ends_in_a_choice() -> None:
+    said = str(gpuwise.compare(["RTX 3060 12GB", "RTX 4060"], price=["RTX 3060 12GB=280", "RTX 4060=280"]))
+    assert "choose the RTX 3060 12GB for its larger memory" in " ".join(said.split())
+
+
+def test_matters_counts_the_gpus_that_are_named() -> None:
+    one, two = (str(gpuwise.matters("cpu", gpu=[name], cpu="i7-4770K")) for name in ("RTX 3090", "2x RTX 3090"))
+    assert "images/s on 2 GPUs" in two
+    assert "on 2 GPUs" not in one
+    assert "beside an RTX 3090" in str(gpuwise.matters("mixed-cards", gpu=["RTX 3090", "RTX 2080 Ti"]))
+    with pytest.raises(BadValue, match="names two kinds of cards"):
+        gpuwise.matters("cpu", gpu=["RTX 3090", "RTX 4090"])
+
+
+def test_risers_are_a_topic_and_other_questions_name_their_command() -> None:
+    assert "single lane" in str(gpuwise.matters("risers"))
+    with pytest.raises(UnknownName) as refused:
+        gpuwise.matters("psu")
+    assert "gpuwise build" in str(refused.value.hint)
+
+
+def test_nvlink_is_not_denied_to_transformers() -> None:
+    said = str(gpuwise.matters("nvlink", gpu=["2x RTX 3090"]))
+    assert "It depends on the model." in said
+    assert "for a transformer" in said
+
+
+@pytest.mark.parametrize(
+    ("cpu", "watts", "platform"),
+    [("Threadripper 3960X", 280, "TRX40"), ("Core i5-12400", 65, "LGA1700"), ("Ryzen 9 5950X", 105, "AM4")],
+)
+def test_a_named_cpu_brings_its_watts_and_its_socket(cpu: str, watts: int, platform: str) -> None:
+    answer = gpuwise.build(gpu=["RTX 3090"], cpu=cpu, psu="1000")
+    assert f"CPU {watts} W" in str(answer)
+    assert {note["value"] for note in answer.to_dict()["assumptions"] if note["code"] == "platform"} == {platform}
+
+
+def test_a_typed_graphics_card_is_not_taken_for_a_data_centre_chip() -> None:
+    with pytest.raises(BadValue, match="data-centre chip"):
+        gpu_from_text("name=RTX 6070,arch=blackwell,sm=56,boost=2.8GHz,mem=16GB,bw=800GB/s")
+    card = gpu_from_text("name=RTX 6070,arch=blackwell-rtx,sm=56,boost=2.8GHz,mem=16GB,bw=800GB/s")
+    assert card.half_accumulate
+    assert not gpu_from_text("name=RTX PRO 6070,arch=blackwell-rtx,sm=56,boost=2.8GHz,mem=16GB,bw=800GB/s").half_accumulate
