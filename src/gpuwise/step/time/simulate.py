@@ -223,9 +223,25 @@ def choices_of(setting: Setting) -> Choices:
     )
 
 
+_MOST_KEPT = 4  # sizes of one workload: questions about many GPUs ask the same ones again and again
+_kept: WeakKeyDictionary[Form, dict[object, Ops]] = WeakKeyDictionary()
+
+
 def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:
     """Return all distinct ops at every given size: row `point * ops + op`."""
     chosen = replace(choices or Choices(), mode=workload.mode)
+    sizes = (workload.batch if batch is None else batch, workload.seq if seq is None else seq)
+    key = (chosen, *(None if size is None else np.asarray(size, dtype=float).tobytes() for size in sizes))
+    known = _kept.setdefault(workload.form, {})
+    if key not in known:
+        made = _made(workload, batch, seq, chosen)
+        if len(known) >= _MOST_KEPT:
+            del known[next(iter(known))]
+        known[key] = made
+    return known[key]
+
+
+def _made(workload: Workload, batch: Any, seq: Any, chosen: Choices) -> Ops:
     values = product_values(workload, batch, seq)
     if chosen.lays_out and lays_channels_last(workload, values[0]):
         chosen = replace(chosen, nhwc=True)
