@@ -329,10 +329,11 @@ def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, 
     higher, then those of others, if they were lower.
     """
     timely = replace(limits, budget_usd=None)
-    found = [_flip(options, limits, terms, best, "high")]
+    within = [not shortfall(option, limits) for option in options]
+    found = [_flip(options, within, limits, terms, best, "high")]
     for option in options:
         if option is not best and not shortfall(option, timely) and _could_win(option, limits, terms, best):
-            found.append(_flip(options, limits, terms, option, "low"))
+            found.append(_flip(options, within, limits, terms, option, "low"))
     return [flip for flip in found if flip is not None]
 
 
@@ -345,24 +346,28 @@ def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candid
     return _usd_per_run(at_price(option, option.price.low_usd, terms)) <= WORTH_A_CHANGE * _usd_per_run(best)
 
 
-def _flip(options: Sequence[Candidate], limits: UserLimits, terms: Terms, moved: Candidate, end: str) -> Flip | None:
+def _flip(
+    options: Sequence[Candidate], within: Sequence[bool], limits: UserLimits, terms: Terms, moved: Candidate, end: str
+) -> Flip | None:
     """Return the nearest price of the GPU in `moved` that changes the recommendation, on the way to one end of its range. A
-    GPU has one price, however many are bought.
+    GPU has one price, however many are bought. `within` says which options are within the limits at their present price.
     """
     if moved.price is None or not moved.run.fits:
         return None
-    now, last = moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
-    alike = {id(one) for one in options if one.price is not None and one.price.gpu == moved.price.gpu}
-    others = {id(one) for one in options if id(one) not in alike and not shortfall(one, limits)}
-    able = [one for one in options if id(one) in alike or id(one) in others]
+    name, now, last = moved.price.gpu, moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
+    able = [one for one, fits in zip(options, within, strict=True) if fits or (one.price is not None and one.price.gpu == name)]
+    moving = [place for place, one in enumerate(able) if one.price is not None and one.price.gpu == name]
 
     def recommended(usd: float) -> Candidate | None:
-        there = [at_price(one, usd, terms) if id(one) in alike else one for one in able]
-        found = recommend([one for one in there if id(one) in others or not shortfall(one, limits)], limits)
+        there = able.copy()
+        for place in moving:
+            there[place] = at_price(able[place], usd, terms)
+        over = {place for place in moving if shortfall(there[place], limits)}
+        found = recommend([one for place, one in enumerate(there) if place not in over] if over else there, limits)
         return next((one for one, other in zip(able, there, strict=True) if other is found), None)
 
-    kept = recommended(now)
-    if last == now or (found := recommended(last)) is kept or (end == "low" and found is not moved) or found is None:
+    found = None if last == now else recommended(last)
+    if found is None or (end == "low" and found is not moved) or found is (kept := recommended(now)):
         return None
     for _ in range(_HALVINGS):
         middle = (now + last) / 2

@@ -246,6 +246,9 @@ class _Tried(NamedTuple):
     fits: bool
 
 
+_Key = tuple[str, tuple[Choices, ...], "int | None", bool]  # a GPU, the ways to try on it, a batch and whether to find the best
+
+
 class Pacer:
     """One model on many GPUs. Results are kept for the next question."""
 
@@ -257,6 +260,7 @@ class Pacer:
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
         self._parted: dict[tuple[Choices, str, int], _Tried] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
+        self._paced: dict[_Key, JobPace] = {}
 
     def paces(
         self, gpus: Sequence[Gpu], ways: Callable[[Gpu], Sequence[Choices]], *, batch: int | None, auto: bool = False
@@ -264,17 +268,30 @@ class Pacer:
         """Return the pace on each GPU that can run the job, using the fastest of its ways that fit: at `batch` (None: the
         default), or with `auto` at the batch with the most samples per second.
         """
-        tried = {gpu.name: self._tried(gpu, ways(gpu), batch, auto) for gpu in gpus}
-        if self._refusal is not None and not any(tried.values()):
+        keys = {gpu.name: (gpu.name, tuple(ways(gpu)), batch, auto) for gpu in gpus}
+        left = [gpu for gpu in gpus if not self._knows(gpu, keys[gpu.name])]
+        tried = {gpu.name: found for gpu in left if (found := self._tried(gpu, keys[gpu.name][1], batch, auto))}
+        if self._refusal is not None and len(left) == len(gpus) and not tried:
             raise self._refusal.__cause__ or self._refusal
-        self._price((gpu, one) for gpu in gpus for one in tried[gpu.name])
-        return {gpu.name: self._soonest(gpu, tried[gpu.name]) for gpu in gpus if tried[gpu.name]}
+        self._price((gpu, one) for gpu in left for one in tried.get(gpu.name, ()))
+        for gpu in left:
+            if gpu.name in tried:
+                self._paced[keys[gpu.name]] = self._soonest(gpu, tried[gpu.name])
+        return {gpu.name: self._paced[keys[gpu.name]] for gpu in gpus if self._knows(gpu, keys[gpu.name])}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
         """Return the same jobs divided over `gpu_count` of each GPU, with the batch per GPU unchanged."""
-        asked = [(pace, replace(pace.choices, gpu_count=gpu_count)) for pace in paces]
-        self._price((pace.gpu, _Tried(choices, (pace.batch,), pace.fits)) for pace, choices in asked)
-        return {pace.gpu.name: self._pace(pace.gpu, choices, pace.batch) for pace, choices in asked}
+        divided = {choices: replace(choices, gpu_count=gpu_count) for choices in {pace.choices for pace in paces}}
+        keys = {pace.gpu.name: (pace.gpu.name, (divided[pace.choices],), pace.batch, False) for pace in paces}
+        left = [pace for pace in paces if not self._knows(pace.gpu, keys[pace.gpu.name])]
+        self._price((pace.gpu, _Tried(divided[pace.choices], (pace.batch,), pace.fits)) for pace in left)
+        for pace in left:
+            self._paced[keys[pace.gpu.name]] = self._pace(pace.gpu, divided[pace.choices], pace.batch)
+        return {name: self._paced[key] for name, key in keys.items()}
+
+    def _knows(self, gpu: Gpu, key: _Key) -> bool:
+        """Return whether this was asked before, of the same GPU: another one may have its name."""
+        return key in self._paced and self._paced[key].gpu is gpu
 
     def workload(self, choices: Choices) -> Workload:
         """What a GPU runs with these choices."""

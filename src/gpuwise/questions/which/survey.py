@@ -240,13 +240,12 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
-    unfit = {one.key for one in cards if failing(checked[one.key], one.gpu)}
-    refused = [option for option in options if option.key in unfit and option.gpu_count > 1]
+    unfit = {one.key for one in cards if one.gpu_count > 1 and failing(checked[one.key], one.gpu)}
     return Survey(
         query=query,
         priced=tuple(priced),
-        options=tuple(option for option in options if option not in refused),
-        refused=tuple(refused),
+        options=tuple(option for option in options if option.key not in unfit),
+        refused=tuple(option for option in options if option.key in unfit),
         build=checked,
     )
 

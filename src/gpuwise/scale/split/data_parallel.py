@@ -7,7 +7,7 @@ its bucket takes on the communication lane.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -70,6 +70,14 @@ class Gradients:
 
     call: NDArray[np.int64]
     size_bytes: Array
+    _messages: dict[object, Array] = field(default_factory=dict, repr=False)
+
+    def messages_s(self, op: str, sizes: Array, cluster: Cluster) -> Array:
+        """Return the seconds of the messages that average them. Many GPUs are connected alike, so most are computed once."""
+        key = (op, cluster.wires, cluster.gpus_per_node, sizes.tobytes()) if cluster.node_count == 1 else None
+        if key is None or key not in self._messages:
+            self._messages[key] = collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count)
+        return self._messages[key]
 
 
 def timeline_of(
@@ -306,7 +314,7 @@ def averaged(
         line.call_end_s[gradients.call],
         gradients.size_bytes,
         line.backward_end_s,
-        lambda sizes: collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count),
+        lambda sizes: gradients.messages_s(op, sizes, cluster),
         slowed_fraction=slowed_fraction,
     )
 

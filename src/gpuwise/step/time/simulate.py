@@ -223,9 +223,23 @@ def choices_of(setting: Setting) -> Choices:
     )
 
 
+_MOST_KEPT = 4  # sizes of one workload: questions about many GPUs ask the same ones again and again
+_kept: WeakKeyDictionary[Form, dict[object, Ops]] = WeakKeyDictionary()
+
+
 def ops_of(workload: Workload, batch: Any = None, seq: Any = None, choices: Choices | None = None) -> Ops:
     """Return all distinct ops at every given size: row `point * ops + op`."""
     chosen = replace(choices or Choices(), mode=workload.mode)
+    sizes = (workload.batch if batch is None else batch, workload.seq if seq is None else seq)
+    key = (chosen, *(None if size is None else np.asarray(size, dtype=float).tobytes() for size in sizes))
+    known = _kept.get(workload.form, {})
+    if key not in known:
+        latest = list(known.items())[1 - _MOST_KEPT :]
+        known = _kept[workload.form] = {**dict(latest), key: _made(workload, batch, seq, chosen)}  # other threads may be reading
+    return known[key]
+
+
+def _made(workload: Workload, batch: Any, seq: Any, chosen: Choices) -> Ops:
     values = product_values(workload, batch, seq)
     if chosen.lays_out and lays_channels_last(workload, values[0]):
         chosen = replace(chosen, nhwc=True)

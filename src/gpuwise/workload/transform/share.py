@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from gpuwise.workload.model.edit import Draft, makers
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Calls, Op, Workload
@@ -24,9 +27,24 @@ _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 _WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
 
 
+_without: WeakKeyDictionary[Workload, Workload] = WeakKeyDictionary()
+
+
 def without_update(workload: Workload) -> Workload:
-    """Return the calls of a micro-batch that is not the last, for its time but not its memory."""
-    return replace(workload, calls=Calls.of([call for call in workload.calls if call.phase != _UPDATE]))
+    """Return the calls of a micro-batch that is not the last, for its time but not its memory. They are kept for the next
+    question about this workload.
+    """
+    if workload not in _without:
+        calls = workload.calls
+        kept = calls.phase != _UPDATE
+        refs = calls.refs[np.repeat(kept, calls.read_count + calls.written_count)]
+        columns = (column[kept] for column in (calls.op, calls.phase, calls.module, calls.read_count, calls.written_count))
+        op, phase, module, read_count, written_count = columns
+        _without[workload] = replace(
+            workload,
+            calls=Calls(op=op, phase=phase, module=module, read_count=read_count, written_count=written_count, refs=refs),
+        )
+    return _without[workload]
 
 
 def accumulating(workload: Workload) -> Workload:
