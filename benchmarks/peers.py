@@ -27,7 +27,7 @@ import gpuwise
 from gpuwise.core.files import write_whole
 
 ROOT = Path(__file__).parents[1]
-LIVE = "## What `watch` promises"
+LIVE = "## Gains that `watch` predicts"
 KEPT = ROOT / "build" / "peers"
 sys.path.insert(0, str(Path(__file__).parent))
 

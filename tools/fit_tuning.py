@@ -134,7 +134,10 @@ def errors(rows: Sequence[Answered], whole: Sequence[Answered]) -> tuple[list[fl
 
 def table(rows: Sequence[Answered], title: str, key: Callable[[Answered], str]) -> list[str]:
     """Errors by one property, times and memory apart."""
-    lines = [f"| {title} | what | rows | median | bias | GPU left out | source left out |", "|---|---|---:|---:|---:|---:|---:|"]
+    lines = [
+        f"| {title} | quantity | rows | median | bias | GPU left out | source left out |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
     for name in sorted({key(row) for row in rows}):
         for unit, what in (("ms_per_step", "time"), ("GiB", "memory")):
             chosen = [row for row in rows if key(row) == name and row.unit == unit]
@@ -168,7 +171,7 @@ def main(path: Path) -> int:
 
 
 _KEYS: dict[str, Callable[[Answered], str]] = {
-    "all": lambda row: "all",
+    "group": lambda row: "all rows",
     "source": lambda row: row.source,
     "method": lambda row: row.method,
     "GPU": lambda row: row.gpu,

@@ -174,17 +174,17 @@ def keras_fit(sick: bool, steps: int) -> list[float]:
 _LOADER = ("single_process_loader", "input_starved")
 SCRIPTS = (
     Script(name="zero_workers", expected=_LOADER, fix="`num_workers=4` instead of 0"),
-    Script(name="slow_loader", expected=_LOADER, fix="samples prepared in advance instead of in 0.6 ms each"),
+    Script(name="slow_loader", expected=_LOADER, fix="samples prepared in advance instead of taking 0.6 ms each"),
     Script(name="one_worker", expected=("input_starved",), fix="`num_workers=6` instead of 1"),
     Script(name="item_in_the_loop", expected=("host_sync",), fix="one sum instead of 4,000 `.item()` calls"),
     Script(name="sample_by_sample", expected=("launch_bound",), fix="one batch instead of eight pieces", steps=120),
     Script(name="optimizer_by_parameter", expected=("unfused_optimizer",), fix="`fused=True` in Adam", steps=120),
-    Script(name="logging_every_step", expected=("host_work",), fix="no weights in the log"),
-    Script(name="saving_checkpoints", expected=("host_work",), fix="no checkpoint after each step"),
+    Script(name="logging_every_step", expected=("host_work",), fix="weights no longer logged"),
+    Script(name="saving_checkpoints", expected=("host_work",), fix="no checkpoint after every step"),
     Script(name="hf_trainer", expected=_LOADER, fix="`dataloader_num_workers=4`", run=hf_trainer),
     Script(name="lightning", expected=_LOADER, fix="`num_workers=4`", run=lightning_trainer),
     Script(name="keras", expected=_LOADER, fix="`workers=4`", run=keras_fit),
-    Script(name="slow_rank", expected=("straggler", "host_work"), fix="no pause in the second rank", ranks=2),
+    Script(name="slow_rank", expected=("straggler", "host_work"), fix="no pause on the second rank", ranks=2),
     Script(name="healthy", expected=(), fix=""),
 )
 

@@ -112,16 +112,16 @@ _WORDS = """
 `python -m tools.fit_language` writes this page. It compares predicted speeds for text-generation engines with published
 measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of predicted / measured - 1.
 
-Each engine (vLLM, llama.cpp, ...) has only a few constants. The kernel models for GPUs were fitted to training steps, and no
-row on this page was used in that fit. For vLLM and TensorRT-LLM, the fit also uses kernels that were timed separately on four
-GPUs, which are not scored here. *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out
-every row for one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a
-single source, so this test shows what to expect for an engine without measurements. Several engines were measured only on the
-A100. When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is no test: it shows how
-closely the constants that gpuwise ships follow the rows to which they were fitted. The forms of the formulas and the priors are
-the same in all tests, and were chosen with these rows in view. Rows that break a physical limit or count something other than
-generated tokens are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
+Each engine (vLLM, llama.cpp, ...) has only a few constants. The kernel models for GPUs were fitted to training steps, and no row
+on this page was used in that fit. For vLLM and TensorRT-LLM, the fit also uses kernels that were timed separately on four GPUs.
+These kernels are not scored here. *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out
+every row for one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a single
+source, so this test shows what to expect for an engine without measurements. Several engines were measured only on the A100.
+When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is not a test. It shows how
+closely the constants that ship with gpuwise follow the rows that they were fitted to. The formulas and the priors have the same
+form in all tests, and the people who chose them had seen these rows. Rows that break a physical limit, or that count something other than generated
+tokens, are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
-The rank correlation is over pairs of GPUs that ran the same model in the same format and engine. Pairs whose measurements differ
-by less than 3% are left out, because repeated measurements differ by as much.
+To compute the rank correlation, we compare pairs of GPUs that ran the same model in the same format and engine. Pairs whose
+measurements differ by less than 3% are left out, because repeated measurements differ by as much.
 """

@@ -12,7 +12,12 @@ from scenarios.types import Asked, Choice, Reply, scenario
 __all__ = ["ENTRIES"]
 
 
-@scenario("S109", question="GTX 1080 Ti in an office machine with a 400 W supply", how="build --psu 400", given=("psu_w",))
+@scenario(
+    "S109",
+    question="Will a GTX 1080 Ti work in an office machine with a 400 W power supply?",
+    how="`build --psu 400`.",
+    given=("psu_w",),
+)
 def _office(value: Mapping[str, Any]) -> Reply:
     found = line("psu", "GTX 1080 Ti", psu=str(value["psu_w"]))
     return {"fits": Choice(agrees=(found.verdict != "fail") is value["fits"], text=f"no: {found.text}")}
@@ -20,8 +25,8 @@ def _office(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S110",
-    question="two-slot cards on a board with four long slots",
-    how="build --board 'slots=7,x16=4,spacing=2' --case-slots 7: the largest number that passes",
+    question="How many two-slot cards fit on a board with four long slots?",
+    how="`build --board 'slots=7,x16=4,spacing=2' --case-slots 7`: the largest number of cards that passes.",
 )
 def _board(value: Mapping[str, Any]) -> Reply:
     box = {"board": "slots=7,x16=4,spacing=2", "case_slots": 7, "lanes": "X99"}
@@ -29,7 +34,11 @@ def _board(value: Mapping[str, Any]) -> Reply:
     return {"max_dual_slot": float(max(fitting, default=0))}
 
 
-@scenario("S116", question="cards for a mini-ITX box with 350 W", how="build --board itx --psu 350 --cpu-watts 65")
+@scenario(
+    "S116",
+    question="Which cards work in a mini-ITX machine with a 350 W power supply?",
+    how="`build --board itx --psu 350 --cpu-watts 65`.",
+)
 def _itx(value: Mapping[str, Any]) -> Reply:
     def works(gpu: str) -> bool:
         return not any(found.verdict == "fail" for found in lines(gpu, psu=str(value["psu_w"]), board="itx", cpu_watts=65))
@@ -41,10 +50,11 @@ def _itx(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S119",
-    question="four GPUs on 1,300 W",
-    how="build --gpu '4x GTX 1080 Ti' --psu 1300 --lanes X99",
+    question="Is 1,300 W enough for four GPUs?",
+    how="`build --gpu '4x GTX 1080 Ti' --psu 1300 --lanes X99`.",
     given=("n",),
-    why="the load is 94% for hours and above the rating for 100 µs; we recommend 1,600 W, as a later reader did",
+    why="The sustained load is 94% of the rating, and the load during 100 µs spikes exceeds it. We recommend 1,600 W, as a "
+    "later reader did.",
 )
 def _four(value: Mapping[str, Any]) -> Reply:
     found = line("psu", f"{value['n']}x GTX 1080 Ti", psu=str(value["psu_w"]), lanes="X99")
@@ -52,23 +62,27 @@ def _four(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S144", question="three GTX 1080 cards on 1,300 W", how="build --gpu '3x GTX 1080' --psu 1300 --lanes X99", given=("n",)
+    "S144",
+    question="Is 1,300 W enough for three GTX 1080 cards?",
+    how="`build --gpu '3x GTX 1080' --psu 1300 --lanes X99`.",
+    given=("n",),
 )
 def _three(value: Mapping[str, Any]) -> Reply:
     found = [line(check, f"{value['n']}x GTX 1080", psu=str(value["psu_w"]), lanes="X99") for check in ("psu", "transients")]
     return {"psu_w": Choice(agrees=all(each.verdict == "pass" for each in found), text=found[0].text)}
 
 
-@scenario("S189", question="rated power of the RTX 2070 and 2080 Ti", how="gpus")
+@scenario("S189", question="What is the rated power of the RTX 2070 and the RTX 2080 Ti?", how="`gpus`.")
 def _watts(value: Mapping[str, Any]) -> Reply:
     return {key: card(name).tdp_watts or 0.0 for key, name in (("tdp2070", "RTX 2070"), ("tdp2080ti", "RTX 2080 Ti"))}
 
 
 @scenario(
     "S198",
-    question="the temperature of two open-air cards next to each other",
-    how="build --gpu '2x RTX 2060' --board slots=7,x16=2,spacing=2: no gap, and the temperature at which cards throttle",
-    why="temperatures are not modelled; a card that gets too little air stays at the temperature from which it throttles",
+    question="How hot do two open-air cards get next to each other?",
+    how="`build --gpu '2x RTX 2060' --board slots=7,x16=2,spacing=2`: there is no gap, so we quote the temperature at which "
+    "cards throttle.",
+    why="gpuwise does not model temperatures. A card that gets too little air stays at the temperature at which it throttles.",
     quoted=True,
 )
 def _adjacent(value: Mapping[str, Any]) -> Reply:

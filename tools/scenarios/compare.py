@@ -12,31 +12,32 @@ from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
 __all__ = ["ENTRIES"]
 
 _TITAN_X = "Titan X Maxwell"
-_THEN = "before cuDNN 5, kernels for Kepler were slow; our Kepler efficiencies are not measured and are too high"
+_THEN = "Before cuDNN 5, kernels for Kepler were slow. Our Kepler efficiencies are not measured and are too high."
 _V100_OVER_2080TI = 8  # of the price: Lambda, best GPU for TensorFlow, 2019-02 ("only 1/8th of the price")
 
 
 @scenario(
     "S002",
-    question="P100 vs. Titan Xp, and its gain from 16-bit precision",
-    how="compare GP100, Titan Xp; fp32, then fp16",
-    why="PyTorch accumulates in fp32, so a P100 reaches 8.4 TFLOP/s in fp16 and 8.6 in fp32; twice "
-    "that rate would need accumulation in fp16",
+    question="How fast is a P100 compared with a Titan Xp, and how much does it gain from 16-bit precision?",
+    how="`compare` with a GP100 and a Titan Xp, in fp32 and then in fp16.",
+    why="PyTorch accumulates in fp32, so a P100 reaches 8.4 TFLOP/s in fp16 and 8.6 TFLOP/s in fp32. To reach twice that rate, "
+    "it would have to accumulate in fp16.",
 )
 def _p100(value: Mapping[str, Any]) -> Reply:
     return {"P100/TitanXp": ratio("Quadro GP100", "Titan Xp"), "fp16_gain": gain("Quadro GP100", "fp16")}
 
 
-@scenario("S014", question="Titan X vs. GTX 980", how="compare; networks from 2015, fp32")
+@scenario("S014", question="How much faster is a Titan X than a GTX 980?", how="`compare` on networks from 2015, in fp32.")
 def _titan_x(value: Mapping[str, Any]) -> Reply:
     return {"TitanX/980": ratio(_TITAN_X, "GTX 980", EARLY)}
 
 
 @scenario(
     "S017",
-    question="Titan X vs. GTX 580 on MNIST, measured",
-    how="predict mnist_cnn, batch 64",
-    why="cuDNN never ran on Fermi, so an older, slower library was used; our model assumes the same library for both",
+    question="How much faster is a Titan X than a GTX 580 on MNIST? (A reader's measurement.)",
+    how="`predict mnist_cnn` at batch 64.",
+    why="cuDNN never ran on Fermi, so the GTX 580 used an older, slower library. Our model assumes the same library for both "
+    "cards.",
     at_least=("TitanX/GTX580_mnist",),
 )
 def _fermi(value: Mapping[str, Any]) -> Reply:
@@ -45,16 +46,21 @@ def _fermi(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S018",
-    question="the GPU in AWS g2 vs. Titan X",
-    how="compare GRID K520, Titan X; networks from 2015",
-    why="its spec sheet gives 37% of the arithmetic rate and 48% of the bandwidth; in our model, "
-    "Kepler reaches a smaller share of its peak",
+    question="How fast is the GPU in an AWS g2 instance compared with a Titan X?",
+    how="`compare` with a GRID K520 and a Titan X, on networks from 2015.",
+    why="According to its spec sheet, the GRID K520 has 37% of the arithmetic rate and 48% of the bandwidth. In our model, "
+    "Kepler GPUs reach a smaller share of their peak.",
 )
 def _g2(value: Mapping[str, Any]) -> Reply:
     return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
 
 
-@scenario("S023", question="a chart from 2015, Titan X = 1", how="compare; networks from 2015", why=f"GTX 580 and 960: {_THEN}")
+@scenario(
+    "S023",
+    question="How fast are these cards, relative to a Titan X? (A chart from 2015.)",
+    how="`compare` on networks from 2015.",
+    why=f"For the GTX 580 and the GTX 960: {_THEN}",
+)
 def _chart(value: Mapping[str, Any]) -> Reply:
     names = {"g2": "GRID K520", "Titan": "GTX Titan"}
     return {key: ratio(names.get(key, f"GTX {key}"), _TITAN_X, EARLY) for key in value}
@@ -62,9 +68,9 @@ def _chart(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S025",
-    question="CaffeNet in Caffe with the first cuDNN: images per second",
-    how="predict alexnet, batch 256, the oldest stack we have (torch7 with cuDNN 4)",
-    why=f"we have no measurements for Caffe with cuDNN 1 or 2, and {_THEN}",
+    question="How many images per second does CaffeNet process in Caffe with the first cuDNN?",
+    how="`predict alexnet` at batch 256, with the oldest stack we have (torch7 with cuDNN 4).",
+    why=f"We have no measurements for Caffe with cuDNN 1 or 2. {_THEN}",
 )
 def _caffe(value: Mapping[str, Any]) -> Reply:
     names = {"K40": "K40m", "GTX770": "GTX 770", "GTX960": "GTX 960"}
@@ -73,9 +79,9 @@ def _caffe(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S027",
-    question="Quadro K5000 vs. GTX 680",
-    how="compare; networks from 2015",
-    why="its clock is 70% of that of a GTX 680",
+    question="How fast is a Quadro K5000 compared with a GTX 680?",
+    how="`compare` on networks from 2015.",
+    why="The clock of the Quadro K5000 is 70% of that of the GTX 680.",
 )
 def _k5000(value: Mapping[str, Any]) -> Reply:
     return {"K5000/680": ratio("Quadro K5000", "GTX 680", EARLY)}
@@ -83,10 +89,10 @@ def _k5000(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S046",
-    question="Quadro M2000M vs. GTX 960",
-    how="compare; networks from 2015",
-    why="according to its spec sheet, the laptop chip has 60% of the cores and 70% of the "
-    "bandwidth, so the quoted answer cannot be right",
+    question="Is a Quadro M2000M as fast as a GTX 960?",
+    how="`compare` on networks from 2015.",
+    why="According to its spec sheet, the laptop chip has 60% of the cores and 70% of the bandwidth, so the quoted answer "
+    "cannot be right.",
 )
 def _m2000m(value: Mapping[str, Any]) -> Reply:
     return {"M2000M/960": ratio("Quadro M2000M", "GTX 960", EARLY)}
@@ -94,10 +100,10 @@ def _m2000m(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S053",
-    question="GT 635 vs. a six-core Xeon",
-    how="predict mnist_cnn and alexnet on both (nearest CPU: Xeon E5-2630 v3, eight cores)",
-    why="the question does not name the version of the GT 635 or the program; we use one with 14 GB/s, "
-    "and today's CPU libraries are several times faster",
+    question="Is a GT 635 faster than a six-core Xeon?",
+    how="`predict mnist_cnn` and `predict alexnet` on both (the nearest CPU we have is the eight-core Xeon E5-2630 v3).",
+    why="The question does not name the program or the version of the GT 635. We use a version with 14 GB/s. Today's CPU "
+    "libraries are several times as fast as those of that time.",
 )
 def _gt635(value: Mapping[str, Any]) -> Reply:
     return {"GT635/xeon6": ratio("GT 635", "Xeon E5-2630 v3", {"mnist_cnn": "64", "alexnet": "16"})}
@@ -105,9 +111,9 @@ def _gt635(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S055",
-    question="AlexNet in Caffe, GTX 1080 slower than 980 Ti",
-    how="predict alexnet --mode infer, batch 128, torch7 with cuDNN 5 (4 for the third)",
-    why="an old library chose slow kernels on a new chip: the reader's two versions differ by 25% on one card",
+    question="Why is a GTX 1080 slower than a GTX 980 Ti on AlexNet in Caffe?",
+    how="`predict alexnet --mode infer` at batch 128, with torch7 and cuDNN 5 (cuDNN 4 for the second value).",
+    why="An old library chose slow kernels on a new chip. The two versions that the reader used differ by 25% on the same card.",
 )
 def _alexnet(value: Mapping[str, Any]) -> Reply:
     rate = {
@@ -118,26 +124,31 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
     return {"1080": new, "980Ti_cudnn4": four, "980Ti_cudnn5": five, "ratio": new / four}
 
 
-@scenario("S093", question="laptop GTX 1060 vs. the desktop card", how="compare; fp32")
+@scenario("S093", question="Is a laptop GTX 1060 as fast as the desktop card?", how="`compare` in fp32.")
 def _laptop(value: Mapping[str, Any]) -> Reply:
     return {"1060M/1060": ratio("GTX 1060 Mobile", "GTX 1060 6GB")}
 
 
-@scenario("S103", question="GTX 1050 Ti vs. GTX 960", how="compare; fp32")
+@scenario("S103", question="Is a GTX 1050 Ti faster than a GTX 960?", how="`compare` in fp32.")
 def _small(value: Mapping[str, Any]) -> Reply:
     return {"1050Ti/960": ratio("GTX 1050 Ti", "GTX 960")}
 
 
-@scenario("S126", question="GTX 1060 with faster memory", how="gpus: the bandwidth of both")
+@scenario(
+    "S126",
+    question="How much more bandwidth does the GTX 1060 with faster memory have?",
+    how="`gpus`: the bandwidth of both versions.",
+)
 def _faster_memory(value: Mapping[str, Any]) -> Reply:
     return {"bw_ratio": card("GTX 1060 6GB 9Gbps").memory_bytes_per_s / card("GTX 1060 6GB").memory_bytes_per_s}
 
 
 @scenario(
     "S142",
-    question="detection with ResNet-101, one image at a time: CPU vs. GTX 1080 Ti",
-    how="compare 'Core i7-4770K', 'GTX 1080 Ti' on resnet101 and mask_rcnn --mode infer --batch 1, with its stated range",
-    why="it is not known why the reader's program took a minute per image; CPU predictions are accurate only to a factor of two",
+    question="How much faster is a GTX 1080 Ti than a CPU for detection with ResNet-101, one image at a time?",
+    how="`compare 'Core i7-4770K' 'GTX 1080 Ti'` on resnet101 and mask_rcnn with `--mode infer --batch 1`, with the range that "
+    "it states.",
+    why="We do not know why the reader's program took a minute per image. CPU predictions are accurate only to a factor of two.",
 )
 def _detection(value: Mapping[str, Any]) -> Reply:
     names, nets = ["Core i7-4770K", "GTX 1080 Ti"], ["resnet101", "mask_rcnn"]
@@ -150,23 +161,26 @@ def _detection(value: Mapping[str, Any]) -> Reply:
     }
 
 
-@scenario("S160", question="how much faster the generation after GTX 10 will be", how="compare RTX 2080, GTX 1080; fp32")
+@scenario("S160", question="How much faster will the generation after GTX 10 be?", how="`compare 'RTX 2080' 'GTX 1080'` in fp32.")
 def _next(value: Mapping[str, Any]) -> Reply:
     return {"gen_gain": ratio("RTX 2080", "GTX 1080")}
 
 
 @scenario(
     "S169",
-    question="a 3D CNN five times slower on a K80 than on a Titan Xp",
-    how="predict resnet50 and unet on both",
-    why="the cards alone explain a factor of three; the rest is not caused by the GPU, because "
-    "the reader augmented images on the CPU",
+    question="Why is a 3D CNN five times slower on a K80 than on a Titan Xp?",
+    how="`predict resnet50` and `predict unet` on both cards.",
+    why="The cards alone explain a factor of three. The GPU does not cause the rest: the reader augmented images on the CPU.",
 )
 def _k80(value: Mapping[str, Any]) -> Reply:
     return {"slowdown": ratio("Titan Xp", "K80", {"resnet50": "32", "unet": "2"})}
 
 
-@scenario("S175", question="RTX 2080 Ti vs. Titan V for CNNs", how="predict resnet50, vgg16; fp32 and amp")
+@scenario(
+    "S175",
+    question="Is an RTX 2080 Ti as fast as a Titan V for CNNs?",
+    how="`predict resnet50` and `predict vgg16`, in fp32 and amp.",
+)
 def _titan_v(value: Mapping[str, Any]) -> Reply:
     nets = {"resnet50": "64", "vgg16": "32"}
     both = [ratio("RTX 2080 Ti", "Titan V", nets, precision) for precision in ("fp32", "amp")]
@@ -175,9 +189,10 @@ def _titan_v(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S193",
-    question="RTX 2070 and 2080 Ti vs. GTX 1080 Ti",
-    how="predict resnet50 and word_lstm in amp and fp32",
-    why="readers measured 0 to 15%, while the guide says 30%; our ratio is higher with tensor cores and below 1 in fp32",
+    question="How much faster are the RTX 2070 and the RTX 2080 Ti than a GTX 1080 Ti?",
+    how="`predict resnet50` and `predict word_lstm`, in amp and fp32.",
+    why="Readers measured a gain of 0 to 15%, while the guide says 30%. Our ratio is higher with tensor cores, and below 1 in "
+    "fp32.",
 )
 def _turing(value: Mapping[str, Any]) -> Reply:
     return {
@@ -188,10 +203,10 @@ def _turing(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S196",
-    question="ResNet-152: RTX 2080 Ti in 16-bit precision vs. GTX 1080 Ti in fp32",
-    how="predict resnet152, batch 32, in amp and fp32",
-    why="16-bit kernels were immature in 2018 (Lambda, 2019-02: 1.6 times the speed of a GTX "
-    "1080 Ti in 16 bits); our stacks are newer",
+    question="How much faster is ResNet-152 on an RTX 2080 Ti in 16-bit precision than on a GTX 1080 Ti in fp32?",
+    how="`predict resnet152` at batch 32, in amp and fp32.",
+    why="16-bit kernels were immature in 2018 (in February 2019, Lambda measured 1.6 times the speed of a GTX 1080 Ti in 16 "
+    "bits). Our software stacks are newer.",
 )
 def _resnet152(value: Mapping[str, Any]) -> Reply:
     return {"2080Ti16/1080Ti32": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "resnet152", "32")}
@@ -199,9 +214,9 @@ def _resnet152(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S197",
-    question="16-bit precision on a GTX 1080 Ti",
-    how="predict in fp16 and fp32",
-    why="readers saw a gain of 10 to 15%",
+    question="How much faster is 16-bit precision on a GTX 1080 Ti?",
+    how="`predict` in fp16 and fp32.",
+    why="Readers saw a gain of 10 to 15%.",
 )
 def _pascal(value: Mapping[str, Any]) -> Reply:
     return {"speedup": gain("GTX 1080 Ti", "fp16")}
@@ -209,17 +224,17 @@ def _pascal(value: Mapping[str, Any]) -> Reply:
 
 _ncs = unanswered(
     "S210",
-    question="Intel's compute stick vs. RTX 2070",
-    why="the quoted answer is wrong by a factor of more than ten; the stick is not a GPU, so it is not in the catalogue",
+    question="How fast is Intel's compute stick compared with an RTX 2070?",
+    why="The quoted answer is wrong by a factor of more than ten. The stick is not a GPU, so it is not in the catalogue.",
 )
 
 
 @scenario(
     "S212",
-    question="16-bit precision on a GTX 1080 Ti, measured",
-    how="predict in fp16 and fp32",
-    why="16-bit precision halves the traffic but adds conversions: we predict a loss, while the reader "
-    "saw a gain; our calibration has no such step",
+    question="How much does 16-bit precision gain on a GTX 1080 Ti? (A reader's measurement.)",
+    how="`predict` in fp16 and fp32.",
+    why="16-bit precision halves the memory traffic but adds conversions. We predict a loss, while the reader saw a gain. Our "
+    "calibration contains no such step.",
 )
 def _pascal_measured(value: Mapping[str, Any]) -> Reply:
     found = gain("GTX 1080 Ti", "fp16")
@@ -228,17 +243,17 @@ def _pascal_measured(value: Mapping[str, Any]) -> Reply:
 
 _shared_memory = unanswered(
     "S219",
-    question="why RTX is weak at word RNNs",
-    why="the quoted answer is speculation, which a later edition contradicts; shared memory is not in "
-    "the catalogue, and we find no such weakness",
+    question="Why are RTX cards slow at word-level RNNs?",
+    why="The quoted answer is speculation, which a later edition contradicts. Shared memory is not in the catalogue, and we "
+    "find no such weakness.",
 )
 
 
 @scenario(
     "S225",
-    question="TPU vs. GPU for transformers",
-    how="predict transformer_big, bert-base: four TPU v2 chips (one Cloud TPU) in bf16, V100 in amp",
-    why="our calibration includes no TPU",
+    question="How fast is a TPU compared with a GPU for transformers?",
+    how="`predict transformer_big` and `predict bert-base`, on four TPU v2 chips (one Cloud TPU) in bf16 and on a V100 in amp.",
+    why="Our calibration includes no TPU.",
 )
 def _tpu(value: Mapping[str, Any]) -> Reply:
     nets = {"transformer_big": "", "bert-base": "32"}
@@ -255,8 +270,8 @@ def _tpu(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S226",
-    question="speed per dollar, RTX 2060 vs. V100",
-    how="compare on three models; V100 at eight times the price of an RTX 2080 Ti (Lambda, 2019-02)",
+    question="How much more speed per dollar does an RTX 2060 offer than a V100?",
+    how="`compare` on three models, with a V100 at eight times the price of an RTX 2080 Ti (Lambda, February 2019).",
     at_least=("ratio",),
 )
 def _per_dollar(value: Mapping[str, Any]) -> Reply:

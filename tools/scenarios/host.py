@@ -16,9 +16,9 @@ _HARD_DISK = 150.0  # MB/s, as `gpuwise matters ssd` takes it
 
 @scenario(
     "S004",
-    question="a quad-core CPU from 2007 with a GTX 970",
-    how="matters cpu; networks from 2015 and a small MLP",
-    why="a slow CPU has no effect while the GPU is busy; it matters only for small networks",
+    question="Does a quad-core CPU from 2007 slow down a GTX 970?",
+    how="`matters cpu` for networks from 2015 and a small MLP.",
+    why="A slow CPU has no effect while the GPU is busy. It matters only for small networks.",
 )
 def _old_cpu(value: Mapping[str, Any]) -> Reply:
     return {"cpu_penalty": matters_over("cpu", "GTX 970", {**EARLY, "mnist_mlp": "128"})}
@@ -26,9 +26,10 @@ def _old_cpu(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S009",
-    question="a machine for up to four GTX 980 cards",
-    how="build --gpu '4x GTX 980'; matters cpu, ssd; networks from 2015",
-    why="issuing ops is hidden behind GPU work, so a slow CPU has no effect on typical networks; as much RAM as VRAM is enough",
+    question="What do I need for a machine with up to four GTX 980 cards?",
+    how="`build --gpu '4x GTX 980'`, `matters cpu` and `matters ssd`, for networks from 2015.",
+    why="The CPU issues ops while the GPU works, so a slow CPU has no effect on typical networks. The same amount of RAM as GPU "
+    "memory is enough.",
 )
 def _desktop(value: Mapping[str, Any]) -> Reply:
     reads = [matter("ssd", model, "GTX 980", batch=batch).value for model, batch in EARLY.items()]
@@ -42,38 +43,48 @@ def _desktop(value: Mapping[str, Any]) -> Reply:
     }
 
 
-@scenario("S032", question="a superclocked Titan X", how="matters brand; networks from 2015")
+@scenario("S032", question="Is a superclocked Titan X worth it?", how="`matters brand` for networks from 2015.")
 def _superclocked(value: Mapping[str, Any]) -> Reply:
     return {"oc_gain": matters_over("brand", "Titan X Maxwell", EARLY)}
 
 
-@scenario("S038", question="how hot a card may run", how="matters cooling: the temperature it gives", quoted=True)
+@scenario("S038", question="How hot may a card run?", how="`matters cooling`: the temperature that it gives.", quoted=True)
 def _hot(value: Mapping[str, Any]) -> Reply:
     return {"max_temp_c": _degrees(r"[Bb]elow (\d+) °C")[0]}
 
 
 _equal_cards = unanswered(
     "S071",
-    question="two identical machines, and a third that is five times slower",
-    why="the cause of this measurement was never found; `gpuwise why` would need a profile",
+    question="Why is one of three machines five times slower than the other two, which are identical?",
+    why="The cause of this measurement was never found. `gpuwise why` would need a profile.",
 )
 
 
-@scenario("S078", question="water cooling, and faster RAM", how="matters cooling, ram-speed; GTX 1080 Ti, three kinds of work")
+@scenario(
+    "S078",
+    question="How much do water cooling and faster RAM help?",
+    how="`matters cooling` and `matters ram-speed` on a GTX 1080 Ti, for three kinds of work.",
+)
 def _water(value: Mapping[str, Any]) -> Reply:
     return {"water_gain": matters_over("cooling", "GTX 1080 Ti"), "ram_clock": matters_over("ram-speed", "GTX 1080 Ti")}
 
 
-@scenario("S112", question="highest clocks on a GTX 1080 Ti", how="matters brand (3% more clock), three kinds of work")
+@scenario(
+    "S112",
+    question="How much does the highest possible clock gain on a GTX 1080 Ti?",
+    how="`matters brand` (a 3% higher clock), for three kinds of work.",
+)
 def _clocks(value: Mapping[str, Any]) -> Reply:
     return {"clock_tuning": matters_over("brand", "GTX 1080 Ti")}
 
 
 @scenario(
     "S114",
-    question="a CPU at a third of its clock: MNIST, ImageNet",
-    how="predict mnist_cnn, alexnet on a GTX 970: --cpu 'old quad-core' and a desktop that is twice as fast",
-    why="our CPU classes differ by a factor of two at most; the loss depends on the network: 8% for an MLP, none for a CNN",
+    question="How much slower are MNIST and ImageNet with the CPU at a third of its clock?",
+    how="`predict mnist_cnn` and `predict alexnet` on a GTX 970, with `--cpu 'old quad-core'` and with a desktop CPU that is "
+    "twice as fast.",
+    why="Our CPU classes differ by a factor of two at most. The loss depends on the network: it is 8% for an MLP and zero for a "
+    "CNN.",
 )
 def _third_clock(value: Mapping[str, Any]) -> Reply:
     def lost(model: str) -> float:
@@ -85,13 +96,16 @@ def _third_clock(value: Mapping[str, Any]) -> Reply:
 
 _offboard = unanswered(
     "S118",
-    question="a drone that computes over a radio link: latency",
-    why="the quoted value is the latency of a mobile network and does not depend on the GPU",
+    question="What is the latency if a drone computes over a radio link?",
+    why="The quoted value is the latency of a mobile network and does not depend on the GPU.",
 )
 
 
 @scenario(
-    "S162", question="how much case fans lower the temperature", how="matters cooling: the range it gives for a case", quoted=True
+    "S162",
+    question="How much do case fans lower the temperature?",
+    how="`matters cooling`: the range that it gives for a case.",
+    quoted=True,
 )
 def _case(value: Mapping[str, Any]) -> Reply:
     low, high = _degrees(r"better case cools them by (\d+) to (\d+) °C")

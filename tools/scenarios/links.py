@@ -23,9 +23,9 @@ _COPY = f"{Path(__file__).with_name('copied.py')}:Copy"
 
 @scenario(
     "S011",
-    question="one Titan X vs. the four GPUs in AWS g2.8xlarge",
-    how="compare '4x GRID K520' as one job; networks from 2015",
-    why="our prediction does not include the overhead of a virtual machine",
+    question="Is one Titan X as fast as the four GPUs in an AWS g2.8xlarge instance?",
+    how="`compare '4x GRID K520'` with one job, on networks from 2015.",
+    why="Our prediction does not include the overhead of a virtual machine.",
     at_least=("TitanX_ge_4x_g2",),
 )
 def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
@@ -41,9 +41,10 @@ def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S016",
-    question="bandwidthTest on a GTX 980: which slot is the card in, and does it work correctly",
-    how="links: PCIe 3.0 x16, 2.0 x16; predict copied.py:Copy --mode infer: bytes per second for a 32 MiB copy, as in that test",
-    why="a copy this short does not reach the spec-sheet rate (224)",
+    question="According to bandwidthTest, which slot is this GTX 980 in, and does the card work correctly?",
+    how="The link tables for PCIe 3.0 x16 and 2.0 x16; `predict copied.py:Copy --mode infer`, for the bytes per second of a 32 "
+    "MiB copy, as in that test.",
+    why="A copy this short does not reach the rate on the spec sheet (224 GB/s).",
 )
 def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
     copy = step(_COPY, "GTX 980", "1", mode="infer", input=("x=batch,8,1024,1024:fp32",)).by_op[0]
@@ -54,29 +55,35 @@ def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
     }
 
 
-@scenario("S045", question="a card in a Thunderbolt 3 box", how="matters egpu; GTX 1080, three kinds of work")
+@scenario(
+    "S045",
+    question="How much speed does a card lose in a Thunderbolt 3 box?",
+    how="`matters egpu` on a GTX 1080, for three kinds of work.",
+)
 def _razer(value: Mapping[str, Any]) -> Reply:
     return {"egpu_penalty": matters_over("egpu", "GTX 1080")}
 
 
 _two_processes = unanswered(
     "S062",
-    question="two independent processes on two cards reach 1.14 times the speed of one",
-    why="the cause of this measurement was never found; in our model, two independent jobs are twice as fast as one",
+    question="Why do two independent processes on two cards reach only 1.14 times the speed of one?",
+    why="The cause of this measurement was never found. In our model, two independent jobs are twice as fast as one.",
 )
 
 
-@scenario("S063", question="lanes that one GPU can use", how="build --gpu 'GTX 1080' --lanes 28")
+@scenario("S063", question="How many lanes can one GPU use?", how="`build --gpu 'GTX 1080' --lanes 28`.")
 def _lanes(value: Mapping[str, Any]) -> Reply:
     return {"lanes_1gpu": line("lanes", "GTX 1080", lanes="28").value or 0.0}
 
 
 @scenario(
     "S079",
-    question="an LSTM on two GTX 1080 Ti cards, by framework; the values are for 100 to 200 "
-    "steps, and are said to be lower for 24",
-    how="predict word_lstm --seq 150 --batch 64 --gpus 2, stacks tf-1.15 and torch-1.4; CNTK is not supported, so we use PyTorch",
-    why="for 24 steps we predict 1.1, because a step this short cannot hide its communication; frameworks overlap differently",
+    question="How much faster is an LSTM on two GTX 1080 Ti cards, by framework? (The values are for 100 to 200 time steps, and "
+    "are said to be lower for 24.)",
+    how="`predict word_lstm --seq 150 --batch 64 --gpus 2` with the stacks tf-1.15 and torch-1.4; gpuwise does not support "
+    "CNTK, so we use PyTorch.",
+    why="For 24 time steps, we predict 1.1, because a step this short cannot hide its communication. Frameworks overlap "
+    "communication and computation in different ways.",
 )
 def _lstm(value: Mapping[str, Any]) -> Reply:
     def speedup(stack: str) -> float:
@@ -88,9 +95,9 @@ def _lstm(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S082",
-    question="two GTX 1080 Ti cards at x8 each",
-    how="predict --gpus 2 and matters pcie-lanes; three kinds of work",
-    why="at these batch sizes, gradient exchange is hidden behind the backward pass for CNNs, but not for transformers and RNNs",
+    question="How much faster are two GTX 1080 Ti cards at x8 each?",
+    how="`predict --gpus 2` and `matters pcie-lanes`, for three kinds of work.",
+    why="At these batch sizes, the backward pass hides the exchange of gradients for CNNs, but not for transformers and RNNs.",
 )
 def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     def speedup(model: str, batch: str) -> float:
@@ -102,9 +109,9 @@ def _two_at_x8(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S086",
-    question="GTX 1080 Ti in PCIe 2.0 slots",
-    how="matters pcie-gen, one and two GPUs; three kinds of work",
-    why="almost no loss for CNNs, the quoted loss for RNNs",
+    question="How much speed does a GTX 1080 Ti lose in a PCIe 2.0 slot?",
+    how="`matters pcie-gen` with one and two GPUs, for three kinds of work.",
+    why="The loss is almost zero for CNNs and as quoted for RNNs.",
 )
 def _pcie2(value: Mapping[str, Any]) -> Reply:
     return {"pcie2_1gpu": matters_over("pcie-gen", _GTX, gpus=2), "pcie2_2gpu": _together("pcie-gen", _GTX, 2)}
@@ -112,9 +119,11 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S089",
-    question="an external GPU for NLP",
-    how="matters egpu; GTX 1080 Ti, bert-base, word_lstm, gnmt: the range it gives, from no loss as computed to the measured one",
-    why="text takes few bytes, so almost nothing crosses the cable during training and we compute no loss; readers measured more",
+    question="How much speed does an external GPU lose in NLP?",
+    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt: the range that it gives, from the computed loss of "
+    "zero to the measured loss.",
+    why="Text takes few bytes, so almost nothing crosses the cable during training, and we compute no loss. Readers measured "
+    "more.",
     quoted=True,
 )
 def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
@@ -126,9 +135,9 @@ def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S094",
-    question="Thunderbolt 3: rate and loss",
-    how="links: Thunderbolt 3; matters egpu",
-    why="at most 32 of the 40 Gbit/s on the wire carry PCIe data, and about 2.4 GB/s are usable",
+    question="What is the transfer rate of Thunderbolt 3, and how much speed does it cost?",
+    how="The link table for Thunderbolt 3; `matters egpu`.",
+    why="Of the 40 Gbit/s on the wire, at most 32 Gbit/s carry PCIe data, and about 2.4 GB/s are usable.",
 )
 def _thunderbolt(value: Mapping[str, Any]) -> Reply:
     return {"tb3_gbs": _achieved("Thunderbolt 3"), "penalty": matters_over("egpu", _GTX)}
@@ -136,28 +145,34 @@ def _thunderbolt(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S123",
-    question="a third GPU at eight lanes",
-    how="matters pcie-lanes --gpus 3; three kinds of work",
-    why="almost no loss for CNNs, the quoted loss for transformers and RNNs",
+    question="How much does a third GPU lose with eight lanes?",
+    how="`matters pcie-lanes --gpus 3`, for three kinds of work.",
+    why="The loss is almost zero for CNNs and as quoted for transformers and RNNs.",
 )
 def _third(value: Mapping[str, Any]) -> Reply:
     return {"3gpu_penalty": _together("pcie-lanes", _GTX, 3)}
 
 
-@scenario("S168", question="Thunderbolt 3 and large networks", how="matters egpu; RTX 2080 Ti, three kinds of work")
+@scenario(
+    "S168",
+    question="Does Thunderbolt 3 slow down large networks?",
+    how="`matters egpu` on an RTX 2080 Ti, for three kinds of work.",
+)
 def _egpu_large(value: Mapping[str, Any]) -> Reply:
     return {"egpu_penalty": matters_over("egpu", "RTX 2080 Ti")}
 
 
-@scenario("S171", question="transfer rate between two Titan X cards on one switch", how="links: PCIe 3.0 x16")
+@scenario(
+    "S171", question="What is the transfer rate between two Titan X cards on one switch?", how="The link table for PCIe 3.0 x16."
+)
 def _peers(value: Mapping[str, Any]) -> Reply:
     return {"p2p_gbs": _achieved("PCIe 3.0 x16")}
 
 
 @scenario(
     "S172",
-    question="lanes, disks and RAM for four RTX cards",
-    how="build --gpu '4x RTX 2080 Ti' --lanes X299 --ram 64GB; matters ram-size",
+    question="How many lanes and how much RAM do four RTX cards and their disks need?",
+    how="`build --gpu '4x RTX 2080 Ti' --lanes X299 --ram 64GB` and `matters ram-size`.",
 )
 def _host_for_four(value: Mapping[str, Any]) -> Reply:
     need = matter("ram-size", "resnet50", "RTX 2080 Ti", batch="64", gpus=4).value
@@ -165,15 +180,15 @@ def _host_for_four(value: Mapping[str, Any]) -> Reply:
     return {
         "lanes_per_gpu": line("lanes", "4x RTX 2080 Ti", lanes="X299", ram="64GB").limit or 0.0,
         "nvme_lanes": _shared_lanes("RTX 2080 Ti", nvme=0) - _shared_lanes("RTX 2080 Ti", nvme=1),
-        "ram": Choice(agrees=abs(need - total) < 1, text=f"{need:.0f} GB, the sum of the cards'"),
+        "ram": Choice(agrees=abs(need - total) < 1, text=f"{need:.0f} GB, as much as all cards together"),
     }
 
 
 @scenario(
     "S181",
-    question="NVLink between two RTX cards",
-    how="matters nvlink; RTX 2080 Ti, two GPUs, three kinds of work",
-    why="the author's message count is doubtful: CNNs gain nothing, but transformers and RNNs gain at small batch sizes",
+    question="Does NVLink help two RTX cards?",
+    how="`matters nvlink` on two RTX 2080 Ti cards, for three kinds of work.",
+    why="We doubt the author's count of messages: CNNs gain nothing, but transformers and RNNs gain at small batch sizes.",
 )
 def _nvlink(value: Mapping[str, Any]) -> Reply:
     found = matters_over("nvlink", "RTX 2080 Ti", gpus=2)
@@ -182,8 +197,9 @@ def _nvlink(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S183",
-    question="lanes behind the switches on a board with four x16 slots",
-    how="build --gpu '4x GTX 1080 Ti' --lanes X99 --board 'slots=7,x16=4,spacing=2,switch=yes': lanes that all cards share",
+    question="How many lanes are behind the switches on a board with four x16 slots?",
+    how="`build --gpu '4x GTX 1080 Ti' --lanes X99 --board 'slots=7,x16=4,spacing=2,switch=yes'`: the lanes that all cards "
+    "share.",
 )
 def _switch(value: Mapping[str, Any]) -> Reply:
     return {"lanes": _shared_lanes(_GTX)}
@@ -195,20 +211,24 @@ def _shared_lanes(gpu: str, **box: Any) -> float:
     return sum(link.lanes / link.shared for link in card_links(query.cards, query.box))
 
 
-@scenario("S184", question="the link between two CPUs vs. two x16 slots", how="links: QPI 9.6 GT/s, PCIe 3.0 x16")
+@scenario(
+    "S184",
+    question="How fast is the link between two CPUs compared with two x16 slots?",
+    how="The link tables for QPI 9.6 GT/s and PCIe 3.0 x16.",
+)
 def _sockets(value: Mapping[str, Any]) -> Reply:
     return {name: find_link(link).bytes_per_s_one_way / 1e9 for name, link in (("qpi", "QPI"), ("x16", "PCIe 3.0 x16"))}
 
 
-@scenario("S207", question="transfer rate of PCIe 3.0 x1", how="links: PCIe 3.0 x1")
+@scenario("S207", question="What is the transfer rate of PCIe 3.0 x1?", how="The link table for PCIe 3.0 x1.")
 def _x1(value: Mapping[str, Any]) -> Reply:
     return {"x1_mbs": find_link("PCIe 3.0 x1").bytes_per_s_one_way / 1e6}
 
 
 _cluster = unanswered(
     "S223",
-    question="96 GPUs with 8-bit gradients",
-    why="the cluster, its network and the network load are not stated, and our plans do not cover 8-bit gradients",
+    question="How much faster are 96 GPUs with 8-bit gradients?",
+    why="The question does not state the cluster, its network or the network load, and our plans do not cover 8-bit gradients.",
 )
 
 

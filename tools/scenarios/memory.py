@@ -19,9 +19,9 @@ _ENOUGH = 16  # samples at once, below which training is a pain
 
 @scenario(
     "S005",
-    question="why AlexNet takes so much more memory than its parameters",
-    how="fit alexnet --batch 256, fp32",
-    why="61 million parameters take 0.24 GB, not 0.4; the rest is gradients, momentum, activations and workspace",
+    question="Why does AlexNet take so much more memory than its parameters?",
+    how="`fit alexnet --batch 256` in fp32.",
+    why="The 61 million parameters take 0.24 GB, not 0.4 GB. The rest is gradients, momentum, activations and workspace.",
 )
 def _alexnet(value: Mapping[str, Any]) -> Reply:
     found = held("alexnet", "Titan X Maxwell", "256").memory
@@ -30,8 +30,9 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S015",
-    question="the cost of keeping activations in host memory at 8 GB/s",
-    how="matters activation-offload --model vgg16 --gpu 'GTX Titan' --batch 32 --pcie 'PCIe 2.0 x16', fp32; links: PCIe 2.0 x16",
+    question="How much time does it cost to keep activations in host memory at 8 GB/s?",
+    how="`matters activation-offload --model vgg16 --gpu 'GTX Titan' --batch 32 --pcie 'PCIe 2.0 x16'` in fp32; the link table "
+    "for PCIe 2.0 x16.",
 )
 def _offload(value: Mapping[str, Any]) -> Reply:
     link = "PCIe 2.0 x16"  # the one with the rate in question
@@ -39,20 +40,20 @@ def _offload(value: Mapping[str, Any]) -> Reply:
     return {"offload_penalty": lost / 100, "pcie_gbs": find_link(link).bytes_per_s_one_way / 1e9}
 
 
-@scenario("S034", question="memory of one GPU on a Titan Z", how="gpus 'Titan Z'")
+@scenario("S034", question="How much memory does one GPU on a Titan Z have?", how="`gpus 'Titan Z'`.")
 def _titan_z(value: Mapping[str, Any]) -> Reply:
     return {"TitanZ_usable_gb": card("Titan Z").usable_memory_bytes / GIB}
 
 
-@scenario("S039", question="fast memory of a GTX 970", how="gpus 'GTX 970'")
+@scenario("S039", question="How much of the memory of a GTX 970 is fast?", how="`gpus 'GTX 970'`.")
 def _gtx970(value: Mapping[str, Any]) -> Reply:
     return {"gtx970_fast_gb": card("GTX 970").usable_memory_bytes / GIB}
 
 
 @scenario(
     "S085",
-    question="share of NLP work for which 8 GB is enough",
-    how="fit seven language models from 2017 on a GTX 1070, fp32: how many can run 16 samples at once",
+    question="For what share of NLP work is 8 GB enough?",
+    how="`fit` for seven language models from 2017 on a GTX 1070 in fp32: how many of them can run 16 samples at once.",
 )
 def _nlp(value: Mapping[str, Any]) -> Reply:
     fitting = [held(model, "GTX 1070").max_batch >= _ENOUGH for model in _NLP_2017]
@@ -61,21 +62,21 @@ def _nlp(value: Mapping[str, Any]) -> Reply:
 
 _volumes = unanswered(
     "S117",
-    question="a 3D network that takes 30 to 60 GB on a CPU",
-    why="the network is not known, and the quoted memory is the reader's own measurement",
+    question="What does a 3D network need that takes 30 to 60 GB on a CPU?",
+    why="We do not know the network, and the quoted memory is the reader's own measurement.",
 )
 
 
-@scenario("S137", question="memory that a desktop takes on a laptop's GTX 1050 Ti", how="matters display")
+@scenario("S137", question="How much memory does a desktop take on a laptop's GTX 1050 Ti?", how="`matters display`.")
 def _display(value: Mapping[str, Any]) -> Reply:
     return {"vram_gb": _desktop("GTX 1050 Ti Mobile", GIB)}
 
 
 @scenario(
     "S173",
-    question="memory that a desktop takes on a GTX 1080 Ti",
-    how="matters display",
-    why="desktops use more than they did in 2018; our range is 0.3 to 1.5 GB",
+    question="How much memory does a desktop take on a GTX 1080 Ti?",
+    how="`matters display`.",
+    why="Desktops use more memory than they did in 2018. Our range is 0.3 to 1.5 GB.",
 )
 def _display_desktop(value: Mapping[str, Any]) -> Reply:
     return {"vram_mb": _desktop("GTX 1080 Ti", 1e6)}
@@ -89,8 +90,9 @@ def _desktop(gpu: str, unit: float) -> Ours:
 
 @scenario(
     "S152",
-    question="memory per model when many are loaded, each from a 93 MB file",
-    how="fit resnet50 --mode infer --batch 1: allocated, without the framework's one-time overhead (its file is 98 MB)",
+    question="How much memory does each model take if many are loaded, each from a 93 MB file?",
+    how="`fit resnet50 --mode infer --batch 1`: the allocated memory, without the one-time overhead of the framework (the file "
+    "of this model has 98 MB).",
 )
 def _many_models(value: Mapping[str, Any]) -> Reply:
     return {"mb_per_model": held("resnet50", "GTX 1080 Ti", "1", mode="infer").memory.allocated_bytes / 1e6}
@@ -98,9 +100,9 @@ def _many_models(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S190",
-    question="fp32 memory to which 11 GB is equivalent in 16-bit precision",
-    how="fit: largest batch in amp divided by that in fp32, times 11",
-    why="the quoted answer contradicts the same author's 50% rule; the gain depends on the model",
+    question="How much fp32 memory is 11 GB equivalent to in 16-bit precision?",
+    how="`fit`: the largest batch in amp divided by the largest in fp32, times 11.",
+    why="The quoted answer contradicts the same author's 50% rule. The gain depends on the model.",
 )
 def _doubled(value: Mapping[str, Any]) -> Reply:
     found = _more_batch("RTX 2080 Ti")
@@ -109,19 +111,25 @@ def _doubled(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S192", question="two 8 GB cards for a BERT that needs 12 GB", how="fit bert-base --gpus 2 at the batch size that fills 12 GB"
+    "S192",
+    question="Can two 8 GB cards train a BERT that needs 12 GB?",
+    how="`fit bert-base --gpus 2` at the batch size that fills 12 GB.",
 )
 def _pooled(value: Mapping[str, Any]) -> Reply:
     batch = str(held("bert-base", "Titan V").max_batch)
     alone, two = (held("bert-base", "RTX 2070", batch, gpus=count).memory.total_bytes for count in (1, 2))
     fits = held("bert-base", "RTX 2070", batch, gpus=2).fits
-    return {"pooled": Choice(agrees=fits is value["pooled"] and two >= alone, text=f"no: each of two needs {two / GIB:.1f} GB")}
+    return {
+        "pooled": Choice(
+            agrees=fits is value["pooled"] and two >= alone, text=f"no: each of the two cards needs {two / GIB:.1f} GB"
+        )
+    }
 
 
 @scenario(
     "S199",
-    question="3,000 USD for medical images: Titan RTX, two 2080 Ti or four 2070",
-    how="compare the three with launch prices on unet in amp at the largest batch for two 2080 Ti",
+    question="Which is best for medical images with 3,000 USD: a Titan RTX, two RTX 2080 Ti or four RTX 2070?",
+    how="`compare` with all three at launch prices, on unet in amp at the largest batch for two RTX 2080 Ti.",
 )
 def _medical(value: Mapping[str, Any]) -> Reply:
     batch = str(held("unet", "RTX 2080 Ti", precision="amp", gpus=2).max_batch)
@@ -131,15 +139,15 @@ def _medical(value: Mapping[str, Any]) -> Reply:
     paid = {deal.gpu: deal.price_usd or 0.0 for deal in found.deals}
     able = [deal for deal in found.deals if fits[deal.gpu] and paid[deal.gpu] <= value["budget"]]
     kept = " or ".join(deal.gpu for deal in able)
-    text = f"{kept}: four RTX 2070 hold less" if not fits[names[0]] else f"{names[0]} hold it too"
+    text = f"{kept}: four RTX 2070 do not have enough memory" if not fits[names[0]] else f"{names[0]} have enough memory too"
     return {"budget": Choice(agrees={deal.gpu for deal in able} == set(names[1:]), text=text)}
 
 
 @scenario(
     "S200",
-    question="largest batch for Faster R-CNN on 11 GB",
-    how="fit mask_rcnn on a GTX 1080 Ti, fp32",
-    why="our network is Mask R-CNN with a ResNet-50; the question does not state its network and image size exactly",
+    question="What is the largest batch for Faster R-CNN on 11 GB?",
+    how="`fit mask_rcnn` on a GTX 1080 Ti in fp32.",
+    why="Our network is Mask R-CNN with a ResNet-50. The question does not state its network and image size exactly.",
 )
 def _detector(value: Mapping[str, Any]) -> Reply:
     return {"batch_max_11gb": float(held("mask_rcnn", "GTX 1080 Ti").max_batch)}
@@ -147,8 +155,8 @@ def _detector(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S202",
-    question="gain in batch size from 16-bit precision on an RTX 2070 (image models)",
-    how="fit resnet50: largest batch in amp and fp32",
+    question="How much larger can the batch be in 16-bit precision on an RTX 2070 (image models)?",
+    how="`fit resnet50`: the largest batch in amp and in fp32.",
 )
 def _batch_gain(value: Mapping[str, Any]) -> Reply:
     return {"batch_gain": held("resnet50", "RTX 2070", precision="amp").max_batch / held("resnet50", "RTX 2070").max_batch}
@@ -156,10 +164,10 @@ def _batch_gain(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S224",
-    question="fp32 memory to which 8 GB is equivalent in 16-bit precision, as a factor",
-    how="fit: largest batch in amp divided by that in fp32",
-    why="the factor is two for CNNs, with hardly any gain for transformers and RNNs with fp32 "
-    "weights, so no single factor fits all",
+    question="How much fp32 memory is 8 GB equivalent to in 16-bit precision, as a factor?",
+    how="`fit`: the largest batch in amp divided by the largest in fp32.",
+    why="The factor is about two for CNNs and close to one for transformers and RNNs with fp32 weights, so no single factor "
+    "fits all models.",
 )
 def _half_more(value: Mapping[str, Any]) -> Reply:
     return {"factor": _more_batch("RTX 2070")}

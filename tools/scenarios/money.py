@@ -19,9 +19,9 @@ _LONG_DAYS = 365.0
 
 @scenario(
     "S022",
-    question="the cheapest GPU for a student to rent by the hour",
-    how="prices: spot offers from clouds, with the host included",
-    why="our prices are for today's small GPUs; the quoted price is from 2015",
+    question="What is the cheapest GPU that a student can rent by the hour?",
+    how="`prices`: spot offers from clouds that include the host.",
+    why="Our prices are for today's small GPUs. The quoted price is from 2015.",
 )
 def _spot(value: Mapping[str, Any]) -> Reply:
     listed = gpuwise.prices()
@@ -34,8 +34,8 @@ def _spot(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S065",
-    question="the cost of one more kWh under Korea's tiered rates",
-    how='cost --bills "200=19.92,600=194.7" --household-kwh 200',
+    question="What does one more kWh cost under Korea's tiered rates?",
+    how='`cost --bills "200=19.92,600=194.7" --household-kwh 200`.',
 )
 def _tiers(value: Mapping[str, Any]) -> Reply:
     found = gpuwise.cost(gpu="GTX 1080", bills="200=19.92,600=194.7", household_kwh=200, job_hours=100)
@@ -44,12 +44,16 @@ def _tiers(value: Mapping[str, Any]) -> Reply:
     return {"marginal_usd_kwh": found.job.electricity_usd / found.job.energy_kwh}
 
 
-@scenario("S081", question="GTX 1080 for 450 or 1070 for 400", how="compare --price, three models in fp32")
+@scenario(
+    "S081", question="Should I buy a GTX 1080 for 450 or a GTX 1070 for 400?", how="`compare --price` on three models in fp32."
+)
 def _premium(value: Mapping[str, Any]) -> Reply:
     return {"max_premium": _worth("GTX 1070", 400, "GTX 1080", 450, value["max_premium"])}
 
 
-@scenario("S101", question="GTX 1070 for 300 or 1060 for 250", how="compare --price, three models in fp32")
+@scenario(
+    "S101", question="Should I buy a GTX 1070 for 300 or a GTX 1060 for 250?", how="`compare --price` on three models in fp32."
+)
 def _second_premium(value: Mapping[str, Any]) -> Reply:
     return {"premium": _worth("GTX 1060 6GB", 250, "GTX 1070", 300, value["premium"])}
 
@@ -62,15 +66,15 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
     even = next(deal.even_usd or 0.0 for deal in found.deals if deal.gpu == other)
     return Choice(
         agrees=even > other_price and even / base_price - 1 > premium,
-        text=f"take the {other}: worth up to {100 * (even / base_price - 1):.0f}% more",
+        text=f"buy the {other}, which is worth up to {100 * (even / base_price - 1):.0f}% more",
     )
 
 
 @scenario(
     "S108",
-    question="a GTX 1080 for 120 EUR a month, four GTX 1070 for 660: is it a good price?",
-    how="cost --gpu … --new --cloud-price (month / 730 h) --utilization 1: good if owning takes over half a year to become "
-    "cheaper; at their launch prices, because the question is from 2017",
+    question="Is it a good price to rent a GTX 1080 for 120 EUR a month, or four GTX 1070 for 660 EUR?",
+    how="`cost --gpu … --new --cloud-price (month / 730 h) --utilization 1`: the price is good if owning takes more than half a "
+    "year to become cheaper. We use launch prices, because the question is from 2017.",
 )
 def _server(value: Mapping[str, Any]) -> Reply:
     return {
@@ -93,14 +97,15 @@ def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
     here = answered.here
     days = here.days if here and here.days else float("inf")
     good = days > _LONG_DAYS / 2
-    return Choice(agrees=good, text=f"{'good' if good else 'buy'}: owning pays off after {days:,.0f} days of non-stop use")
+    return Choice(agrees=good, text=f"{'good' if good else 'buy'}: owning breaks even after {days:,.0f} days of non-stop use")
 
 
 @scenario(
     "S161",
-    question="4,000 images, GoogLeNet or ResNet: a laptop's CPU, a cloud GPU or a desktop",
-    how="predict on V100 (amp) and Core i7-4770K: CPU hours for work that takes 5 min on the GPU; cost --gpu 'GTX 1050 Ti'",
-    why="we assume 700 USD for the rest of the desktop; the one in question cost about half that",
+    question="Should I train GoogLeNet or ResNet on 4,000 images with a laptop's CPU, a cloud GPU or a desktop?",
+    how="`predict` on a V100 (amp) and a Core i7-4770K, for the CPU hours of work that takes 5 min on the GPU; `cost --gpu 'GTX "
+    "1050 Ti'`.",
+    why="We assume 700 USD for the rest of the desktop. The one in the question cost about half that.",
     given=("gpu_min",),
 )
 def _laptop_cpu(value: Mapping[str, Any]) -> Reply:
@@ -113,7 +118,10 @@ def _laptop_cpu(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S165", question="a P100 at 1.49 an hour for a week", how="cost --cloud-price 1.49 --job-hours 168", given=("hetzner_eur",)
+    "S165",
+    question="What does a P100 cost for a week at 1.49 an hour?",
+    how="`cost --cloud-price 1.49 --job-hours 168`.",
+    given=("hetzner_eur",),
 )
 def _week(value: Mapping[str, Any]) -> Reply:
     job = gpuwise.cost(gpu="P100 PCIe 16GB", cloud_price=1.49, job_hours=7 * 24).job
@@ -122,8 +130,8 @@ def _week(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S178",
-    question="two GP100 for 10,868 EUR, or a GTX 1080 for 130 USD a month",
-    how="cost --gpu 'Quadro GP100' --price 5434 --cloud-gpu 'GTX 1080' --cloud-price (130 / 730 h) --utilization 1",
+    question="Should I buy two GP100 for 10,868 EUR, or rent a GTX 1080 for 130 USD a month?",
+    how="`cost --gpu 'Quadro GP100' --price 5434 --cloud-gpu 'GTX 1080' --cloud-price (130 / 730 h) --utilization 1`.",
 )
 def _workstation(value: Mapping[str, Any]) -> Reply:
     hourly = value["hetzner_usd"] / _HOURS_PER_MONTH
@@ -138,20 +146,20 @@ def _workstation(value: Mapping[str, Any]) -> Reply:
     )
     here = answered.here
     days = here.days if here and here.days else float("inf")
-    text = f"rent: owning pays off after {days:,.0f} days of non-stop use"
+    text = f"rent: owning breaks even after {days:,.0f} days of non-stop use"
     return {"hetzner_usd": Choice(agrees=days > 3 * _LONG_DAYS, text=text)}
 
 
 @scenario(
     "S220",
-    question="a used Tesla K20 for 1,000 or a GTX 680 for 180",
-    how="predict alexnet, word_lstm on both; speed per price",
+    question="Should I buy a used Tesla K20 for 1,000 or a GTX 680 for 180?",
+    how="`predict alexnet` and `predict word_lstm` on both cards, for the speed per price.",
     given=("680_usd",),
 )
 def _used(value: Mapping[str, Any]) -> Reply:
     speed = over([step(m, "K20m", "20").samples_per_s / step(m, "GTX 680", "20").samples_per_s for m in ("alexnet", "word_lstm")])
     even = speed.high * value["680_usd"]
-    text = f"no: {speed.value:.2f} times a {card('GTX 680').name}, worth {even:.0f} USD at most"
+    text = f"buy the {card('GTX 680').name}: the K20 is {speed.value:.2f} times as fast and worth {even:.0f} USD at most"
     return {"K20_usd": Choice(agrees=even < value["K20_usd"], text=text)}
 
 

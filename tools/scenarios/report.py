@@ -44,7 +44,7 @@ def page(found: Sequence[Judged]) -> str:
             "",
             f"## {title} ({len(rows)})",
             "",
-            "| id | question | quoted | gpuwise | within | command; why the answers differ |",
+            "| id | question | quoted | gpuwise | do they agree? | how we asked, and why the answers differ |",
         ]
         parts += ["|---|---|---|---|---|---|", *(_row(each) for each in rows)]
     return "\n".join([*parts, ""])
@@ -83,13 +83,13 @@ def _row(each: Judged) -> str:
         return "<br>".join(text.replace("|", "/") for text in texts)
 
     asked = each.asked
-    why = "; ".join(text for text in (asked.how if asked.how != "-" else "", asked.why) if text)
-    quoted = ["repeats a rule from the guide"] if asked.quoted else []
-    doubt = [f"evidence: {each.doubt}"] if each.doubt else []
+    why = " ".join(text for text in (asked.how if asked.how != "-" else "", asked.why) if text)
+    quoted = ["This answer repeats a rule from the guide."] if asked.quoted else []
+    doubt = [f"Note in the evidence: {each.doubt}"] if each.doubt else []
     cells = [
         asked.id,
         asked.question,
-        column([f"{part.key}: {_theirs(part)}" for part in each.parts]),
+        column([f"`{part.key}`: {_theirs(part)}" for part in each.parts]),
         column([_ours(part) for part in each.parts]),
         column([_SAID[part.within] for part in each.parts]),
         column([why, *quoted, *doubt]),
