@@ -119,8 +119,8 @@ every row for one model. *GPU and source unseen* leaves out both the GPU and the
 source, so this test shows what to expect for an engine without measurements. Several engines were measured only on the A100.
 When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is not a test. It shows how
 closely the constants that ship with gpuwise follow the rows that they were fitted to. The formulas and the priors have the same
-form in all tests, and the people who chose them had seen these rows. Rows that break a physical limit, or that count something other than generated
-tokens, are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
+form in all tests, and the people who chose them had seen these rows. Rows that break a physical limit, or that count something
+other than generated tokens, are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
 To compute the rank correlation, we compare pairs of GPUs that ran the same model in the same format and engine. Pairs whose
 measurements differ by less than 3% are left out, because repeated measurements differ by as much.
