@@ -7,6 +7,8 @@ WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 # Compiled modules are kept whatever the shell says: tests start hundreds of processes, and each would compile gpuwise anew.
 export PYTHONDONTWRITEBYTECODE :=
+# Test processes share the cores: further threads inside each would only wait for each other.
+export OPENBLAS_NUM_THREADS := 1
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test types style check format clean long-tail page axe site docs fuzz mutants audit licences release
