@@ -146,7 +146,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     _check_size(shape, name, note)
     batch, count = _whole(cells["batch"], "batch"), _whole(cells["gpu_count"] or "1", "number of GPUs")
     if shape.parameters * FORMATS[name].bytes_a_weight > count * gpu.memory_bytes:
-        raise Unusable(f"weights that {count} x {gpu.name} cannot hold, so some of them were elsewhere")
+        raise Unusable(f"weights that do not fit on {count} x {gpu.name}, so some of them must have been elsewhere")
     prompt, output = _lengths(cells["size"], mode, note)
     passes = _passes(mode, batch, prompt, output, whole=bool(re.search(r"total time|incl\. prefill", note)))
     counted = float(batch * (prompt if mode == "prefill" else output))

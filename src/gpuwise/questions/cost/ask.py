@@ -181,7 +181,9 @@ def _use(utilization: float | None, hours_per_week: float | None, notes: list[As
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     notes.append(
         assumed(
-            "utilisation", f"{_UTILIZATION:.0%}", "of all hours; personal use is typically 5 to 10%, a shared cluster above 35%"
+            "utilisation",
+            f"{_UTILIZATION:.0%}",
+            "of all hours; typical values are 5 to 10% for personal use and more than 35% for a shared cluster",
         )
     )
     return _UTILIZATION
