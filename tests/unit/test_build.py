@@ -200,9 +200,9 @@ def test_the_images_that_cores_load_depend_on_how_many_processes_collect_them() 
 def test_what_geforce_cards_lose_is_told_of_geforce_cards_alone() -> None:
     game = lines(gpu=["4x RTX 3090"], psu="1600")["psu"].remedy
     work = lines(gpu=["4x RTX A6000"], psu="1200")["psu"].remedy
-    assert "on GeForce cards up to 12% more" in game
+    assert "GeForce cards may lose up to 12% more" in game
     assert "costs" in work
-    assert "GeForce" not in game.replace("on GeForce cards up to 12% more", "")
+    assert "GeForce" not in game.replace("GeForce cards may lose up to 12% more", "")
     assert "GeForce" not in work
 
 

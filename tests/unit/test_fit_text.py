@@ -265,4 +265,4 @@ def test_the_whole_catalogue_is_not_asked_for_text() -> None:
 def test_what_would_fit_is_in_the_first_sentence() -> None:
     told = " ".join(str(gpuwise.fit("llama-3-8b", gpu="RTX 3060")).split())
     assert "is available. It FITS with weights in fp8 (" in told
-    assert "and fastest with llama.cpp, q4_k_m" in told
+    assert "; the fastest remedy is llama.cpp, q4_k_m" in told

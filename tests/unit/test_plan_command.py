@@ -259,7 +259,7 @@ def test_a_batch_that_does_not_divide_is_shared_nearly_evenly() -> None:
     plan = best.estimate.plan
     assert (plan.mesh.data, plan.samples, best.samples) == (3, 512, 512)
     assert 0 < plan.short < plan.mesh.data * plan.micro_count
-    assert "one sample smaller" in render(answer)
+    assert "one sample less" in render(answer)
     assert [recipe.framework for recipe in best.recipes] == ["PyTorch DDP"]
 
 

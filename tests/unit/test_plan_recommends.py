@@ -132,7 +132,7 @@ def test_a_card_that_only_slows_the_others_down_is_left_out() -> None:
     best = answer.recommended
     assert (best.gpu, best.gpu_count) == ("RTX 3090", 2)
     assert answer.entries[0] is best
-    assert _verdict(answer).startswith("Use 2x RTX 3090 alone (data 2")
+    assert _verdict(answer).startswith("Use 2x RTX 3090 alone (2-way data parallelism")
     assert any("fastest on all GPUs" in entry.labels for entry in answer.entries)
 
 
@@ -154,7 +154,7 @@ def test_a_slow_network_leaves_one_gpu() -> None:
     best = answer.recommended
     assert best.gpu_count == 1
     assert answer.to_dict()["plans"][answer.to_dict()["recommended"]]["gpu_count"] == 1
-    assert _verdict(answer).startswith("Use one GPU (micro-batch")
+    assert _verdict(answer).startswith("Use one GPU (2 micro-batches of 8")
     assert "Both GPUs together reach 39% of that speed" in _verdict(answer)
     assert "hardly slows" not in render(answer)
 
@@ -179,12 +179,15 @@ def test_separate_runs_are_compared_with_the_plan_in_the_headline() -> None:
     assert answer.separate is not None
     assert answer.separate.one_job_samples_per_s == answer.recommended.samples_per_s == answer.scaling()[-1]["samples_per_s"]
     assert answer.separate.samples_per_s > WITHIN * answer.separate.one_job_samples_per_s
-    assert "2 separate training runs on one GPU each" in _verdict(answer)
+    assert "2 separate training runs, each on one GPU," in _verdict(answer)
 
 
 def test_samples_of_each_kind_are_listed_in_words() -> None:
     answer = _asked("gpt2", "RTX 3090 + RTX 2080 Ti + GTX 1080 Ti", batch=32)
-    assert re.search(r"data 3, \d+ samples per RTX 3090, \d+ per RTX 2080 Ti and \d+ per GTX 1080 Ti:", _verdict(answer))
+    assert re.search(
+        r"3-way data parallelism, \d+ samples per RTX 3090, \d+ per RTX 2080 Ti and \d+ per GTX 1080 Ti:",
+        _verdict(answer),
+    )
 
 
 def test_shares_fit_each_card() -> None:

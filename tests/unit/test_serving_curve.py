@@ -124,7 +124,7 @@ def test_what_ifs_are_told_where_they_gain() -> None:
     assert found["prefix cache"].basis == "given"
     assert found["prefix cache"].gain > 1.05
     assert found["fp8 cache"].users_fit > answer.points[0].generation.users_fit
-    assert "assumed: 4 drafted tokens, 70% of them accepted" in " ".join(str(answer).split())
+    assert "assumes 4 drafted tokens, of which 70% are accepted" in " ".join(str(answer).split())
     assert not any(one.change == "fp8 cache" for one in served(users="1..32", kv="fp8").what_ifs)
 
 

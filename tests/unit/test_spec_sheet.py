@@ -84,5 +84,5 @@ def test_nothing_made_twice_as_good_gains_more_than_twice(kind: tuple[str, str])
 
 def test_the_topic_names_the_order() -> None:
     topic = gpuwise.matters("spec-sheet", model="transformer_big", gpu="RTX 2070").topics[0]
-    assert topic.answer.startswith("These changes speed up the step, largest gain first: tensor cores")
+    assert topic.answer.startswith("Each of these changes alone affects the step as follows, largest gain first: tensor cores")
     assert topic.value == max(found("RTX 2070", TRANSFORMER).values())

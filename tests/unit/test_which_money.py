@@ -159,7 +159,7 @@ def test_a_second_card_above_the_budget_is_told_with_what_is_missing() -> None:
     answer = asked("--have", "RTX 3090", "--budget", "1000")
     assert answer["verdict"].startswith("Keep your RTX 3090")
     more = min(one["upfront_usd"] for one in answer["looked_at"] if one["gpu"] == "RTX 3090" and one["added_gpus"])
-    assert f"a budget that is ${more - 1000:,.0f} higher would buy one more RTX 3090" in " ".join(answer["changes_if"])
+    assert f"for ${more - 1000:,.0f} more than your budget, you could buy one more RTX 3090" in " ".join(answer["changes_if"])
 
 
 @pytest.mark.parametrize("owned", ["GB10", "RTX 5070 Laptop", "H100 SXM 80GB"])
@@ -207,7 +207,11 @@ def test_large_budgets_consider_servers_and_busy_ones() -> None:
 
 def test_a_fleet_of_servers_is_told_with_its_power() -> None:
     verdict = asked("--budget", "2000000")["verdict"]
-    count, kilowatts = re.search(r"covers (\d+) such servers, which draw up to ([\d,]+) kW", verdict).groups()  # type: ignore[union-attr]
+    count, kilowatts = re.search(
+        r"covers (\d+) such servers, which draw up to ([\d,]+) "
+        r"kW",
+        verdict,
+    ).groups()  # type: ignore[union-attr]
     assert int(count) >= 2
     assert 5 < int(kilowatts.replace(",", "")) / int(count) < 20
 

@@ -73,7 +73,7 @@ def test_what_is_tight_is_named_in_the_table() -> None:
     text = CliRunner().invoke(app, ["which", "-v"], env={"COLUMNS": "200"}).stdout
     (row,) = (line for line in text.splitlines() if line.strip().startswith("RTX 5090 "))
     assert row.endswith("tight: loader")
-    assert "tight: it works if you address the named item" in text
+    assert "tight means that it works if you address the named item" in text
 
 
 def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:

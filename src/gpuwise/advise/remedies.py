@@ -157,7 +157,7 @@ def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
     )
     return Proposal(
         choices=replace(choices, checkpoint=(depth, count)),
-        title=f"checkpoint {count} of {most} blocks",
+        title=f"checkpointing of {count} of {most} blocks",
         how=some if count < most else "torch.utils.checkpoint around every block",
     )
 
@@ -261,7 +261,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         changed = replace(choices, adapters=kind, precision=low, optimizer="none", implementation="foreach", offload=False)
         return Proposal(
             choices=changed,
-            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'}, rank {choices.rank}, {bits} weights",
+            title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'} (rank {choices.rank}, {bits} weights)",
             how=f"--method {kind}; PEFT trains only adapters on the linear layers",
             effect="quality" if choices.adapters else "",  # the method stays, its frozen weights are rounded
         )

@@ -91,7 +91,7 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
         return ratio
     raise BadValue(
         f"a measured step of {format_si(measured_s, 's')} on {the(gpu.name)} is implausible: "
-        f"it is {_words(ratio)} than the predicted {format_si(predicted_s, 's')}",
+        f"it is {_words(ratio)} the predicted {format_si(predicted_s, 's')}",
         hint="check the unit (s, ms, µs), and that the batch, model and precision match the measurement; "
         f"deviations of up to a factor of {_IMPOSSIBLE:g} are accepted",
     )
@@ -99,14 +99,14 @@ def _checked(gpu: Gpu, measured_s: float, predicted_s: float) -> float:
 
 def _doubt(gpu: Gpu, measured_s: float, ratio: float) -> Assumption:
     effect = "this differs greatly from the prediction; check the unit, batch and precision of the measurement"
-    value = f"{format_si(measured_s, 's')}, {_words(ratio)} than predicted"
+    value = f"{format_si(measured_s, 's')}, {_words(ratio)} the predicted time"
     return assumed(f"measured on {gpu.name}", value, effect, basis="measured", code="doubtful_measurement")
 
 
 def _words(ratio: float) -> str:
     times = _far(ratio)
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
-    return f"{shown} times {'slower' if ratio > 1 else 'faster'}"
+    return f"{shown} times" if ratio > 1 else f"1/{shown} of"
 
 
 # ---------------------------------------------------------------- widths

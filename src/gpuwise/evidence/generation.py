@@ -148,7 +148,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
     if unit != "GiB" and (doubt := asked_doubt(cells, engine, batch)):
         raise Unusable(doubt)
     if shape.parameters * FORMATS[name].bytes_a_weight > count * gpu.memory_bytes:
-        raise Unusable(f"weights that {count} x {gpu.name} cannot hold, so some of them were elsewhere")
+        raise Unusable(f"weights that do not fit on {count} x {gpu.name}, so some of them must have been elsewhere")
     prompt, output = _lengths(cells["size"], mode, note)
     passes = _passes(mode, batch, prompt, output, whole=bool(re.search(r"total time|incl\. prefill", note)))
     counted = float(batch * (prompt if mode == "prefill" else output))

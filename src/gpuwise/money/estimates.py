@@ -110,7 +110,7 @@ def estimate(gpu: Gpu, kind: str) -> Price | None:
     }
     share = sum(constants[name] * value for name, value in describe(gpu, kind, model.fitted_to, model.fitted_to).items())
     usd = gpu.launch_usd / gpu.devices_per_board * math.exp(share + model.cards.get(gpu.name, 0.0))
-    source = f"estimated from its launch price, age and memory with {model.rows} prices of {model.cards_fitted} cards"
+    source = f"estimated from its launch price, age and memory, based on {model.rows} prices of {model.cards_fitted} cards"
     return _estimated(gpu, kind, usd, (model.low, model.high), source)
 
 
@@ -138,7 +138,7 @@ def is_gaming_laptop(gpu: Gpu) -> bool:
 
 def _laptop(gpu: Gpu, laptops: LaptopModel) -> Price:
     usd = laptops.usd * math.pow(gpu.sm_count / LAPTOP_UNITS, laptops.power)
-    source = f"estimated from the size of the GPU with {laptops.rows} laptop prices"
+    source = f"estimated from the size of the GPU, based on {laptops.rows} laptop prices"
     return _estimated(gpu, "new", usd, (laptops.low, laptops.high), source, "a whole laptop")
 
 

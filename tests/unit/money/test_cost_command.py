@@ -243,7 +243,7 @@ def test_cost_recommends_renting_exactly_where_which_does(name: str, hours: floa
 def test_a_verdict_that_clouds_turn_says_the_rent_at_which_it_turns() -> None:
     asked_for = {"gpu": "RTX 4090", "cloud_gpu": "A100", "years": 0.5}
     found = gpuwise.cost(**asked_for)
-    assert found.verdict.startswith("About equal at 25 hours a week")
+    assert found.verdict.startswith("Owning and renting cost about the same ($")
     turns = float(re.search(r"charges less than \$([\d.]+) an hour", found.verdict)[1])
     low, high = map(float, re.search(r"clouds charge \$([\d.]+) to \$([\d.]+)\)", found.verdict).groups())
     assert low < turns < high

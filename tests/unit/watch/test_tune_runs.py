@@ -183,7 +183,7 @@ def test_a_script_that_fails_or_takes_no_setting_is_told(here: Path) -> None:
     assert (idle.kind, idle.fault) == ("timeout", "no steady steps within 3 s")
     Path("short.py").write_text("print('done')")
     short = run_script(Script(path=Path("short.py"), flags={}), (Change("workers", "2"),), seconds=1.0, timeout_s=60)
-    assert short.fault == "these settings apply to nothing in the script: workers"
+    assert short.fault == "these settings have no effect on the script: workers"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -87,7 +87,7 @@ def _trial(pace: Pace | None, ended: Ended, missed: Sequence[str], timeout_s: fl
         kind = "memory" if "out of memory" in ended.said.lower() or ended.code in (-9, 137) else "error"
         return Trial(fault=f"the script exited with code {ended.code}{_last(ended)}", kind=kind)
     if missed:
-        return Trial(fault=f"these settings apply to nothing in the script: {', '.join(missed)}", kind="error")
+        return Trial(fault=f"these settings have no effect on the script: {', '.join(missed)}", kind="error")
     if pace is None or pace.steady_count < 3:
         late = f"no steady steps within {timeout_s:g} s" if ended.is_late else "the script ended after too few steps"
         return Trial(fault=f"{late}{_last(ended)}", kind="timeout" if ended.is_late else "error")

@@ -26,7 +26,7 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
         ),
         assumed(
             "price",
-            "the latest known price, or yours if you give one; the launch price where no other is known",
+            "your own price if you give one, otherwise the latest known price, or the launch price if no other is known",
             "a launch price older than 30 months is outdated",
         ),
     )

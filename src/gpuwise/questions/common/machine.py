@@ -132,7 +132,7 @@ def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
 
 # ---------------------------------------------------------------- the checks, with what their remedies cost
 
-_GEFORCE_LOSS = " (on GeForce cards up to 12% more)"  # in measurements
+_GEFORCE_LOSS = " (GeForce cards may lose up to 12% more)"  # in measurements
 _NOTICED, _MUCH = 0.005, 0.1  # of a step
 _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 

@@ -125,7 +125,7 @@ def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Seque
     most = "more" if len(rigs) == 2 else "the most"
     others = [rig for rig in rigs if rig is not better]
     if _has_ended(better) and not any(map(_has_ended, others)):
-        old = "it is no card to buy now: new releases of CUDA and PyTorch do not support it"
+        old = "it is not recommended, because new releases of CUDA and PyTorch do not support it"
         return f" At {prices}, {the(better.name)} offers {most} speed for the money, but {old}."
     return f" At {prices}, {the(better.name)} offers {most} speed for the money{_describe_unless(better, others)}."
 
@@ -248,8 +248,8 @@ def describe_machines(rigs: Sequence[Rig], show: Callable[[float], str]) -> list
         return []
     needs = both(f"{the(rig.name)} need a machine that costs about {show(more_machine_usd(rig.count))}" for rig in large)
     plain = next((rig.name for rig in large if len(rig.parts) == 1), "")
-    checked = f'; `gpuwise build --gpu "{plain}"` checks it' if plain else ""
-    return [f"{needs} more than a plain desktop, which is not in these prices{checked}"]
+    checked = f'; `gpuwise build --gpu "{plain}"` checks such a machine' if plain else ""
+    return [f"{needs} more than a plain desktop, which these prices do not include{checked}"]
 
 
 def _is_module(gpu: Gpu) -> bool:
@@ -306,9 +306,12 @@ def _describe_several(base: Deal, deals: Sequence[Deal], show: Callable[[float],
     """All break-even prices in one sentence."""
     first, *rest = (f"{show(deal.even_usd or 0.0)} (now {show(deal.price_usd or 0.0)}, {deal.price_note})" for deal in deals)
     even = both(
-        [f"{the(deals[0].gpu)} would cost {first}", *(f"{the(one.gpu)} {usd}" for one, usd in zip(deals[1:], rest, strict=True))]
+        [
+            f"{the(deals[0].gpu)} would have to cost {first}",
+            *(f"{the(one.gpu)} {usd}" for one, usd in zip(deals[1:], rest, strict=True)),
+        ]
     )
-    return f"{the(base.gpu)} {_costs([base], show)[0][0]}; at the same speed per dollar, {even}"
+    return f"{the(base.gpu)} {_costs([base], show)[0][0]}; to offer the same speed for the money, {even}"
 
 
 def _describe_unknown(rigs: Sequence[Rig], deals: Sequence[Deal]) -> list[str]:

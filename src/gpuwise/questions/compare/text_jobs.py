@@ -147,7 +147,7 @@ def describe_unmeasured(found: Iterable[Throughput]) -> str:
         same = _hardly_measured(told)
         if same is not None and isinstance(told, TextPrediction):
             maker = told.gpu.vendor
-            seen = f"only the {same} of {maker}'s GPUs was measured" if same else f"no {maker} GPU was measured"
+            seen = f"the {same} is the only {maker} GPU that was measured" if same else f"no {maker} GPU was measured"
             return f"{seen} with {find_engine(told.generation.engine).title}"
     return ""
 

@@ -155,17 +155,17 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
         return _describe_split(lead, first=first) + doubt
     if lead.probability < TIED:
         again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
-        return f"{fast} and {slow} are tied: {again} and {chance}{doubt}"
+        return f"{fast} and {slow} are tied: {again} and only {chance}{doubt}"
     if all(map(is_tie, gains)):
         return f"{fast} and {slow} are tied: {the(lead.fast)} {are(lead.fast)} {span} times as fast{doubt}"
     odds = f" ({chance})" if lead.probability < SURE - _ROUNDING else ""
     subject = f"{fast} {are(lead.fast)}{' probably' if odds or doubt else ''}"
     lost = sum(gain < 1 and not is_tie(gain) for gain in gains)
     if lost and len(gains) > 1:
-        odds = odds.replace("faster)", "faster on average)")
+        odds = f", and {chance} on average" if odds else ""
         won = sum(gain > 1 and not is_tie(gain) for gain in gains)
         wins = f"{won} of {len(gains)} workloads and slower on {lost}"
-        return f"{subject} faster than {slow} on {wins}, at {span} times the speed{odds}{doubt}"
+        return f"{subject} faster than {slow} on {wins} ({span} times as fast{odds}){doubt}"
     return f"{subject} {span} times as fast as {slow}{odds}{doubt}"
 
 

@@ -31,11 +31,10 @@ def _parts(price: TokenPrice, told: TextPrediction, currency: Currency, verbose:
     asked = told.generation
     read, written = currency.show(price.input_usd_per_million), currency.show(price.output_usd_per_million)
     if not verbose:
-        return f"per million output tokens with prompts ({read} input); {asked.tokens_per_s:,.0f} tokens/s"
+        return f"per million output tokens, including their prompts; {asked.tokens_per_s:,.0f} tokens/s"
     users = "1 user" if asked.users == 1 else f"{asked.users:,} users"
     return (
         f"per million output tokens, including prompts of {asked.prompt:,} tokens for outputs of {asked.output:,} ({read} to "
-        f"read a million tokens, {written} to write a million): {asked.tokens_per_s:,.0f} tokens/s for {users} "
-        f"on {the(told.gpu.name)}, "
-        f"{asked.weights} in {asked.engine}"
+        f"read a million tokens, {written} to write a million); {asked.tokens_per_s:,.0f} tokens/s for {users} on "
+        f"{the(told.gpu.name)}, {asked.weights} weights in {asked.engine}"
     )

@@ -22,31 +22,32 @@ def verdict(answer: CostAnswer) -> str:
     gap, even = here.rent_usd - here.own_usd, _turns_at(answer)
     if even is not None and abs(gap) <= _NEAR * here.own_usd:
         hours = f"{answer.query.utilization * WEEK_HOURS:.0f} hours a week"
-        sums = f"owning costs {show(here.own_usd)} over {horizon}, renting {show(here.rent_usd)}"
+        sums = f"{show(here.own_usd)} and {show(here.rent_usd)} over {horizon} at {hours}"
         return (
-            f"About equal at {hours} ({sums}): rent if a cloud that suits you charges less than {_asked(answer, even)}, "
-            "otherwise buy."
+            f"Owning and renting cost about the same ({sums}). Rent if a cloud charges less than {_asked(answer, even)}; "
+            "otherwise, buy."
         )
     if is_tie(here.own_usd, here.rent_usd):
         return f"Owning and renting cost about the same over {horizon} ({show(here.own_usd)} and {show(here.rent_usd)})."
     pays = answer.break_even_utilization
     if gap >= 0:
-        resale = ", counting the resale value," if answer.query.resale_usd else ""
+        resale = ", including the resale value," if answer.query.resale_usd else ""
         rents = f", but renting is cheaper below {_asked(answer, even)}" if even is not None else ""
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
-        why = f"the extra effort is worth it only if it saves {1 - RENT_BELOW:.0%}"
-        much = _turns_at(answer, RENT_BELOW)
-        rents = f", as it does below {_asked(answer, much)}" if much is not None else ""
-        return f"Owning is recommended: renting saves {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}, but {why}{rents}."
+        saves = f"Owning is recommended: renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}"
+        much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
+        if much is None:
+            return f"{saves}, and it is worth the extra effort only if it {enough}."
+        return f"{saves}. Renting is worth the extra effort below {_asked(answer, much)}, where it {enough}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
         else "; owning is never cheaper"
     )
     rents = (
-        f"{' or' if pays is not None else ', except'} if rent costs more than {_asked(answer, even)}" if even is not None else ""
+        f"{' or if' if pays is not None else ' unless'} rent costs more than {_asked(answer, even)}" if even is not None else ""
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
 
@@ -57,7 +58,7 @@ def unpaid(answer: CostAnswer) -> str:
         return ""
     committed = any(rental.way == "commitment" for rental in answer.rentals)
     less = "" if committed else "; clouds charge less for a commitment, such as `--commit 0.4`"
-    return f" Owning also takes rack space, a network and staff, which are not counted{less}."
+    return f" Owning also requires rack space, a network and staff, which are not included{less}."
 
 
 def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:

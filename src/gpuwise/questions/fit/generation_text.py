@@ -87,7 +87,7 @@ def _verdict(result: TextFit) -> str:
     if result.fits:
         need += f" of {_bytes(result.room.usable_bytes)}{each}"
         tight = result.memory.high_bytes > result.room.usable_bytes
-        return f"{'FITS, NARROWLY' if tight else 'FITS'}: {need}"
+        return f"{'BARELY FITS' if tight else 'FITS'}: {need}"
     told = result.generation
     need += f"{each}, but only {_bytes(result.room.usable_bytes)} is available"
     if not result.survives:
@@ -109,7 +109,7 @@ def _describe_remedied(result: TextFit) -> str:
     fastest = max(same, key=lambda rung: rung.tokens_per_s, default=rungs[-1])
     if fastest.tokens_per_s <= _CLEARLY * rungs[-1].tokens_per_s:
         return f". It FITS with {first}"
-    return f". It FITS with {first}, and fastest with {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
+    return f". It FITS with {first}; the fastest remedy is {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
 
 
 def _speed(result: TextFit) -> str:
@@ -117,7 +117,7 @@ def _speed(result: TextFit) -> str:
     if not result.survives:
         return ""
     each = "" if told.users == 1 else f", {_rate(told.tokens_per_s_per_user)} for each user"
-    how = "" if result.fits else " with CPU layers"
+    how = "" if result.fits else f" with some {'experts' if told.offloads_experts else 'layers'} on the CPU"
     ends = f"{_rate(told.tokens_per_s_low)} to {_rate(told.tokens_per_s_high)}"
     return f"speed{how}: {_rate(told.tokens_per_s)} tokens/s ({ends}){each}"
 

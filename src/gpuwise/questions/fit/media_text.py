@@ -77,7 +77,7 @@ def _verdict(result: MediaFit) -> str:
     needs = f"needs {_bytes(result.memory.total_bytes)}"
     if not result.fits:
         return f"DOES NOT FIT: {needs}, but only {_bytes(result.room.usable_bytes)} is available"
-    tight = "FITS, NARROWLY" if result.memory.high_bytes > result.room.usable_bytes else "FITS"
+    tight = "BARELY FITS" if result.memory.high_bytes > result.room.usable_bytes else "FITS"
     needs += f" of {_bytes(result.room.usable_bytes)}"
     if isinstance(result.told, ImagePrediction) and result.told.image_generation.moved_s:
         whole = _bytes(result.told.image_generation.all_bytes)

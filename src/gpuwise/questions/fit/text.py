@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.advise.types import Rung
-from gpuwise.core.text import the
+from gpuwise.core.text import both, the
 from gpuwise.core.units import format_si
 from gpuwise.questions.fit.catalogue import CatalogueFit, CatalogueRow
 from gpuwise.questions.fit.types import Fit, FitAnswer
@@ -37,7 +37,7 @@ def render(answer: FitAnswer, *, width: int | None = None, colour: bool = False,
     alone = len(answer.results) == 1
     wide = width or WIDTH
     body = _sheet(answer, answer.results[0], wide, colour, verbose) if alone else _side_by_side(answer, wide, colour)
-    notes = [f"note: {note}" for note in answer.notes if not note.startswith(("hyper-parameters", "captured as"))]
+    notes = [f"note: {note}" for note in answer.notes if not note.startswith(("hyperparameters", "captured as"))]
     said = folded(answer.results[0].assumptions, verbose=verbose)
     return body + join_notes([wrapped(line, width, "  ") for line in (*notes, *said)])
 
@@ -79,19 +79,19 @@ def _describe_verdict(result: Fit) -> str:
     )
     room = f" of {has}" if result.fits else f", but only {has} is available"
     if 1 - _SURE < result.probability < _SURE:
-        word = "FITS, NARROWLY" if result.fits else "DOES NOT QUITE FIT"
+        word = "BARELY FITS" if result.fits else "DOES NOT QUITE FIT"
         chance = f"the probability that it runs is {result.probability:.0%}"
         return f"{word}: needs {_gib(result.memory.total_bytes)}{room}; {chance}"
     need = f"{_gib(result.memory.total_bytes)} ({_gib(result.memory.low_bytes)} to {_gib(result.memory.high_bytes)}){room}"
     if result.fits:
         return f"FITS: needs {need}"
-    return f"DOES NOT FIT as asked: needs {need}{_describe_remedied(result)}"
+    return f"DOES NOT FIT as requested: needs {need}{_describe_remedied(result)}"
 
 
 def _describe_remedied(result: Fit) -> str:
     """The combination of remedies that makes it fit, in the first sentence: without it, a reader would stop at "does not fit"."""
     rungs = result.advice.ladder
-    return f". It FITS after these remedies: {', '.join(rung.title for rung in rungs)}" if rungs else ""
+    return f". It FITS with {both(rung.title for rung in rungs)}" if rungs else ""
 
 
 def _describe_survival(result: Fit) -> str:

@@ -45,8 +45,8 @@ def brand(case: Case) -> Matter:
         unit="% faster with a 3% factory overclock",
         answer=f"A card with a 3% higher clock is {100 * gain:.1f}% faster, so buy the cheapest one with good cooling.",
         how=f"we predict {case.work} at the higher clock under the same power limit",
-        source="computed; the guide says that a factory-overclocked card gains 0 to 5%, "
-        "and that the cheapest card is by far the best buy",
+        source="computed; a guide to GPUs for deep learning says that a factory-overclocked card gains 0 to 5%, and that the "
+        "cheapest card is by far the best buy",
         unless="the cooler or warranty differs; several cards side by side need blowers, and a single card needs large fans",
     )
 
@@ -64,8 +64,9 @@ def display(case: Case) -> Matter:
         high=_DESKTOPS[1] / MIB,
         answer=f"A desktop takes {(held - bare) / MIB:.0f} MiB ({100 * share:.1f}% of this GPU's memory) and little GPU time.",
         how="the desktop's memory use is estimated as in `gpuwise fit --display`",
-        source="the guide reports 100 to 300 MB and less than 5% of the compute; one reader freed 0.5 GB",
-        unless="games or browsers with video run at the same time",
+        source="a guide to GPUs for deep learning reports 100 to 300 MB of memory and less than 5% of the GPU time; one of its "
+        "readers freed 0.5 GB",
+        unless="you play games or watch videos at the same time",
     )
 
 
@@ -101,7 +102,8 @@ def cooling(case: Case) -> Matter:
         unit="% slower with a 10% lower clock",
         answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower. Below 80 °C, it loses no speed.",
         how=f"we predict {case.work} at 90% of the clock",
-        source="computed; the guide says that cards throttle at 80 °C, that a gap between cards cools them by 10 to 30 °C, "
+        source="computed; a guide to GPUs for deep learning says that cards throttle at 80 °C, that a gap between cards cools "
+        "them by 10 to 30 °C, "
         "and that a better case cools them by 1 to 5 °C",
         unless="several open-air cards are side by side, which makes cooling the first problem to solve (see `gpuwise build`)",
     )

@@ -71,7 +71,8 @@ def pcie_gen(case: MattersCase) -> Matter:
             f"{case.count} GPUs in one job are {format_loss(shared)}."
         ),
         how=_describe_copies(case),
-        source="computed; the same guide says that PCIe 4 gains 1 to 7% on four GPUs, and that PCIe 2 costs 0 to 5% on one GPU "
+        source="computed; a guide to GPUs for deep learning (2019, 2023) says that PCIe 4 gains 1 to 7% on four GPUs, and that "
+        "PCIe 2 costs 0 to 5% on one GPU "
         "and 15 to 25% on two",
         unless="weights stay in host memory, or the slot has only one lane",
     )
@@ -202,7 +203,7 @@ def egpu(case: MattersCase) -> Matter:
         high=100 * max(_MEASURED_OVER_A_CABLE, lost["Thunderbolt 3"]),
         answer=f"Counting only the data that crosses the cable, an external GPU is {losses}. {measured}",
         how=_describe_copies(case),
-        source="computed; the measurements are by readers of the guide",
+        source="computed; the measurements come from readers of a guide to GPUs for deep learning",
         unless="the model is small and its inputs are large, or the GPU also drives the laptop's screen over the same cable",
     )
 

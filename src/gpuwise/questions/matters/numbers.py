@@ -28,7 +28,8 @@ def tensor_cores(case: MattersCase) -> Matter:
         unit="times as fast",
         answer=answer,
         how="we predict the same step with its 16-bit matrix products on the ordinary cores",
-        source="computed; the guide ranks tensor cores first for CNNs and transformers, and third for RNNs",
+        source="computed; a guide to GPUs for deep learning ranks tensor cores first for CNNs and transformers, and third for "
+        "RNNs",
         unless="the step runs in plain fp32, its layers are tiny, or memory bandwidth limits it anyway",
     )
 
@@ -50,7 +51,8 @@ def sixteen_bit(case: MattersCase) -> Matter:
         unit=f"times as fast in {low}",
         answer=f"The step is {speed:.2f} times as fast in {low} as in fp32, {room}.",
         how="we predict the step and the largest batch in both precisions",
-        source='computed; readers measured 1.8 times the batch on an RTX 2070; the guide mentions both "+50%" and "twice"',
+        source="computed; readers of a guide to GPUs for deep learning measured 1.8 times the batch on an RTX 2070, and the "
+        'guide mentions both "+50%" and "twice"',
         unless="the GPU has no fast 16-bit arithmetic (GTX 10 and older), so 16-bit precision saves only memory",
     )
 

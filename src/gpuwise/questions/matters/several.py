@@ -55,9 +55,9 @@ def mixed_cards(case: MattersCase) -> Matter:
         value=gain,
         unit=f"times as fast with {a(other.name)} beside {a(faster.name)}",
         answer=(
-            f"Yes. With {a(other.name)} added, one job in equal shares is {gain:.2f} times as fast as on one "
-            f"{faster.name}, because the slower card limits the speed and gradients cross PCIe. Two jobs, or shares "
-            f"in proportion to speed, are up to {apart:.2f} times as fast."
+            f"Yes. If you add {a(other.name)} and divide one job equally, it is {gain:.2f} times as fast as on one "
+            f"{faster.name}, because the slower card limits the speed and the cards exchange gradients over PCIe. Two separate "
+            f"jobs, or one job divided in proportion to speed, are up to {apart:.2f} times as fast."
         ),
         how="we predict each card's step at the same batch, and the exchange of gradients",
         source="computed",

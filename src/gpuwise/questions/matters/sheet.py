@@ -46,8 +46,8 @@ def spec_sheet(case: MattersCase) -> Matter:
     return ranked(
         gains(case),
         work=case.work,
-        source="computed; for CNNs and transformers, the guide ranks tensor cores, FLOPS, bandwidth and 16-bit in this order; "
-        "for RNNs, it ranks bandwidth first",
+        source="computed; for CNNs and transformers, a guide to GPUs for deep learning ranks tensor cores, FLOPS, bandwidth and "
+        "16-bit precision in this order; for RNNs, it ranks bandwidth first",
         unless="the batch changes: small batches are limited by memory and the host, and large ones by compute",
     )
 
@@ -62,7 +62,7 @@ def ranked(gains: Mapping[str, float], *, work: str, source: str, unless: str) -
         question="Which number on the spec sheet matters most?",
         value=found[0][1],
         unit=f"times as fast with {_TITLES[found[0][0]]}",
-        answer=f"These changes speed up {work}, largest gain first: {order}.",
+        answer=f"Each of these changes alone affects {work} as follows, largest gain first: {order}.",
         how=f"we improve one number at a time under the same power limit{compared}",
         source=source,
         unless=unless,

@@ -74,10 +74,10 @@ def _bar(entry: PlanEntry) -> Bar:
 def _short(name: str) -> str:
     """A plan without its micro-batches.
 
-    >>> _short("data 4 x tensor 2, micro-batch 8 x 2, full recomputation")
-    'data 4 x tensor 2, full recomputation'
+    >>> _short("4-way data parallelism, 2 micro-batches of 8, full recomputation")
+    '4-way data parallelism, full recomputation'
     """
-    return re.sub(r", micro-batch \d+( x \d+)?( \([^)]*\))?", "", name)
+    return re.sub(r", (\d+|one) micro-batch(es)? of \d+( \([^)]*\))?", "", name)
 
 
 def _growth(answer: PlanAnswer) -> Plot | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.text import share_of, the
+from gpuwise.core.text import both, share_of, the
 from gpuwise.core.units import format_si
 from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
 from gpuwise.scale.plans.search import WITHIN
@@ -28,6 +28,13 @@ _LIMITS = {
     "bubble": "pipeline bubbles; use more micro-batches or fewer stages to shorten them",
     "launch": "the host, which launches kernels more slowly than the GPUs run them",
 }
+_AXES = {
+    "data": "{}-way data parallelism",
+    "tensor": "{}-way tensor parallelism",
+    "pipeline": "{} pipeline stages",
+    "sequence": "{}-way sequence parallelism",
+    "expert": "{}-way expert parallelism",
+}
 _FLAGS = {"zero_stage": "zero", "micro_batch": "micro-batch"}  # names of the command line, where they differ
 _MUCH = 0.08  # of a step: a second limit that takes more is named too
 _VISIBLE = 0.0005  # of a step: what rounds to 0.0% is not called slower
@@ -48,17 +55,18 @@ def describe_cluster(answer: PlanAnswer) -> str:
 def describe_plan(entry: PlanEntry) -> str:
     """A plan in words, with its axes first."""
     plan, mesh = entry.estimate.plan, entry.estimate.plan.mesh
-    named = [f"{what} {count}" for what, count in axes_of(plan) if count > 1]
-    ways = ("", " + ZeRO-1", " + ZeRO-2", " (FSDP, ZeRO-3)")[plan.zero_stage]
-    head = (" x ".join(named) or ("" if entry.gpu else "one GPU")) + ways
+    named = [_AXES[what].format(count) for what, count in axes_of(plan) if count > 1]
+    ways = ("", " with ZeRO-1", " with ZeRO-2", " (FSDP, ZeRO-3)")[plan.zero_stage]
+    head = (both(named) if named else "" if entry.gpu else "one GPU") + ways
     if mesh.chunks > 1:
         head += f", {mesh.chunks} chunks per stage"
     if entry.shares:
         (name, count), *others = entry.shares
         *middle, last = [f"{number} per {other}" for other, number in others]
         return f"{head}, {', '.join([f'{count} samples per {name}', *middle])} and {last}"
-    tail = f", micro-batch {plan.micro_batch}" + (f" x {plan.micro_count}" if plan.micro_count > 1 else "")
-    tail += f" ({plan.short} of {plan.micro_count * mesh.data} one sample smaller)" if plan.short else ""
+    tail = f", {plan.micro_count} micro-batches of" if plan.micro_count > 1 else ", one micro-batch of"
+    tail += f" {plan.micro_batch}"
+    tail += f" ({plan.short} of {plan.micro_count * mesh.data} have one sample less)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
     told = f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}".removeprefix(", ")
     return f"{_alone(entry)}: {told}" if entry.gpu else told
@@ -236,7 +244,7 @@ def _describe_separate(answer: PlanAnswer) -> list[str]:
     rates = [format_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
     ratio = found.samples_per_s / found.one_job_samples_per_s
     return [
-        f"{found.jobs:,} separate training runs on {each} each process {rates[0]} samples/s in total, which is "
+        f"{found.jobs:,} separate training runs, each on {each}, process {rates[0]} samples/s in total, which is "
         f"{share_of(ratio, 'the throughput')} of one run on all GPUs ({rates[1]} samples/s)."
     ]
 

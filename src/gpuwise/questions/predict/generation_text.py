@@ -14,8 +14,8 @@ __all__ = ["bytes_text", "head", "money", "rate", "render"]
 
 _GIB = 2**30
 _MEANING = {
-    "compute": "its arithmetic throughput",
-    "memory": "its memory bandwidth",
+    "compute": "the GPU's arithmetic throughput",
+    "memory": "the GPU's memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
     "copy": "the part that runs on the CPU",
     "communication": "communication between GPUs",

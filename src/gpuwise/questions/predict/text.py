@@ -14,8 +14,8 @@ __all__ = ["MEANING", "render", "sized"]
 _WORTH_A_ROW = 0.02  # of a step: ops below that are left out of a brief answer
 _SHOWN = 2**20  # bytes: what holds less is not named
 MEANING = {
-    "compute": "its arithmetic throughput",
-    "memory": "its memory bandwidth",
+    "compute": "the GPU's arithmetic throughput",
+    "memory": "the GPU's memory bandwidth",
     "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
     "input": "the data loader, so a faster GPU would not help",
     "copy": "copying inputs over PCIe",
@@ -67,7 +67,7 @@ def _limit(result: Prediction) -> str:
     if largest not in _HIDDEN or result.bound == largest:
         return MEANING[result.bound]
     own = shares["compute"] + shares["memory"]
-    return f"its own work ({own:.0%}: memory and compute), more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
+    return f"the GPU's own work ({own:.0%}: memory and compute) more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
 
 
 def _speed(result: Prediction) -> str:
@@ -96,7 +96,8 @@ def _used(result: Prediction) -> str:
     if result.utilisation_fraction is None:
         return ""
     which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
-    return f"{result.utilisation_fraction:.0%} of its peak{which}" + (" (nominal)" if result.utilisation_fraction > 1 else "")
+    nominal = " (nominal)" if result.utilisation_fraction > 1 else ""
+    return f"{result.utilisation_fraction:.0%} of the GPU's peak{which}{nominal}"
 
 
 def _types(slow: Prediction, fast: Prediction) -> str:

@@ -116,7 +116,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
     first, last = (end.serving.users for end in ends)
     few = f"{_times(gains[0])} {_at(first)}"
     many = "" if first == last else f" and {gains[1]:.2f} times {_at(last)}"
-    told = f"{_DRAFTED} drafted tokens, {_ACCEPTED:.0%} of them accepted, each drafted in {_DRAFT_COST:.0%} of a step"
+    told = f"{_DRAFTED} drafted tokens, of which {_ACCEPTED:.0%} are accepted and each takes {_DRAFT_COST:.0%} of a step"
     return WhatIf(
         gpu=gpu.name,
         change="speculative decoding",
@@ -125,7 +125,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
         time_to_first_token_s=float(points[-1].first_token_s[0]),
         users_fit=most_users(points[-1].serving, gpu),
         basis="assumed",
-        said=f"with speculative decoding, {few}{many} (assumed: {told})",
+        said=f"with speculative decoding, {few}{many} (assumes {told})",
     )
 
 

@@ -116,7 +116,10 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if query.limits.budget_usd is not None:
         found["budget"] = _budget_note(survey)
     if survey.build:
-        effect = "ok: the build works; tight: it works if you address the named item; `gpuwise build` checks your own machine"
+        effect = (
+            "ok means that the build works, and tight means that it works if you address the named item; "
+            "`gpuwise build` checks your own machine"
+        )
         found["build"] = assumed("build", "a typical machine", effect)
     bought = [option.price for option in survey.options if option.price is not None and option.price.kind != "given"]
     if bought:
@@ -171,7 +174,7 @@ def _rule(query: WhichQuery) -> Assumption:
         several = WORTH_SEVERAL if query.text is None else WORTH_A_CHANGE
         effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
     if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
-        effect.append(f"renting is recommended only if it costs less than {RENT_BELOW:.0%} as much on a GPU that is as fast")
+        effect.append(f"renting is recommended only if a GPU that is as fast costs less than {RENT_BELOW:.0%} as much to rent")
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")

@@ -236,7 +236,7 @@ def _at_once(options: WhichOptions, media: str, notes: list[Assumption]) -> int 
     """One GPU for images and transcripts, unless many are wanted: several GPUs make several at once, but none of them sooner."""
     if not media or options.max_gpus is not None or options.samples is not None:
         return None
-    effect = "several GPUs finish no single one sooner; use `--samples` or `--max-gpus` if you need many"
+    effect = "several GPUs do not finish a single image or transcript sooner; use `--samples` or `--max-gpus` if you need many"
     notes.append(assumed("GPUs", "1", effect, code="gpus"))
     return 1
 

@@ -181,7 +181,8 @@ def _budget(survey: Survey, best: Candidate) -> str:
         return ""
     over = survey.money((more.upfront_usd or 0.0) - budget)
     gain = best.run.seconds / more.run.seconds
-    return f"a budget that is {over} higher would buy {one_more(more) or a(more.name)} and {survey.do} {gain:.2f} times as fast"
+    bought = one_more(more) or a(more.name)
+    return f"for {over} more than your budget, you could buy {bought} and {survey.do} {gain:.2f} times as fast"
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:

@@ -100,7 +100,7 @@ def price_media(
 def _priced(job: Job, near: Sequence[Gpu], gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
     skipped: list[tuple[str, float]] = []
     for way in job.ways:
-        progress(f"pricing {job.model} on {len(gpus)} GPUs")
+        progress(f"predicting {job.model} on {len(gpus)} GPUs")
         pacer = _kept_pacer(job.model, asked, "" if way == "usual" else way)
         reached = pacer.paces(near)
         if way == job.ways[-1] or any(pace.fits for pace in reached.values()):

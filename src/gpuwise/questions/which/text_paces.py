@@ -154,7 +154,7 @@ def _priced(
 ) -> Priced:
     skipped: list[tuple[str, float]] = []
     for way in job.ways:
-        progress(f"pricing {job.model} on {len(every)} GPUs")
+        progress(f"predicting {job.model} on {len(every)} GPUs")
         make = TextPacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
         wished = asked if way == "usual" else replace(asked, weights=way)
         pacer = make(job.model, wished, cpu)

@@ -297,9 +297,9 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     found += engine_of(option, chosen.shown) if survey.query.text else []
     if in_server(option.gpu) and option.kind.startswith("buy"):
-        found.append(f"this needs {server_for(option.gpu).title}, which is included; `gpuwise build` checks only desktops")
+        found.append(f"the price includes {server_for(option.gpu).title}; `gpuwise build` checks only desktops")
     if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("this is a complete computer, so no separate machine is included")
+        found.append("this is a complete computer, so no other parts are added to its price")
     if option.gpu_count > 1:
         found.append(shares(option) if survey.query.text else "each GPU holds the whole model, so their memory does not add up")
         if takes_bridge(option.gpu) and option.kind != "rent":

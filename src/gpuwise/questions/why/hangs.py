@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile
+from gpuwise.core.text import both
 from gpuwise.diagnose.hangs import Hang, find_hangs
 from gpuwise.questions.why.file_answer import Discovery, FileAnswer, Listing
 from gpuwise.trace.formats import Format
@@ -29,7 +30,7 @@ _REMEDIES = {
     "type": "give every rank a tensor of the same type",
     "missing": "look at what the missing rank did instead: its log, its stack (py-spy dump), its loader and its GPU",
     "stuck": "check the network and the GPUs of this group (NCCL_DEBUG=INFO, Xid errors in dmesg)",
-    "p2p": "check that the other side of this pair calls its send or receive, in the same order",
+    "p2p": "check that the other rank of this pair makes the matching send or receive call, in the same order",
 }
 
 
@@ -76,7 +77,7 @@ def _by_rank(dumps: Sequence[FlightDump]) -> dict[int, FlightDump]:
 
 
 def _ranks(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_NAMED])) + (", …" if len(numbers) > _NAMED else "")
+    shown = ", ".join(map(str, numbers[:_NAMED])) + ", …" if len(numbers) > _NAMED else both(map(str, numbers))
     return f"rank{'s' if len(numbers) != 1 else ''} {shown}"
 
 
@@ -106,11 +107,11 @@ def _title(hang: Hang) -> str:
     if hang.kind in ("size", "type"):
         return f"the ranks call {name} with different {'sizes' if hang.kind == 'size' else 'types'} ({what})"
     if hang.kind == "p2p":
-        return f"{_ranks(hang.waiting)} waits in {name}, and the other side does not respond"
+        return f"{_ranks(hang.waiting)} waits in {name}, and the other rank does not respond"
     if hang.kind == "missing":
         who = _ranks(hang.missing) if hang.missing else f"{_ranks(hang.unseen)} (no dump was given)"
         verb = "never arrived" if hang.missing else "may never have arrived"
-        return f"{who} {verb} at {name}, {what}, in which {_ranks(hang.waiting)} wait{'s' if len(hang.waiting) == 1 else ''}"
+        return f"{who} {verb} at {name}, {what}, where {_ranks(hang.waiting)} {'is' if len(hang.waiting) == 1 else 'are'} waiting"
     return f"all ranks have entered {name}, {what}, but it does not end"
 
 

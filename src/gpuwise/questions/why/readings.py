@@ -16,7 +16,7 @@ from gpuwise.trace.readers.telemetry import read_telemetry
 
 __all__ = ["explain_readings"]
 
-_NO_TIMELINE = "a table of readings shows that a GPU waits, but not for what"
+_NO_TIMELINE = "a table of readings shows that a GPU waits, but not what it waits for"
 _RECORD = "record a trace with torch.profiler too"
 _COLUMNS = ("GPU", "busy", "clock", "power", "heat", "memory", "slowed down")
 _OF_TIMELINES = ("input_starved", "launch_bound", "host_sync")
@@ -66,7 +66,9 @@ def _verdict(findings: Sequence[Finding], gpus: Sequence[GpuVitals]) -> str:
         return f"{top.title}{gain}"
     if least and shares[least] < _IDLE:
         which = "the GPU" if len(gpus) == 1 else least
-        return f"{which} is busy {shares[least]:.0%} of the time and waits for the rest; a trace would show for what"
+        return (
+            f"{which} is busy {shares[least]:.0%} of the time and waits for the rest of it; a trace would show what it waits for"
+        )
     unknown = any(one.reasons is None for one in gpus)
     told = "the readings do not show whether the GPUs are slowed down" if unknown else "the readings show no throttling"
     how = f" (busy {shares[least]:.0%} of the time)" if least else ""

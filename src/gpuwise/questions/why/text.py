@@ -131,7 +131,7 @@ def _difference(answer: WhyAnswer, found: Difference, width: int | None, colour:
         Column(title="first", cells=[time_text(part.before_s) for part in parts]),
         Column(title="second", cells=[time_text(part.after_s) for part in parts]),
         Column(title="faster", cells=[f"{part.speed_up:.2f}x" if part.speed_up is not None else "–" for part in parts]),
-        Column(title="promised", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in parts], drop=1),
+        Column(title="expected", cells=[f"{part.promised:.2f}x" if part.promised else "–" for part in parts], drop=1),
         Column(title="why", cells=[part.why for part in parts], right=False, drop=2),
     ]
     unlike = [f"different: {text}" for text in found.unlike[0 if verbose else 1 :]]  # the verdict names the first one

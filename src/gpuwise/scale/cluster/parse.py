@@ -68,7 +68,9 @@ def _of_machines(terms: Kinds, link: str, notes: list[Assumption]) -> Cluster:
     sizes = {machine.gpus_per_node for machine in machines}
     per_node = sizes.pop() if len(sizes) == 1 else 1
     total, kinds = sum(machine.gpu_count for machine in machines), _merged(terms)
-    told = "each term of the sum is one machine, because `--network` connects machines; leave it out for one machine"
+    told = (
+        "each term of the sum is one machine, because `--network` connects machines; leave out `--network` if all GPUs are in one"
+    )
     notes.append(assumed("machines", str(len(machines)), told))
     slowest = min((machine.wires for machine in machines), key=lambda wires: wires.gpu_link.bytes_per_s_one_way)
     return Cluster(

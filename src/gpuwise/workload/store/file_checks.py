@@ -100,7 +100,7 @@ def _check_buffers(workload: Workload) -> None:
     _within("buffer", buffers.tensor.tolist(), len(workload.tensors))
     for category in {*buffers.category.tolist()}:
         if not 0 <= category < len(CATEGORIES):
-            raise ValueError(f"a buffer has the category {category}; there are {len(CATEGORIES)}")
+            raise ValueError(f"a buffer has the unknown category {category}; there are only {len(CATEGORIES)} categories")
     if np.any(buffers.born < 0) or np.any(buffers.died < buffers.born) or np.any(buffers.died > len(workload.calls)):
         raise ValueError("a buffer is created or freed outside the step")
 

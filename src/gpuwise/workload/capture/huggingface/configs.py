@@ -1,4 +1,4 @@
-"""Finds the hyper-parameters of a Hugging Face model offline: in the local cache, the built-in table, or a config.json.
+"""Finds the hyperparameters of a Hugging Face model offline: in the local cache, the built-in table, or a config.json.
 
 Reads only JSON: no code that comes with a model is ever run, and nothing is downloaded. transformers interprets the values.
 """

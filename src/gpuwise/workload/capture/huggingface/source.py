@@ -1,6 +1,6 @@
 """`hf:ID` and `path/config.json`: models of Hugging Face transformers, from their configuration alone, without weights.
 
-    huggingface_configs     finds the hyper-parameters: local cache, built-in table, config.json
+    huggingface_configs     finds the hyperparameters: local cache, built-in table, config.json
     huggingface_tasks       what goes in and what the loss is
     huggingface_generate    prefill and decode of language models
     huggingface_experts     mixtures of experts

@@ -103,7 +103,7 @@ function costTable(answer, price) {
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
     table(["GPUs", "samples/s", "speed-up", "of perfect scaling", "price of the cards", "rent per million samples"], known.map(line), { caption: "What more GPUs cost" }),
-    alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several models to train, ${alone.jobs} separate runs on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`} each process ${f.number(alone.samples_per_s)} samples per second in total, compared with ${f.number(alone.one_job_samples_per_s)} for a single run on all GPUs.`),
+    alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several models to train, ${alone.jobs} separate runs, each on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`}, process ${f.number(alone.samples_per_s)} samples per second in total, compared with ${f.number(alone.one_job_samples_per_s)} for a single run on all GPUs.`),
     !price && h("p", { class: "note" }, "The price of this GPU is not known."),
   ];
 }
