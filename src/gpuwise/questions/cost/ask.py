@@ -185,7 +185,7 @@ def _use(options: CostOptions, lab: bool, notes: list[Assumption]) -> float:
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     usual = LAB_USE if lab else DESK_USE
-    effect = "of all hours; typical values are 5 to 10% for personal use, 15% for a busy desktop and more than 35% for a shared cluster"
+    effect = "of all hours; typical values are 5 to 10% for personal use, 15% for a busy desktop and over 35% for a cluster"
     notes.append(assumed("utilisation", f"{usual:.0%}", effect, overrides=lab))
     return usual
 
