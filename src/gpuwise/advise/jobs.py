@@ -196,6 +196,7 @@ def taken(way: str, pace: JobPace) -> str:
 # ---------------------------------------------------------------- how fast one job runs on every GPU of a list
 
 GRID = tuple(2**power for power in range(12))  # batches tried when the best one is requested
+_Key = tuple[str, tuple[Choices, ...], "int | None", bool]  # a GPU, the ways to try on it, a batch and whether to find the best
 _BAND = 3  # sizes of the grid that GPUs may differ in and still be priced together
 _ENOUGH = 0.98  # share of the best rate: the smallest batch that reaches it is used
 
@@ -244,9 +245,6 @@ class _Tried(NamedTuple):
     choices: Choices
     sizes: tuple[int, ...]
     fits: bool
-
-
-_Key = tuple[str, tuple[Choices, ...], "int | None", bool]  # a GPU, the ways to try on it, a batch and whether to find the best
 
 
 class Pacer:
@@ -324,7 +322,7 @@ class Pacer:
     def _in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> _Tried:
         """One batch, at once or in the fewest parts that fit, halving repeatedly."""
         is_open = "batch" in self.workload(choices).symbols
-        for size in _halves(batch) if is_open else [batch]:
+        for size in [batch >> power for power in range(batch.bit_length())] if is_open else [batch]:
             tried = replace(choices, accumulate=-(-batch // size)) if size < batch else choices
             if self._need(tried).within(gpu, safe_bytes(gpu))(-(-batch // tried.accumulate)):
                 return _Tried(tried, (batch,), True)
@@ -399,15 +397,3 @@ def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:
     ((1, 2, 4, 8, 16, 32), (24,))
     """
     return GRID[: -(-len(sizes) // _BAND) * _BAND] if sizes == GRID[: len(sizes)] and len(sizes) > 1 else sizes
-
-
-def _halves(size: int) -> list[int]:
-    """Return the size, halved repeatedly down to 1.
-
-    >>> _halves(12)
-    [12, 6, 3, 1]
-    """
-    found = [size]
-    while found[-1] > 1:
-        found.append(found[-1] // 2)
-    return found

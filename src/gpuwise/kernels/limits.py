@@ -286,9 +286,10 @@ MEMORY_BOUND = KernelModel(name="memory_bound", price=memory_bound)
 
 
 def class_columns(
-    class_of: str | Callable[[Signature, Choices], str], backward: str = "", tensors_a_launch: float = 0.0
+    class_of: str | Callable[[Signature, Choices], str], backward: str = "", compiled: str = "", tensors_a_launch: float = 0.0
 ) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
-    """Return the columns for ops of this class, or of each op's own class. Gradients may have a class of their own (`backward`).
+    """Return the columns for ops of this class, or of each op's own class. Gradients and compiled kernels
+    may have a class of their own.
 
     A compiler may turn one op into several launches; a kernel over a list of tensors handles a fixed number of them per launch.
     """
@@ -298,6 +299,8 @@ def class_columns(
             return "reordered"  # neighbours in one tensor are far apart in another
         if not isinstance(class_of, str):
             return class_of(op, choices)
+        if compiled and choices.lays_out:
+            return compiled
         return backward if backward and is_backward(op) else class_of
 
     def columns(ops: Sequence[Signature], size: Sizes, choices: Choices) -> Mapping[str, Any]:

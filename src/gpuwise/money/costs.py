@@ -51,7 +51,6 @@ __all__ = [
     "rent",
     "server_counts",
     "server_for",
-    "servers_of",
     "utilization_of",
     "years_of",
 ]
@@ -288,8 +287,7 @@ def own(
 
 
 # ---------------------------------------------------------------- servers with data-centre GPUs: what a laboratory buys
-# Accelerator modules are sold on boards of eight, cards individually. Prices and watts of servers without GPUs are stated
-# defaults.
+# Modules are sold on boards of eight, cards individually. Prices and watts of servers without GPUs are stated defaults.
 
 LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
 DESK_USE, LAB_USE = 0.15, 0.35  # of all hours: a busy desktop, a shared cluster (a guide to GPUs for deep learning, 2023)
@@ -318,12 +316,6 @@ def in_server(gpu: Gpu) -> bool:
 def server_for(gpu: Gpu) -> Server:
     """The server that takes this GPU."""
     return _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
-
-
-def servers_of(gpu: Gpu, count: int) -> float:
-    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
-    server = server_for(gpu)
-    return count / server.most_gpus if server is _FOR_MODULES and count < server.most_gpus else -(-count // server.most_gpus)
 
 
 def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:

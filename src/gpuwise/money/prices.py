@@ -28,6 +28,7 @@ __all__ = [
     "data_date",
     "is_stale",
     "kind_text",
+    "kinds_text",
     "launch_price",
     "price_now",
     "price_text",
@@ -268,3 +269,26 @@ def stale_sentence(price: Price, now: date) -> str:
     whose = "your" if price.kind == "given" else f"the {_KINDS[price.kind]}"
     age = f"{_age_by_month(price.dated, now)} ({price.dated:%Y-%m})"
     return f"{whose} price of {the(price.gpu)} is {age} and may have changed a lot; {current}"
+
+
+_FEW_PRICES = 3  # cards that are named one by one
+_PRICE_KINDS = (
+    ("launch", False, "launch"),
+    ("new", False, "shop"),
+    ("used", False, "used"),
+    ("new", True, "estimated shop"),
+    ("used", True, "estimated used"),
+)
+
+
+def kinds_text(prices: Sequence[Price]) -> str:
+    """How many cards have which kind of price, and of when."""
+    said = []
+    for kind, guessed, words in _PRICE_KINDS:
+        days = {price.gpu: price.dated for price in prices if price.kind == kind and price.estimated == guessed}
+        first, last = min(days.values(), default=None), max(days.values(), default=None)
+        if first and last:
+            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
+            named = ", ".join(days) + ", " if len(days) <= _FEW_PRICES else ""
+            said.append(f"{len(days)} {words} price{'' if len(days) == 1 else 's'} ({named}{span})")
+    return ", ".join(said)

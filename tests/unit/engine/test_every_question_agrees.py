@@ -139,7 +139,8 @@ def by_which(job: Job) -> float | None:
     asked = {"mode": job.mode, "phase": job.phase, "batch": str(job.batch), "precision": job.precision}
     answer = gpuwise.which(model=[job.model], have=have, samples=SAMPLES, **asked)
     option = next(one for one in answer.every if one.kind == "keep")
-    whole = option.run.paces[0].choices.accumulate == 1 and answer.ways == ("usual",)
+    choices = option.run.paces[0].choices
+    whole = choices.accumulate == 1 and not any(choices.checkpoint) and not choices.adapters
     return option.run.paces[0].step_s if whole else None
 
 

@@ -50,10 +50,12 @@ def _language_model(name: str) -> tuple[Callable[[], Any], Callable[[int], Any],
 def _make_attention_run() -> None:
     """Give the whole-attention ops a real kernel, so that the same graph can run on real tensors."""
 
-    def forward(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool) -> Any:
+    def forward(q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool, apart: bool) -> Any:
         return q.transpose(-2, -3).clone().transpose(-2, -3), torch.zeros(q.shape[:-1])
 
-    def backward(grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool, learns: bool) -> Any:
+    def backward(
+        grad: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, mask: Any, causal: bool, apart: bool, learns: bool
+    ) -> Any:
         return [torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)]
 
     torch.library.register_kernel("gpuwise::attention", "cpu", forward)

@@ -46,7 +46,8 @@ class Decoded:
     def __init__(self, model: str) -> None:
         page = json.loads(gzip.decompress((DATA / f"{model}.json.gz").read_bytes()))
         rows = [(row.mode, row.phase, row.precision) for row in zoo.entry(model).graphs]
-        self.graph: dict[str, Any] = page["graphs"][rows.index(("train", "", "fp32"))]
+        number = rows.index(("train", "", "fp32"))
+        self.graph: dict[str, Any] = {name: graphs[number] for name, graphs in page["columns"].items()}
         self.heads = [page["heads"][row] for row in self.graph["op_heads"]]
         tensors = iter(behind_newest(self.graph["op_tensors"]))
         self.tensors = [[next(tensors) for _ in range(reads + writes)] for *_, reads, writes in self.heads]

@@ -18,7 +18,7 @@ REDUCTION = OpKind(
     name="reduction",
     sizes=("in_elements", "out_elements"),
     model=MEMORY_BOUND,
-    columns=class_columns(lambda op, choices: "reduction_compiled" if choices.lays_out else "reduction"),
+    columns=class_columns("reduction", compiled="reduction_compiled"),
     measured=_measured,
     fusion=Fusion.REDUCTION,
     split=Split.FOLLOWS,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Protocol
 
-from gpuwise.advise.jobs import Job, JobPace, Pacer, ways_on
+from gpuwise.advise.jobs import SHORT_WAYS, Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
+from gpuwise.core.units import GIB
 from gpuwise.engine.choices import METHODS, Choices
 from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
@@ -21,7 +23,7 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload import find
 
-__all__ = ["Asked", "Divides", "Priced", "price_jobs", "trial_on", "width"]
+__all__ = ["Asked", "Divides", "Priced", "does_not_fit", "price_jobs", "trial_on", "way_text", "width"]
 
 _ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
 _MOST_KEPT = 32
@@ -205,3 +207,20 @@ def _model(job: Job, asked: Asked, progress: Callable[[str], None]) -> _Model:
 def width(gpu: Gpu, bound: str) -> Range:
     """Return how far a measured step may be from the predicted one on this GPU."""
     return step_range(gpu, bound)
+
+
+def way_text(job: Job, priced: Priced) -> str:
+    """Return why a job is run this way, and which other ways there are."""
+    if priced.skipped:
+        return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
+    sparing = job.ways[job.ways.index(priced.way) + 1 :]
+    smaller = either(SHORT_WAYS[way] for way in sparing)
+    return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual method for this task"
+
+
+def does_not_fit(priced: Priced, pace: JobPace, each: str = "") -> str:
+    """How much memory a job lacks on a GPU, or on `each` of several."""
+    part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
+    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
+    needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
+    return f"{priced.job.model} {fits}: {needs}{each}, but only {pace.usable_bytes / GIB:.1f} GiB is usable"

@@ -6,7 +6,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import COOLING, MACHINE_USD, in_server, more_machine_usd, server_for, servers_of, years_of
+from gpuwise.money.costs import COOLING, MACHINE_USD, in_server, more_machine_usd, server_for, years_of
 from gpuwise.money.currency import amount
 from gpuwise.money.estimates import remaining
 from gpuwise.money.given import given_price
@@ -66,7 +66,7 @@ def machine_usd_of(given: float | None, gpu: Gpu, count: int, book: PriceBook, n
         )
         return 0.0
     if in_server(gpu):
-        server, servers = server_for(gpu), servers_of(gpu, count)
+        server, servers = server_for(gpu), _servers_of(gpu, count)
         usd = server.usd * servers
         share = f"{count} of the {server.most_gpus} places in " if servers < 1 else ""
         effect = f"{share}{server.title}; set yours with `--machine`"
@@ -124,7 +124,7 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         return amount(given, "a power", "try `--machine-watts 100`", zero=True)
     if in_server(gpu):
         server = server_for(gpu)
-        own = server.watts * servers_of(gpu, count)
+        own = server.watts * _servers_of(gpu, count)
         watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
         effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
         notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))
@@ -138,3 +138,9 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         )
     )
     return usual
+
+
+def _servers_of(gpu: Gpu, count: int) -> float:
+    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
+    most = server_for(gpu).most_gpus
+    return count / most if gpu.cooler == "module" and count < most else -(-count // most)

@@ -4,41 +4,52 @@ numbers), and the assumptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import (
     CLEARLY_CHEAPER,
-    MOST_ROWS,
     NEARLY,
     WORTH_A_CHANGE,
     WORTH_SEVERAL,
+    Selection,
+    UserLimits,
+    best_bought,
+    even_hours_per_week,
+    price_flips,
     select,
     shortfall,
 )
-from gpuwise.advise.jobs import SHORT_WAYS, WAYS, Job
+from gpuwise.advise.jobs import WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either
+from gpuwise.core.text import a, both
+from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import RENT_BELOW
-from gpuwise.money.prices import NEW_MONTHS, age_text, data_date
-from gpuwise.money.types import Price
-from gpuwise.questions.common.jobs import Priced
+from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, WEEK_HOURS
+from gpuwise.money.prices import NEW_MONTHS, age_text, data_date, kinds_text
+from gpuwise.questions.common.jobs import Priced, way_text
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
-from gpuwise.questions.which.changing import changes
-from gpuwise.questions.which.left_out import rejections
+from gpuwise.questions.which.instead import TROUBLE, faster
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied, wants_remedies
 from gpuwise.questions.which.survey import (
     Survey,
+    alike,
     best_by_budget,
+    buys,
     check_parts,
+    failures,
     make_survey,
+    one_more,
+    spent,
+    unpriced,
 )
+from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import reasons, verdict
+from gpuwise.questions.which.words import reasons, rejections, renting, verdict
 
 __all__ = ["answer", "choose", "notes", "which"]
 
@@ -52,11 +63,12 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     """The recommendation, its alternatives and the reasons."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
-    shown = best_by_budget(survey.options) if query.general else chosen.shown or _unpriced(survey)
+    shown = best_by_budget(survey.options) if query.general else chosen.shown or unpriced(survey)
     if query.general and shown:  # the verdict and what would change it are about a card that is shown
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     best = chosen.best if not query.general else None
-    spared = remedied(survey, chosen, progress) if wants_remedies(survey, chosen) else ()
+    simple = chosen.bought is not None and not query.have and not any(priced.skipped for priced in survey.priced)
+    spared = remedied(survey, chosen, progress) if not simple and wants_remedies(survey, chosen) else ()
     decodes = any(priced.decodes for priced in survey.priced)
     builds = {
         option.key: check_parts(option, query.psu_watts, query.region, decodes=decodes)
@@ -71,7 +83,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
         build=builds,
         reasons={option.key: reasons(survey, option, chosen) for option in shown},
         rejected=rejections(survey, shown, chosen),
-        changes_if=changes(survey, chosen),
+        changes_if=_changes(survey, chosen),
         remedied=tuple((one, describe_remedy(survey, one)) for one in spared),
         ways=tuple(priced.way for priced in survey.priced),
         every=survey.options,
@@ -80,24 +92,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     )
 
 
-def _unpriced(survey: Survey) -> tuple[Candidate, ...]:
-    """Return the fastest options that only lack a price: shown if there is nothing else, so that the user knows what to look
-    for.
-    """
-    lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
-    return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])
-
-
 # ---------------------------------------------------------------- what it assumes beyond the question
-
-_FEW_PRICES = 3  # cards that are named one by one
-_PRICE_KINDS = (
-    ("launch", False, "launch"),
-    ("new", False, "shop"),
-    ("used", False, "used"),
-    ("new", True, "estimated shop"),
-    ("used", True, "estimated used"),
-)
 
 
 def notes(survey: Survey) -> tuple[Assumption, ...]:
@@ -108,7 +103,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         for note in priced.notes:
             found.setdefault(note.name, note)
         if priced.way not in ("usual", "checkpoint") or priced.skipped or len(job.ways) > 1:
-            found[f"way {job.model}"] = assumed(f"method for {job.model}", WAYS[priced.way], _way(job, priced), code="way")
+            found[f"way {job.model}"] = assumed(f"method for {job.model}", WAYS[priced.way], way_text(job, priced), code="way")
     if not query.asked.batch and query.text is None:
         found["batch"] = _batches(survey)
     if not query.general:
@@ -125,7 +120,7 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
     if bought:
         yours = f'set your own with `--price "{bought[0].gpu}=…"`'
         effect = f"local prices may differ; {yours}; cards are assumed to be sold new for {NEW_MONTHS} months after launch"
-        found["prices"] = assumed("prices", f"the latest known: {_kinds_of(bought)}", effect)
+        found["prices"] = assumed("prices", f"the latest known: {kinds_text(bought)}", effect)
     rents = [option.rent for option in survey.options if option.rent is not None]
     if rents:
         newest = max(rent.dated for rent in rents)
@@ -189,26 +184,213 @@ def _budget_note(survey: Survey) -> Assumption:
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
-def _kinds_of(prices: Sequence[Price]) -> str:
-    """How many cards have which kind of price, and of when."""
-    said = []
-    for kind, guessed, words in _PRICE_KINDS:
-        days = {price.gpu: price.dated for price in prices if price.kind == kind and price.estimated == guessed}
-        first, last = min(days.values(), default=None), max(days.values(), default=None)
-        if first and last:
-            span = f"{first:%Y-%m}" + (f" to {last:%Y-%m}" if f"{first:%Y-%m}" != f"{last:%Y-%m}" else "")
-            named = ", ".join(days) + ", " if len(days) <= _FEW_PRICES else ""
-            said.append(f"{len(days)} {words} price{'' if len(days) == 1 else 's'} ({named}{span})")
-    return ", ".join(said)
-
-
-def _way(job: Job, priced: Priced) -> str:
-    """Return why a job is run this way, and which other ways there are."""
-    if priced.skipped:
-        return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"
-    sparing = job.ways[job.ways.index(priced.way) + 1 :]
-    smaller = either(SHORT_WAYS[way] for way in sparing)
-    return f"it would fit on smaller GPUs {smaller}" if sparing else "the usual method for this task"
-
-
 which = face(WhichOptions, answer)
+
+
+# ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
+
+_MANY_BYTES = 24 * GIB  # of a model in 16 bits: more than the usual cards hold
+_FEW = 2  # prices that are named
+_ABOUT_EQUAL = 1.05  # times as long: no difference in practice
+_NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
+_MORE_MEMORY = 1.3  # times the memory is worth mentioning: 16 GB instead of 12 GB
+_LITTLE_MORE = 1.25  # times the price
+_FAR_SLOWER = 4.0  # times as long: another kind of machine
+_FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
+
+
+def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
+    """What would change the recommendation: prices, hours, budget, memory, more cards."""
+    taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
+    said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
+    hours = "" if said else _hours(survey, chosen)
+    guessed = _hangs_on_a_guess(survey, chosen)
+    found = (
+        [
+            hours if guessed else "",
+            _larger(survey, taken),
+            *_prices(survey, chosen, above=_budget(survey, taken or best)),
+            "" if guessed else hours,
+            faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "",
+            _budget(survey, taken or best),
+        ]
+        if best
+        else []
+    )
+    larger = bool(best and _larger(survey, taken))
+    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+    return tuple(text for text in (*found, _adapters(survey), "" if larger else _memory(taken)) if text)
+
+
+def _could_shrink(job: Job, priced: Priced) -> bool:
+    """Return whether a model runs with 16-bit weights because no format was given, and they are many."""
+    least = min((pace.memory_bytes * pace.gpu_count for pace in priced.paces.values()), default=0.0)
+    return priced.way == "usual" and "int4" in job.ways and least > _MANY_BYTES
+
+
+def _hangs_on_a_guess(survey: Survey, chosen: Selection) -> bool:
+    """Return whether renting or buying is cheaper depends on which of the two usual numbers of hours is assumed."""
+    guessed = any(note.code == "hours_per_week" for note in survey.query.assumptions)
+    rented, bought = chosen.hired or chosen.rented, chosen.bought
+    if not guessed or rented is None or bought is None:
+        return False
+    hours = even_hours_per_week(bought, rented, survey.query.terms)
+    return hours is not None and DESK_USE * WEEK_HOURS <= hours <= LAB_USE * WEEK_HOURS
+
+
+def _adapters(survey: Survey) -> str:
+    """What smaller GPUs could do where all weights of a large model are trained, or used in 16 bits."""
+    if survey.query.text is not None:
+        large = [job.model for job, priced in zip(survey.query.jobs, survey.priced, strict=True) if _could_shrink(job, priced)]
+        return f"with 4-bit weights (`--weights int4`), {both(large)} would fit on smaller GPUs" if large else ""
+    jobs = zip(survey.query.jobs, survey.priced, strict=True)
+    able = [job.model for job, priced in jobs if priced.way == "checkpoint" and "lora" in job.ways]
+    models = both(able)
+    return f"with LoRA adapters (`--method lora`) instead of full training, {models} would fit on smaller GPUs" if able else ""
+
+
+def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
+    """Return offered prices that would change the recommendation, except of a card that `above`, on a larger budget, names."""
+    if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
+        return []
+    found = []
+    for flip in price_flips(survey.options, survey.query.limits, survey.query.terms, chosen.best):
+        price, at = flip.option.price, survey.money(flip.usd)
+        if price is None:
+            continue
+        if flip.option is chosen.best:
+            who = "the estimate ranges from" if price.estimated else "sellers ask"
+            span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
+            most = survey.query.limits.budget_usd or 0.0
+            more = f"more than the {survey.money(most)} that you can spend" if at == survey.money(most) else f"{at} or more"
+            found.append(f"if {a(flip.option.gpu.name)} costs {more} ({span}), {_instead(flip.then)} is the better choice")
+        elif f" {flip.option.gpu.name} " not in above:
+            now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
+            found.append(f"if {a(flip.option.gpu.name)} costs {at} or less ({now}), {_instead(flip.then)} is the better choice")
+    return found[:_FEW]
+
+
+def _instead(option: Candidate) -> str:
+    if option.kind == "keep":
+        return "keeping what you have"
+    return f"renting {a(option.name)}" if option.kind == "rent" else a(option.name)
+
+
+def _hours(survey: Survey, chosen: Selection) -> str:
+    rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.hired or chosen.rented
+    bought = chosen.bought
+    if rented and bought and rented.run.seconds > _FAR_SLOWER * bought.run.seconds:
+        return ""
+    if rented is None or rented.rent is None or bought is None or bought.total_usd is None or chosen.best is chosen.kept:
+        return ""
+    hours = even_hours_per_week(bought, rented, survey.query.terms)
+    rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
+    who, now = f"{a(rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
+    if hours is None:
+        return f"renting {who} is cheaper at any number of hours"
+    if chosen.best is rented:
+        return f"above {hours:.0f} hours of use a week, buying {a(bought.name)} is cheaper"
+    if hours <= now:
+        return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
+    return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
+
+
+def _larger(survey: Survey, best: Candidate | None) -> str:
+    """For a lab's budget, what to buy for larger models: the fastest with clearly more memory on each GPU."""
+    budget = survey.query.limits.budget_usd
+    if budget is None or best is None or best.kind == "rent" or survey.query.text is not None:
+        return ""
+    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits) and alike(one, best)]
+    able = [one for one in able if one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes]
+    if not able:
+        return ""
+    more = min(able, key=lambda one: one.run.seconds)
+    each = " each" if more.gpu_count > 1 else ""
+    held = f"{a(more.name)} ({survey.money(more.upfront_usd)}, {more.gpu.memory_bytes / GIB:.0f} GB{each})"
+    needs = f"models that need more than {best.run.paces[0].usable_bytes / GIB:.0f} GiB on one GPU"
+    longer = more.run.seconds / best.run.seconds
+    pace = f"a run then takes {longer:.1f} times as long" if longer >= 1 else f"a run is then {1 / longer:.1f} times as fast"
+    pace = "a run then takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
+    return f"for {needs}, choose {held}; {pace}"
+
+
+def _roomier(survey: Survey, best: Candidate) -> str:
+    """The same speed with more memory, for slightly more money."""
+    able = [
+        one
+        for one in buys(survey)
+        if one.gpu_count == best.gpu_count
+        and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
+        and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
+        and best.upfront_usd
+        and best.upfront_usd <= (one.upfront_usd or float("inf")) <= _LITTLE_MORE * best.upfront_usd
+    ]
+    if not able:
+        return ""
+    more = min(able, key=spent)
+    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f} GB"
+    return f"for {survey.money(spent(more) - spent(best))} more, you get {a(more.name)}, which is just as fast and has {memory}"
+
+
+def _budget(survey: Survey, best: Candidate) -> str:
+    """The next step up."""
+    budget = survey.query.limits.budget_usd
+    if budget is None:
+        return ""
+    better = [
+        option
+        for option in survey.options
+        if option.kind.startswith("buy")
+        and shortfall(option, survey.query.limits) == "budget"
+        and best.run.seconds >= _FASTER * option.run.seconds
+        and option.gpu.memory_bytes >= best.gpu.memory_bytes * (best.kind == "keep")
+        and (alike(option, best) or option.added)
+    ]
+    if not better:
+        return ""
+    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
+    if more is None:
+        return ""
+    over = survey.money((more.upfront_usd or 0.0) - budget)
+    gain = best.run.seconds / more.run.seconds
+    bought = one_more(more) or a(more.name)
+    return f"for {over} more than your budget, you could buy {bought} and {survey.do} {gain:.2f} times as fast"
+
+
+def _several_more(survey: Survey, best: Candidate) -> str:
+    """A second one of the same."""
+    two = [
+        option
+        for option in (*survey.options, *survey.refused)
+        if option.gpu.name == best.gpu.name and option.gpu_count == 2 * best.gpu_count
+    ]
+    bought = [option for option in two if option.kind == best.kind]
+    if not bought:
+        return ""
+    if best.gpu_count > 1 and failures(survey, bought[0]):
+        return ""
+    failed = [line.text for line in failures(survey, bought[0])]
+    gain = best.run.seconds / bought[0].run.seconds
+    trouble = f", but a typical machine does not support it: {failed[0]}" if failed else ""
+    more = (bought[0].upfront_usd or 0.0) - (best.upfront_usd or 0.0)
+    cost = f" ({survey.money(more)} more)" if more > 0 and gain >= _FASTER else ""
+    added = f"a second {best.gpu.name}{cost}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} GPUs{cost}"
+    if survey.query.text:
+        return more_for_text(added, gain, gain >= _FASTER, trouble)
+    if gain < _FASTER:
+        slow = f"{gain:.2f} times as fast, because the link slows down the exchange of gradients"
+        return f"{added} would not speed up a single job ({slow}), but separate jobs could run at the same time"
+    used = "both" if best.gpu_count == 1 else "all of them"
+    return f"{added} would make a run {gain:.2f} times as fast if your code uses {used}{trouble}"
+
+
+def _memory(best: Candidate | None) -> str:
+    if best is None:
+        return ""
+    usable = best.run.paces[0].usable_bytes
+    needed = best.run.needed_bytes / GIB
+    if isinstance(best.run.paces[0], TextPace) and best.gpu_count > 1:
+        most = f"models that need more than {best.gpu_count * usable / GIB:.0f} GiB do not fit on {best.name}"
+        return f"{most}; this model needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"
+    this = "this model" if len(best.run.paces) == 1 else "the largest job here"
+    return f"models that need more than {usable / GIB:.0f} GiB do not fit on {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"

@@ -24,7 +24,7 @@ from gpuwise.advise.candidates import (
     run_on,
     whole,
 )
-from gpuwise.advise.choosing import UserLimits, best_bought, roomy, shortfall
+from gpuwise.advise.choosing import MOST_ROWS, UserLimits, best_bought, roomy, shortfall
 from gpuwise.box.checks import check_build
 from gpuwise.box.parts import is_card, usual_box
 from gpuwise.box.power import failing, mended
@@ -65,6 +65,7 @@ __all__ = [
     "roomy_buys",
     "spent",
     "time_text",
+    "unpriced",
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
@@ -383,3 +384,11 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
+
+
+def unpriced(survey: Survey) -> tuple[Candidate, ...]:
+    """Return the fastest options that only lack a price: shown if there is nothing else, so that the user knows what to look
+    for.
+    """
+    lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
+    return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])
