@@ -11,8 +11,9 @@ median and 0.416 at the 90th percentile, and its ranges held 59 %; now 0.165, 0.
 0.896 to 0.931. Ratios grew from 0.114 to 0.115, and ranges, which are tested so that every source on every GPU counts once,
 contain 0.88 of these rows instead of 0.86. With decision 31 the median went from 0.115 to 0.107, the order of GPUs from 0.931 to
 0.935 and ratios from 0.115 to 0.110, while nine in ten grew from 0.318 to 0.320. Ranges contain 0.90 of these rows: they were
-drawn from them too, and rows of groups that they were not drawn from are contained less often than before (0.85, before 0.87). With decision 36 the median went from 0.107 to 0.100 and nine in ten from
-0.320 to 0.307, while the order of GPUs fell from 0.935 to 0.930 and ratios grew from 0.110 to 0.113.
+drawn from them too, and rows of groups that they were not drawn from are contained less often than before (0.85, before 0.87).
+With decision 36 the median went from 0.107 to 0.100 and nine in ten from 0.320 to 0.307, while the order of GPUs fell from 0.935
+to 0.930 and ratios grew from 0.110 to 0.113.
 """
 
 from __future__ import annotations
