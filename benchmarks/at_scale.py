@@ -1,10 +1,10 @@
-"""What one answer, one captured model, one gigabyte of trace and one row of a sweep cost on this machine, and what a million
-users a day or a whole model hub would take at that: the figures of `docs/concepts/scale.md`.
+"""Measures the cost of one answer, one captured model, one gigabyte of trace and one row of a sweep on this machine, and computes
+from it the cost of a million users a day or a whole model hub. The figures are in `docs/concepts/scale.md`.
 
     python benchmarks/at_scale.py [--megabytes 1000]
 
-Costs are seconds of one CPU core, so that a busy machine matters less, and peak memory of the process. What is assumed or taken
-from others is in `FACTS` with its basis.
+Costs are seconds of one CPU core, so that a busy machine matters less, and peak memory of the process. Values that are assumed or
+taken from other sources are in `FACTS` with their basis.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpuwise.questions.sweep.block import block_of, decode
 from gpuwise.questions.sweep.options import SweepOptions
 from gpuwise.workload.store import zoo
 
-# Each with what it rests on.
+# Each with its basis.
 FACTS = {
     "models on the hub": (2e6, "https://huggingface.co/docs/hub: over 2M models"),
     "dollars an hour for 32 vCPUs and 64 GiB": (
@@ -65,7 +65,7 @@ WHY = "import sys; import gpuwise; gpuwise.why([sys.argv[1]])"
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds, peak bytes of memory, bytes that come out."""
+    """CPU seconds, peak memory in bytes, and bytes of output."""
 
     cpu_s: float
     memory_bytes: float
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def answered(ask: Callable[[int], Any], count: int = 12) -> Cost:
-    """The median of questions that differ, in a process that has answered before."""
+    """The median over different questions, in a process that has answered before."""
     for number in range(4):  # one of each model
         ask(number)
     taken, size = [], 0
@@ -118,7 +118,7 @@ def answered(ask: Callable[[int], Any], count: int = 12) -> Cost:
 
 
 def sweep(folder: Path) -> tuple[int, Cost]:
-    """Eight models of the zoo on all GPUs at eleven batches, in this process."""
+    """Eight models from the zoo on all GPUs at eleven batch sizes, in this process."""
     models = ("resnet50", "vgg16", "bert-base", "gpt2", "unet", "llama-2-7b", "resnet18", "bert-large")
     (folder / "models.txt").write_text("\n".join(models), encoding="utf-8")
     out, begun = folder / "rows.parquet", time.process_time()
@@ -128,7 +128,7 @@ def sweep(folder: Path) -> tuple[int, Cost]:
 
 
 def written(folder: Path) -> tuple[float, float]:
-    """Bytes of a row in its part, and CPU seconds that the one who asks spends on a row of the table."""
+    """Bytes per row in its part, and CPU seconds that the requesting process spends on each row of the table."""
     query = ask(SweepOptions(folder / "models.txt", gpus="all", batches="1..1024", out=folder / "again.parquet"))
     parts = [block_of(task) for task in query.tasks()[:6]]
     begun = time.process_time()
@@ -139,7 +139,7 @@ def written(folder: Path) -> tuple[float, float]:
 
 
 def captured(name: str, folder: Path) -> Cost:
-    """One model, captured anew for a training step in fp32."""
+    """One model, captured again for a training step in fp32."""
     model = name
     if ":" not in name:
         (folder / name).mkdir()
@@ -151,7 +151,7 @@ def captured(name: str, folder: Path) -> Cost:
 
 
 def traced(folder: Path, megabytes: int) -> Cost:
-    """A Kineto trace of the generator of the tests, repeated behind itself; the cost scaled to a gigabyte."""
+    """A Kineto trace from the tests' generator, repeated several times. The cost is scaled to a gigabyte."""
     sys.path.insert(0, str(Path(__file__).parent))
     from why import source_events, write_large
 
@@ -163,7 +163,7 @@ def traced(folder: Path, megabytes: int) -> Cost:
 
 
 def ran(command: Sequence[str], size: Callable[[], int], more: dict[str, str]) -> Cost:
-    """A process and all it starts."""
+    """A process and its child processes."""
     watch = (
         "import json, os, resource, subprocess, sys; command, more = json.loads(sys.argv[1]);"
         "done = subprocess.run(command, env={**os.environ, **more}, stdout=subprocess.DEVNULL);"
@@ -179,7 +179,7 @@ def ran(command: Sequence[str], size: Callable[[], int], more: dict[str, str]) -
 
 
 def nothing(number: int) -> bytes:
-    """A task that costs nothing but its way."""
+    """A task that costs nothing except its transport."""
     return b""
 
 

@@ -1,10 +1,10 @@
-"""Does watching name the cause, and does its fix give what was predicted? Every example, slow and fixed, in turn.
+"""Does watching name the cause, and does the fix give the predicted gain? Runs every example, slow and fixed, in turn.
 
     python benchmarks/examples.py [NAME...]
 
-Each pair is run twice (slow, fixed, fixed, slow) and the less disturbed run of each counts. Prints the first finding of the slow
-run, the range of its gain, the speed-up that the fixed run realised (mean steady step against mean steady step), and what is
-named first in the fixed run.
+Each pair is run twice (slow, fixed, fixed, slow), and the less disturbed run of each is used. Prints the first finding of the
+slow run, the range of its gain, the actual speed-up of the fixed run (ratio of mean steady steps), and the first finding of the
+fixed run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAIRS = {
 
 
 def watched(name: str) -> dict[str, Any]:
-    """What `gpuwise watch --json` says of an example."""
+    """What `gpuwise watch --json` reports for an example."""
     command = [sys.executable, "-m", "gpuwise", "watch", "--json", "--", sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     answer: dict[str, Any] = json.loads(done.stdout)

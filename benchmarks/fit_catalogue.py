@@ -2,7 +2,7 @@
 
     python benchmarks/fit_catalogue.py
 
-Processor time, beside that of importing numpy in the same run as a measure of the machine.
+Prints CPU time, next to that of importing numpy in the same run, which shows the speed of the machine.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     .venv/bin/python benchmarks/gloo_ddp.py [rounds]
 
 Two processes with one thread each average gradients with gloo over this machine's loopback. First the machine is calibrated, as
-`bench` would: the step of each model in a process by itself while the other one works too, all-reduces of several sizes, and how
-much a step is slowed down by one under way. Then `scale/split/data_parallel.py` predicts the DDP step from the captured graph,
-and the measured one stands beside it. Everything is interleaved in rounds, and medians are taken, because machines are noisy.
+`bench` would do it. This measures the step of each model in one process while the other one is busy, all-reduces of several
+sizes, and how much an ongoing all-reduce slows down a step. Then `scale/split/data_parallel.py` predicts the DDP step from the
+captured graph, and the measured step is printed next to it. All measurements are interleaved in rounds and reported as medians,
+because machines are noisy.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def transformer() -> Any:
     return nn.Sequential(nn.TransformerEncoder(layer, 8, enable_nested_tensor=False), nn.Linear(256, 256))
 
 
-# model -> the input of one process, as `--input` of `gpuwise capture` has it
+# model -> the input of one process, in the format of `gpuwise capture --input`
 MODELS = {"dense": "input=batch,512", "convolutional": "input=batch,3,64,64", "transformer": "input=batch,64,256"}
 BATCHES = {"dense": 64, "convolutional": 16, "transformer": 8}
 
@@ -68,7 +69,7 @@ BATCHES = {"dense": 64, "convolutional": 16, "transformer": 8}
 
 
 def worker(path: str, rounds: int) -> None:
-    """Measures everything in turn and leaves it as JSON."""
+    """Measures everything in turn and writes it as JSON."""
     import torch
     import torch.distributed as dist
 
@@ -117,7 +118,7 @@ def _step(name: str, *, shared: bool) -> Any:
 
 
 def _while_sending(step: Any) -> None:
-    """A step during which messages are always under way."""
+    """A step during which messages are always in flight."""
     import torch
     import torch.distributed as dist
 
@@ -139,7 +140,7 @@ def _timed(what: Any) -> float:
 
 
 def predicted_s(name: str, alone_s: float, sizes: list[int], seconds: list[float], slowed: float) -> tuple[float, int, float]:
-    """The DDP step, its number of buckets and how long messages take in all, from the captured graph and the calibration."""
+    """The DDP step, its number of buckets and the total time of its messages, from the captured graph and the calibration."""
     from gpuwise.hardware.catalog import load_catalog
     from gpuwise.hardware.machines import find_host
     from gpuwise.scale.split.data_parallel import gradients_of, overlapped, timeline_of

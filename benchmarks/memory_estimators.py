@@ -1,18 +1,18 @@
-"""How far are memory estimates from measured peaks? gpuwise beside accelerate, DeepSpeed and MemTracker, on the same rows.
+"""How far are memory estimates from measured peaks? Compares gpuwise with accelerate, DeepSpeed and MemTracker on the same rows.
 
     GPUWISE_CACHE=… python benchmarks/memory_estimators.py ../shared/evidence/memory.csv [MODELS]
 
-Rows are GPUMemNet's (device memory of timm models in training) of families that no constant of gpuwise was fitted on; MODELS of
-them, spread over sizes (default 4), at their smallest and largest batch. timm and torch must be installed.
+The rows come from GPUMemNet (device memory of timm models in training), from families that no constant in gpuwise was fitted to.
+MODELS of them are used (default 4), spread over sizes, at their smallest and largest batch. timm and torch must be installed.
 
-- accelerate: `accelerate estimate-memory` prints for training with Adam four times the fp32 weights (weights, gradients, two
+- accelerate: `accelerate estimate-memory` prints four times the fp32 weights for training with Adam (weights, gradients, two
   moments); https://huggingface.co/docs/accelerate/usage_guides/model_size_estimator
-- DeepSpeed: `estimate_zero2_model_states_mem_needs` on one GPU without offload: 4 + 16 bytes a parameter;
+- DeepSpeed: `estimate_zero2_model_states_mem_needs` on one GPU without offload: 4 + 16 bytes per parameter;
   https://deepspeed.readthedocs.io/en/latest/memory.html
-- MemTracker: `torch.distributed._tools.mem_tracker` around two steps on fake tensors: tensors, no allocator, no context. It takes
-  up to a minute a row.
+- MemTracker: `torch.distributed._tools.mem_tracker` around two steps on fake tensors. It includes tensors, but not the allocator
+  or the context, and takes up to a minute per row.
 
-Twelve models (24 rows): median error 95.9 % (accelerate), 94.9 % (DeepSpeed), 51.1 % (MemTracker), 2.0 % (gpuwise).
+Twelve models (24 rows): median error 95.9% (accelerate), 94.9% (DeepSpeed), 51.1% (MemTracker), 2.0% (gpuwise).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODELS = 4
 
 
 def main(path: Path, models: int) -> None:
-    """Choose rows, ask everyone, print errors and what an answer took."""
+    """Choose rows, run all tools, and print errors and the time per answer."""
     asked = chosen(path, models)
     estimators: dict[str, Callable[[MemoryQuestion], float]] = {
         "accelerate (4 x fp32 weights)": lambda entry: 16.0 * _parameters(entry),
@@ -52,7 +52,7 @@ def main(path: Path, models: int) -> None:
 
 
 def chosen(path: Path, models: int) -> list[MemoryQuestion]:
-    """The smallest and largest batch of models spread over the number of parameters."""
+    """The smallest and largest batch for models spread over the range of parameter counts."""
     table = read_table(path)
     wanted = [
         number
@@ -87,7 +87,7 @@ def tracked(entry: MemoryQuestion) -> float:
     """The peak that MemTracker sees."""
     from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
-    import_torchvision()  # timm imports it, and its compiled operators may not fit the torch that is there
+    import_torchvision()  # timm imports it, and its compiled operators may not match the installed torch
     import timm
 
     return by_tracker(timm.create_model(entry.cells["model"]).train(), int(entry.batch))

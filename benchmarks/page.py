@@ -2,8 +2,8 @@
 
     python benchmarks/page.py
 
-Each slider goes to 12 places that were not asked for before; the time runs from the first change to the last chart drawn. On a
-machine that others use it waits for them too: the load is printed first.
+Each slider moves to 12 new positions. The time runs from the first change to the last chart drawn. On a shared machine, it
+includes waiting for other programs, so the load is printed first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLIDERS = (
 
 
 def main() -> None:
-    """Open each view, move its slider, print."""
+    """Open each view, move its slider and print the times."""
     from pages import Page, chromium
 
     from serving import served

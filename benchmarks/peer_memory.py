@@ -1,10 +1,10 @@
-"""What accelerate and torch's MemTracker say a training step needs. Runs in the environment of those peers, without gpuwise;
-`memory_estimators.py` asks the same tracker.
+"""What accelerate and torch's MemTracker say a training step needs. Runs in the environment of those peers, without gpuwise.
+`memory_estimators.py` uses the same tracker.
 
 Reads `[[model of timm, batch], …]` as JSON from stdin, and writes `[[bytes by accelerate, bytes by MemTracker], …]`.
 
-- accelerate: what `accelerate estimate-memory` prints for training in float32, by its own functions, on a model that timm makes
-  here (the command itself would fetch it from the Hugging Face hub).
+- accelerate: what `accelerate estimate-memory` prints for training in float32, computed with its own functions on a local timm
+  model (the command itself would fetch it from the Hugging Face hub).
 - MemTracker: `torch.distributed._tools.mem_tracker` around two steps of SGD with momentum on fake tensors.
 """
 
@@ -25,8 +25,8 @@ def by_accelerate(model: Any) -> float:
 
 
 def by_tracker(model: Any, batch: int) -> float:
-    """The peak that MemTracker sees in two training steps on fake tensors, with the optimizer that gpuwise assumes. The model
-    comes with real weights: its constructor may read values."""
+    """The peak that MemTracker sees in two training steps on fake tensors, with the optimizer that gpuwise assumes. The model has
+    real weights, because its constructor may read values."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -57,12 +57,12 @@ def by_tracker(model: Any, batch: int) -> float:
 
 
 def main() -> None:
-    """Both for every row."""
+    """Both estimates for every row."""
     import torch
 
     try:
         import torchvision  # timm imports it
-    except RuntimeError:  # its operators were compiled for another build of torch: declare the two that its import expects
+    except RuntimeError:  # its operators were compiled for another build of torch, so declare the two that its import expects
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         import torchvision  # noqa: F401

@@ -1,4 +1,4 @@
-"""Compare gpuwise with its peers on the same inputs in one run, and write the ratios to docs/benchmarks.md.
+"""Compare gpuwise with other tools on the same inputs in one run, and write the ratios to docs/benchmarks.md.
 
     python benchmarks/peers.py --evidence ../shared/evidence --traces ../shared/traces [--calculon DIR]
 
@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One comparison; without figures `why` says what was in the way."""
+    """One comparison. If it has no figures, `why` says what went wrong."""
 
     peer: str
     asked: str
@@ -45,11 +45,12 @@ class Row:
 
 
 class Absent(Exception):
-    """Why a peer could not be asked."""
+    """Why a peer could not be measured."""
 
 
 def environment(name: str, *packages: str, bare: tuple[str, ...] = ()) -> Path:
-    """The Python of an environment with these packages (`bare` ones without what they depend on), made where there is none."""
+    """The Python of an environment with these packages (`bare` ones without their dependencies), which is created if
+    necessary."""
     folder = KEPT / name
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
@@ -76,7 +77,7 @@ def environment(name: str, *packages: str, bare: tuple[str, ...] = ()) -> Path:
 
 
 def neusight(options: argparse.Namespace) -> list[Row]:
-    """Its published predictions of its own labels, and ours by a fit that has not seen the row's GPU."""
+    """NeuSight's published predictions for its own labels, and ours from a fit that has not seen the row's GPU."""
     from gpuwise.evidence.e2e import questions
     from gpuwise.evidence.fits import left_out
     from gpuwise.evidence.score import score
@@ -87,7 +88,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     table = read_table(options.evidence / "e2e.csv")
     rows = [row for row, value in enumerate(table.columns.get("peer_prediction_ms", ())) if value]
     if not rows:
-        raise Absent("the table of measurements holds none of its predictions")
+        raise Absent("the table of measurements contains none of its predictions")
     held = Table(kind=table.kind, columns={name: tuple(values[row] for row in rows) for name, values in table.columns.items()})
     found, skipped = questions(held, zoo_only=True)
     ours, theirs, unseen = [], [], left_out("gpu")
@@ -96,13 +97,14 @@ def neusight(options: argparse.Namespace) -> list[Row]:
             ours.append(abs(answer.predicted_s / answer.measured_s - 1))
             theirs.append(abs(float(question.cells["peer_prediction_ms"]) / 1e3 / answer.measured_s - 1))
     if not ours:
-        raise Absent("none of its rows could be asked")
+        raise Absent("none of its rows could be predicted")
     gpus = ", ".join(sorted({question.gpu.name for question in found}))
     note = f"The comparison uses {len(ours)} of {len(rows)} rows, measured on these GPUs: {gpus}. NeuSight was trained on "
-    note += "operators measured on these GPUs, while each of our predictions comes from a fit without any rows for that GPU."
+    note += "operators measured on the same GPUs, while each of our predictions comes from a fit without any rows for the GPU in "
+    note += "question."
     if skipped:
         reasons = ", ".join(f"{reason} ({count} rows)" for reason, count in skipped.items())
-        note += f" The other rows were left out for these reasons: {reasons}."
+        note += f" The other rows were left out for the following reasons: {reasons}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
     return [
         Row(
@@ -118,7 +120,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
 
 
 def hta(options: argparse.Namespace) -> list[Row]:
-    """Both read the same large trace and answer: CPU seconds and peak memory."""
+    """CPU time and peak memory of both tools when they read and diagnose the same large trace."""
     import why
 
     python = environment("hta", "HolisticTraceAnalysis")
@@ -151,7 +153,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
 
 
 def calculon(options: argparse.Namespace) -> list[Row]:
-    """Both search all plans of Llama-2-70B on many GPUs: processor time."""
+    """CPU time of both tools when they search all plans for Llama-2-70B on many GPUs."""
     import time
 
     import plan_search
@@ -179,15 +181,15 @@ def calculon(options: argparse.Namespace) -> list[Row]:
             theirs=f"{theirs:.0f} s, {count:,} plans",
             ours=f"{ours:.1f} s, {tried:,} plans",
             ratio=f"{theirs / ours:.0f} times as fast, {(theirs / max(count, 1)) / (ours / tried):.1f} times as fast per plan",
-            why="Each tool used one CPU core. We restricted Calculon to the part of its search space that is closest to ours: "
-            "no offload, no overlap of tensor-parallel or data-parallel communication, and no debug records. The two tools "
-            "define a plan differently.",
+            why="Each tool used one CPU core. We restricted Calculon to the part of its search space that is closest to ours, "
+            "without offload, without overlap of tensor-parallel or data-parallel communication, and without debug records. "
+            "The two tools define a plan differently.",
         )
     ]
 
 
 def memory(options: argparse.Namespace) -> list[Row]:
-    """Device memory of training timm models, families that nothing of ours was fitted on."""
+    """Device memory for training timm models from families that we fitted nothing to."""
     import memory_estimators
 
     from gpuwise.evidence.memory import predicted_bytes
@@ -206,7 +208,7 @@ def memory(options: argparse.Namespace) -> list[Row]:
     ours = np.median(np.abs(np.array([predicted_bytes(entry) for entry in asked]) / measured - 1))
     names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
     title = "device memory for training timm models on an A100: median error"
-    note = f"The comparison uses {len(asked)} rows: {names}, at their smallest and largest batch sizes. "
+    note = f"The comparison uses {len(asked)} rows, for the smallest and largest batch sizes of {names}. "
     note += "The tool includes only weights, gradients and optimizer states."
     told = (
         ("accelerate estimate-memory", 0, note),
@@ -247,7 +249,7 @@ def _version(python: Path, package: str) -> str:
 
 
 def page() -> str:
-    """The page of what was kept, in the order of the peers."""
+    """The page with the stored results, in the order of the peers."""
     kept = {name: json.loads(path.read_text()) for name in PEERS if (path := KEPT / f"{name}.json").exists()}
     rows = [Row(**row) for entry in kept.values() for row in entry["rows"]]
     rows += [Row(peer=title, asked="not measured yet", why="") for name, (title, _) in PEERS.items() if name not in kept]
@@ -269,7 +271,7 @@ def page() -> str:
 
 
 def keep(name: str, rows: list[Row]) -> None:
-    """What one peer gave, with the day and the commit."""
+    """Store the results for one peer with the date and the commit."""
     command = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"  # noqa: S603
     entry = {"date": str(date.today()), "commit": commit, "rows": [asdict(row) for row in rows]}
@@ -278,7 +280,7 @@ def keep(name: str, rows: list[Row]) -> None:
 
 
 def main() -> None:
-    """Ask all, keep what each gives, write the page."""
+    """Measure all peers, store their results and write the page."""
     options = _options()
     for name in options.only or PEERS:
         title, ask = PEERS[name]
@@ -294,7 +296,7 @@ def main() -> None:
 
 
 def _options() -> Any:
-    parser = argparse.ArgumentParser(description="gpuwise beside its peers, in one run.")
+    parser = argparse.ArgumentParser(description="Compare gpuwise with its peers in one run.")
     parser.add_argument("--evidence", type=Path, required=True, help="folder with e2e.csv and memory.csv")
     parser.add_argument("--traces", type=Path, required=True, help="folder with Kineto traces")
     parser.add_argument("--calculon", type=Path)

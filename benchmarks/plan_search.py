@@ -1,14 +1,13 @@
-"""How long it takes to search all plans of Llama-2-70B on 512 GPUs, beside Calculon's search of the same question.
+"""How long it takes to search all plans for Llama-2-70B on 512 GPUs, compared with Calculon's search for the same question.
 
     python benchmarks/plan_search.py
     python benchmarks/plan_search.py --calculon DIR [--calculon-python VENV/bin/python]
 
-DIR is a checkout of https://github.com/calculon-ai/calculon, whose `llm-optimal-execution` runs with the Python of a venv of its
-own (it needs psutil, numpy and pandas). The package `calculon` on PyPI is something else. Processor time, on one core for both.
-
-Its whole space has 6.2 million executions here, about ten hours. So it is asked for the part that is nearest to ours: no offload,
-no overlap of tensor and data parallelism to choose, and without the debug records that take most of its time as shipped. All that
-is in its favour.
+DIR is a checkout of https://github.com/calculon-ai/calculon, whose `llm-optimal-execution` runs with the Python of its own venv
+(it needs psutil, numpy and pandas). The package `calculon` on PyPI is a different project. Measures CPU time on one core for
+both. Calculon's whole search space has 6.2 million executions here, which would take about ten hours. We therefore restrict it to
+the part that is closest to ours, without offload, without a choice of overlap for tensor and data parallelism, and without the
+debug records that take most of its time by default. All of these restrictions favour Calculon.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ def _arguments() -> argparse.Namespace:
 def calculon(
     folder: Path, python: str, *, gpus: int = GPUS, batch: int = BATCH, seconds: float | None = None
 ) -> tuple[float, int]:
-    """Seconds of processor time and number of plans of its search, with the H100 system it ships, nowhere to offload to."""
+    """CPU seconds and number of plans of Calculon's search, on its own H100 system without offload memory."""
     with tempfile.TemporaryDirectory() as scratch:
         model, system, out = (Path(scratch) / name for name in ("model.json", "system.json", "out.json"))
         model.write_text(json.dumps(LLAMA))
         shipped = json.loads((folder / "systems" / "h100_80g_nvl8.json").read_text())
-        system.write_text(json.dumps({**shipped, "mem2": {**shipped["mem2"], "GiB": 0}}))  # nowhere to offload to
+        system.write_text(json.dumps({**shipped, "mem2": {**shipped["mem2"], "GiB": 0}}))  # no memory to offload to
         (Path(scratch) / "sitecustomize.py").write_text("import logging\n\nlogging.disable(logging.DEBUG)\n")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         command = [python, str(folder / "bin" / "calculon"), "llm-optimal-execution", "--cpus", "1"]
@@ -83,7 +82,7 @@ def calculon(
 
 
 def _run(command: list[str], around: dict[str, str], seconds: float | None) -> str:
-    """What it prints; it and the processes that it starts end with the time."""
+    """Its output. When the time is up, it and its child processes are ended."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=around, start_new_session=True)  # noqa: S603
     try:

@@ -1,8 +1,9 @@
-"""How many steps are predicted in a second: the curated catalogue × 16 batches × 4 precisions of ResNet-50 training.
+"""How many steps are predicted per second for ResNet-50 training, on the curated catalogue × 16 batch sizes × 4 precisions.
 
     python benchmarks/predictions.py
 
-Beside it, in the same run, what importing numpy costs, as a measure of the machine; NeuSight's own figure is 0.11 s a prediction.
+The same run also measures the import of numpy, which shows the speed of the machine. NeuSight's own figure is 0.11 s per
+prediction.
 """
 
 from __future__ import annotations

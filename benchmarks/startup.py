@@ -1,8 +1,8 @@
-"""How long does `gpuwise gpus` take to answer, beside importing numpy, in the same run?
+"""How long does `gpuwise gpus` take to answer, compared with importing numpy in the same run?
 
     .venv/bin/python benchmarks/startup.py
 
-Runs both alternately, so that a noisy machine disturbs both alike, and prints medians and their ratio.
+Runs both alternately, so that a noisy machine affects both equally, and prints medians and their ratio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDS = 15
 
 
 def main() -> None:
-    """Measure each command in turn, several rounds, the first of them unmeasured."""
+    """Measure each command in turn for several rounds, not counting the first."""
     seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for turn in range(ROUNDS + 1):
         for name, command in COMMANDS.items():

@@ -1,11 +1,11 @@
-"""How fast a sweep is beside the kernels it is made of, and beside one `predict` for every point.
+"""How fast a sweep is compared with the kernel models that it uses, and with one `predict` for every point.
 
     python benchmarks/sweep.py
 
 Training of ResNet-50 and BERT in mixed precision on the curated catalogue at eleven batches, in one process and one run: the
 kernels (`simulate` alone, as many GPUs at a time as the sweep takes), one block of a sweep (with memory, ranges and bounds), a
-whole sweep into Parquet, and `predict` on points spread over the grid. Times are of the CPU, so that a busy machine matters
-less; the ratios are what to look at.
+whole sweep into Parquet, and `predict` on points spread over the grid. Times are CPU times, so that a busy machine matters less.
+The ratios are more meaningful than the times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROUNDS = 3
 
 
 def main() -> None:
-    """Time each, print the rates and their ratios."""
+    """Time each part, and print the rates and their ratios."""
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "models.txt"
         listed.write_text("\n".join(MODELS), encoding="utf-8")
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def report(model: str, batches: tuple[int, ...], block: Callable[[], object]) -> None:
-    """One model: kernels alone, a block, one `predict` a point."""
+    """Time the kernels alone, a block, and one `predict` per point for one model."""
     gpus = [gpu for gpu in load_catalog().curated if "amp" in supported(gpu)]
     points = len(gpus) * len(batches)
     kernels, swept = (points / best(work) for work in (lambda: alone(model, batches), block))

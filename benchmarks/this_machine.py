@@ -1,11 +1,10 @@
-"""Predicted against measured on the machine you sit at: twenty small models trained on this CPU, ten of them unseen.
+"""Compares predicted and measured times on this machine, for twenty small models trained on its CPU, ten of them unseen.
 
     OMP_NUM_THREADS=1 python benchmarks/this_machine.py [--cpu-time]
 
 Measures the device as `gpuwise bench --device cpu` does, predicts a training step of each model as `predict --on-this-machine`
-does, then times real steps. Both sides are lower quartiles: what else runs on the machine only adds. On a machine that others
-use, --cpu-time counts the process's own seconds on both sides instead of the clock's. None of the models is part of the
-profile.
+does, then times real steps. Both sides are lower quartiles, because other programs can only add time. On a shared machine, use
+--cpu-time to compare CPU time instead of wall-clock time on both sides. None of the models is part of the profile.
 """
 
 from __future__ import annotations
@@ -207,7 +206,7 @@ def squeezed() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(256, 10))
 
 
-# Written down after the last change of the profile, and never looked at while it was made.
+# Added after the last change to the profile, and never used while it was developed.
 UNSEEN: dict[str, tuple[Callable[[], nn.Module], int, tuple[int, ...]]] = {
     "narrow_mlp": (narrow_mlp, 512, (64,)),
     "normed_mlp": (normed_mlp, 128, (512,)),
@@ -243,7 +242,7 @@ def measured_s(name: str, clock: Callable[[], float]) -> float:
 
 
 def predicted(name: str, profile: Any) -> Any:
-    """What the profile says of a captured step."""
+    """What the profile predicts for a captured step."""
     _, batch, shape = MODELS[name]
     given = ["input=batch," + ",".join(map(str, shape)) + f":{'int64' if name in OF_TOKENS else 'fp32'}"]
     query = capture_query(
@@ -253,7 +252,7 @@ def predicted(name: str, profile: Any) -> Any:
 
 
 def _named(name: str, given: list[str]) -> list[str]:
-    """`nn.Sequential` calls its input `input`, our classes `x`."""
+    """`nn.Sequential` calls its input `input`, and our classes call it `x`."""
     return [given[0].replace("input=", "x=", 1)] if name[0].isupper() else given
 
 
@@ -266,7 +265,7 @@ def main() -> None:
     spent = time.perf_counter() - begun
     print(f"profile: {len(profile.rows)} rows in {spent:.0f} s, {profile.threads} thread(s), clock {clock.__name__}")
     errors = {}
-    first = {name: measured_s(name, clock) for name in MODELS}  # twice, apart in time, as the profile is
+    first = {name: measured_s(name, clock) for name in MODELS}  # twice, some time apart, like the profile
     for name in MODELS:
         found, real = predicted(name, profile), min(first[name], measured_s(name, clock))
         errors[name] = abs(found.seconds / real - 1.0)

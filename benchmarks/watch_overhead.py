@@ -1,12 +1,13 @@
-"""What does watching cost a step? The same training with and without, in turns, so that a noisy machine disturbs both alike.
+"""How much time does watching add to a step? Runs the same training with and without it, alternately, so that a noisy machine
+affects both equally.
 
     OMP_NUM_THREADS=1 python benchmarks/watch_overhead.py
 
-Counted first: the marks of a step (by a loop of nothing else), and the share of a core that the sampling thread takes, which
-under `gpuwise watch -- ...` is another process's and under `with gpuwise.live()` the program's own. Then compared: the CPU
-seconds a step of a small training without, with the marks (hook), and with marks and thread (inside). CPU seconds and not the
-clock's, yet on a machine that others use the comparison moves by several percent: the counts are what the limit is held
-against. The profiler's window is left out: its steps are few and not timed.
+First it measures the marks of a step (in a loop that does nothing else), and the share of a core that the sampling thread takes.
+Under `gpuwise watch -- ...`, this thread is in another process, and under `with gpuwise.live()`, it is in the program itself.
+Then it compares the CPU seconds per step of a small training run without watching, with the marks (hook), and with marks and
+thread (inside). Even CPU seconds vary by several percent on a shared machine, so the limit applies to the first measurements. The
+profiler's window is left out, because its steps are few and not timed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ print(sum(steps[: len(steps) * 3 // 4]) / (len(steps) * 3 // 4))
 
 
 def marks_s() -> float:
-    """Seconds that the marks of one step take: a wait, a batch, a step."""
+    """Seconds that the marks of one step (a wait, a batch, a step) take."""
     with tempfile.TemporaryDirectory() as folder:
         marks = Marks(folder)
         begun = time.process_time()
@@ -57,7 +58,7 @@ def marks_s() -> float:
 
 
 def thread_share() -> float:
-    """The share of a core that looking at the machine takes."""
+    """The share of a core that sampling the machine takes."""
     session = Session()
     begun = time.process_time()
     session.start(os.getpid())
@@ -69,7 +70,7 @@ def thread_share() -> float:
 
 
 def step_s(way: str) -> float:
-    """Mean CPU seconds of the lower three quarters of the steps of one run."""
+    """Mean CPU seconds of the fastest three quarters of the steps in one run."""
     with tempfile.TemporaryDirectory() as folder:
         variables = environment(Path(folder), window=False) if way == "hook" else dict(os.environ)
         done = subprocess.run(  # noqa: S603
@@ -79,7 +80,7 @@ def step_s(way: str) -> float:
 
 
 def main() -> None:
-    """Measure in turns and print ratios."""
+    """Measure alternately and print ratios."""
     marks, thread = marks_s(), thread_share()
     ways = ("plain", "hook", "inside")
     seconds: dict[str, list[float]] = {way: [] for way in ways}

@@ -1,9 +1,9 @@
-"""How long it takes to rank every curated GPU on a task: each job at twelve batch sizes in four precisions, the fastest counts.
+"""How long it takes to rank every curated GPU on a task, with the fastest of twelve batch sizes and four precisions for each job.
 
     python benchmarks/which_catalogue.py
 
-Processor time of the first question and of a second one in the same process, beside that of importing numpy as a measure of the
-machine. Asked for: 2 s and 0.3 s.
+Prints the CPU time of the first question and of a second one in the same process, and that of importing numpy, which shows the
+speed of the machine. The targets are 2 s and 0.3 s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TASKS = ("learning", "nlp", "kaggle")
 
 
 def ranked(task: str) -> int:
-    """GPUs ranked by the time of a run; how many there are."""
+    """Rank the GPUs by the time of a run, and return their number."""
     jobs = find_task(task).jobs
     priced = price_jobs(jobs, load_catalog().curated, Asked(batch="auto", precision="auto"))
     names = set.intersection(*(set(found.paces) for found in priced))

@@ -1,11 +1,11 @@
-"""`gpuwise why` beside HolisticTraceAnalysis on the same large trace, in the same run: CPU seconds and peak memory.
+"""Compares the CPU time and peak memory of `gpuwise why` and HolisticTraceAnalysis on the same large trace, in the same run.
 
     python -m venv hta && hta/bin/pip install HolisticTraceAnalysis
     python benchmarks/why.py --source TRACE.json.gz --megabytes 480 --hta hta/bin/python
 
-The large trace is the given Kineto trace repeated behind itself in time, with its own correlation ids, until it has the size
-asked for; without `--source` a run made by the generator of the tests stands in. Both tools read the plain JSON and answer: HTA
-its load and its breakdowns (temporal, kernels, idle time, overlap), gpuwise its load and all checks.
+The large trace repeats the given Kineto trace, each time later and with new correlation ids, until it has the requested size.
+Without `--source`, a run from the tests' generator is used. Both tools read the plain JSON. HTA then computes its breakdowns
+(temporal, kernels, idle time, overlap), and gpuwise runs all checks.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def source_events(source: Path | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What stands around the events, and the events, of the trace to repeat."""
+    """The text around the events, and the events, of the trace to repeat."""
     if source is None:
         sys.path.insert(0, str(ROOT / "tests"))
         from making_traces import training
@@ -82,7 +82,7 @@ def source_events(source: Path | None) -> tuple[dict[str, Any], list[dict[str, A
 
 
 def write_large(path: Path, source: tuple[dict[str, Any], list[dict[str, Any]]], size_bytes: int) -> None:
-    """The events again and again, each time later and with other correlation ids, indented as Kineto writes."""
+    """Repeat the events, each time later and with other correlation ids, indented as Kineto writes them."""
     head, events = source
     times = [event["ts"] for event in events if event.get("ph") == "X"]
     length = max(times) - min(times) + 1_000_000
@@ -110,7 +110,7 @@ def write_large(path: Path, source: tuple[dict[str, Any], list[dict[str, Any]]],
 
 
 def run(command: list[str]) -> tuple[float, float]:
-    """Seconds of CPU time and peak bytes of a process of its own: neither depends much on what else the machine does."""
+    """CPU seconds and peak bytes of a separate process. Neither depends much on other work on the machine."""
     watched = (
         f"import resource, subprocess, sys; done = subprocess.run({command!r});"
         "used = resource.getrusage(resource.RUSAGE_CHILDREN);"

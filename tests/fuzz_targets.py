@@ -26,10 +26,11 @@ from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
 from gpuwise.core.units import parse, parse_memory
 from gpuwise.hardware import machines, specs, tables
 from gpuwise.hardware.catalog import load_catalog
-from gpuwise.money.costs import electricity_usd, find_region, parse_bills, parse_tariff
+from gpuwise.money.costs import electricity_usd, find_region
 from gpuwise.money.currency import USD, parse_currency
 from gpuwise.money.given import parse_price, read_price_file
 from gpuwise.money.tables import _read_refreshed
+from gpuwise.money.tariffs import parse_bills, parse_tariff
 from gpuwise.questions.build.ask import BuildQuery
 from gpuwise.questions.build.ask import ask as ask_build
 from gpuwise.questions.build.options import BuildOptions
@@ -50,7 +51,7 @@ from gpuwise.workload.capture.registry import source_of
 from gpuwise.workload.capture.request import Request, parse_input
 from gpuwise.workload.store import files, zoo
 
-_NO_TIMES = ("it says what ran, but not when",)  # a good file of ours that holds no answer
+_NO_TIMES = ("which shows what ran, but not when",)  # a good file of ours that holds no answer
 TODAY = date(2026, 11, 16)
 
 

@@ -71,6 +71,7 @@ def _tool(kernels: int) -> dict[str, Any]:
 def rpd(path: Path, kernels: int = 30) -> Path:
     """The database of rocmProfileData."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
     database.executescript(
         """
         CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT);

@@ -23,6 +23,7 @@ TERMS = Terms(
     grid=find_region("US").grid,
     machine_watts=100.0,
     machine_usd=1000.0,
+    today=DAY,
 )
 
 

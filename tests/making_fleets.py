@@ -81,6 +81,7 @@ def in_one_file(hosts: Sequence[Host]) -> Host:
 def exported(host: Host, path: Path) -> Path:
     """The run as an export of Nsight Systems: annotations become NVTX ranges, Python functions are not there."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
     database.executescript(
         """
         CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);

@@ -103,6 +103,7 @@ def chrome_of_one_process(runs: Sequence[Run], path: Path) -> Path:
 def nsys_of_processes(runs: Sequence[Run], path: Path) -> Path:
     """All GPUs in one export of Nsight Systems, each driven by a process of its own; marks are NVTX ranges."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
     database.executescript(
         """
         CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);

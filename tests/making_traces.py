@@ -242,6 +242,7 @@ def xplane(kernels: int = 10, kernel_us: int = 100, gap_us: int = 50, step: bool
 def nsys(path: Path, kernels: int = 10) -> Path:
     """An export of Nsight Systems with kernels, copies and calls."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
     database.executescript(
         """
         CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
@@ -273,6 +274,7 @@ def nsys(path: Path, kernels: int = 10) -> Path:
 def with_graphs(path: Path, graphs: int) -> Path:
     """An export with CUDA graphs of 1 ms that are traced as a whole, one every 1.1 ms behind all else."""
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
     database.execute(
         "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
         "correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER)"

@@ -26,14 +26,14 @@ from gpuwise.surfaces.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-DAY = date(2026, 11, 16)  # prices have an age: of this day they are told
+DAY = date(2026, 11, 16)  # the age of prices is computed for this date
 _BLOCK = re.compile(r"```(console|sh)\n(.*?)```", re.DOTALL)
 _MORE = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command and the lines shown of its answer: all of them, or the first ones where `more` follow."""
+    """A command and the lines of its answer that are shown. If `more` is set, these are only the first ones."""
 
     command: str
     shown: tuple[str, ...] = ()
@@ -41,24 +41,24 @@ class Example:
 
     @property
     def figure(self) -> str:
-        """The name of the file it draws, or nothing."""
+        """The name of the file that the command draws, or an empty string."""
         found = re.search(r"--figure (\S+\.svg)", self.command)
         return found[1] if found else ""
 
     @property
     def arguments(self) -> list[str]:
-        """What follows `gpuwise`, comments and pipes left out."""
+        """What follows `gpuwise`, without comments and pipes."""
         words = shlex.split(self.command.split(" | ")[0], comments=True)[1:]
         return [sys.executable if word == "python" else word for word in words]
 
 
 def pages() -> list[Path]:
-    """Everything a reader may follow."""
+    """All pages that contain commands for readers."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def examples(page: Path) -> list[Example]:
-    """The commands of a page in their order."""
+    """The commands on a page, in order."""
     return [one for _, body in _BLOCK.findall(page.read_text(encoding="utf-8")) for one in _of_block(body)]
 
 
@@ -75,7 +75,7 @@ def _of_block(body: str) -> list[Example]:
 
 
 def _stripped(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Without empty lines at the end, which only part a block."""
+    """Remove empty lines at the end, which only separate blocks."""
     kept = list(lines)
     while kept and not kept[-1]:
         kept.pop()
@@ -83,7 +83,7 @@ def _stripped(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def kept_figure(example: Example, page: Path) -> Path | None:
-    """Where the figure of a command is kept, if its page shows it."""
+    """Where a command's figure is stored, if the page shows it."""
     shown = example.figure and f"images/{example.figure})" in page.read_text(encoding="utf-8")
     return IMAGES / example.figure if shown else None
 
@@ -104,7 +104,7 @@ def as_shown(example: Example, lines: list[str]) -> tuple[str, ...]:
 
 @contextmanager
 def reader_folder() -> Iterator[Path]:
-    """A folder as a reader has it, with the examples in it; the day is fixed."""
+    """A reader's folder with the examples in it, on a fixed date."""
     here, today = Path.cwd(), prices.today
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "examples").symlink_to(ROOT / "examples")
@@ -118,7 +118,7 @@ def reader_folder() -> Iterator[Path]:
 
 
 def rebuild(page: Path) -> None:
-    """Write the answers and figures of one page anew."""
+    """Update the answers and figures on one page."""
     text = page.read_text(encoding="utf-8")
     with reader_folder() as folder:
         for example in examples(page):

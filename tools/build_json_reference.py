@@ -48,16 +48,16 @@ prints one JSON object to stdout and nothing else. `POST /api/…` on [the web p
 Keys may be added but are never renamed or removed.
 
 Quantities are in SI units, and the key names the unit: `_s` (seconds), `_bytes`, `_flops` (a count), `_flops_per_s`,
-`_bytes_per_s`, `_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` means each entry
-in a list, and `{…}` means each entry in an object with names as keys. A value may be null if it is unknown. `assumptions`
-(`name`, `value`, `basis`, `effect`) lists everything you did not specify, and `data_date` is the date of the data.
+`_bytes_per_s`, `_hz`, `_watts`, `_usd`, `_kwh`, `_kg`. Shares end in `_fraction` and are between 0 and 1. `[]` stands for
+each entry in a list, and `{…}` for each entry in an object whose keys are names. A value may be null if it is unknown.
+`assumptions` (`name`, `value`, `basis`, `effect`) lists everything you did not specify, and `data_date` is the date of the data.
 """
 _COMMON = ("assumptions", "data_date")
 _TYPES = {bool: "yes or no", int: "number", float: "number", str: "text", type(None): "null"}
 
 
 def page() -> str:
-    """The reference page as it should be now."""
+    """The current content of the reference page."""
     with build_examples.reader_folder() as folder:
         _write_trace(folder / "trace.json")
         (folder / "models.txt").write_text("resnet18\n", encoding="utf-8")
@@ -65,7 +65,7 @@ def page() -> str:
 
 
 def _write_trace(path: Path) -> None:
-    """A small trace of the tests' own making."""
+    """Write a small trace made by the tests' generator."""
     sys.path.insert(0, str(ROOT / "tests"))
     try:
         making = importlib.import_module("making_traces")

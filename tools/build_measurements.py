@@ -2,7 +2,7 @@
 
     python tools/build_measurements.py ../shared/evidence/e2e.csv
 
-Values and conditions are copied with their origin; of many equal rows from one source, the median one is kept.
+Values and conditions are copied with their origin. If a source has several equal rows, the median one is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(path: Path) -> None:
 
 
 def _usable(row: dict[str, str]) -> bool:
-    """One GPU, a step time, a model of the zoo at its own size, a GPU of the catalogue."""
+    """Whether a row has one GPU from the catalogue, a step time, and a model from the zoo at its default size."""
     if row["gpu_count"] != "1" or not row["step_ms"] or not zoo.has(row["model"]):
         return False
     load_catalog().find(row["gpu"])

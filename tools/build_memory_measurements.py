@@ -2,8 +2,8 @@
 
     python tools/build_memory_measurements.py ../shared/evidence/memory.csv
 
-LitGPT's rows are computed from shapes; from GPUMemNet, models in the zoo at timm's default size are used. Values and conditions
-are copied with their origin.
+LitGPT's rows are computed from shapes. From GPUMemNet, only models in the zoo at timm's default size are used. Values and
+conditions are copied with their origin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _usable(row: dict[str, str]) -> bool:
 
 
 def _trained_at(model: str) -> int:
-    """timm's default image size of a model."""
+    """timm's default image size for a model."""
     from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
     import_torchvision()

@@ -47,7 +47,7 @@ _CLASSES = {
 
 
 def main() -> int:
-    """Capture each and say how large it is."""
+    """Capture each pattern and print its size."""
     with tempfile.TemporaryDirectory() as folder:
         for name, config in PATTERNS.items():
             path = Path(folder) / "config.json"

@@ -2,7 +2,7 @@
 
     python -m tools.build_published
 
-Only the H100 figures are in the fit. Each prediction is what `gpuwise predict` prints, with the default software.
+Only the H100 figures are part of the fit. Each prediction is what `gpuwise predict` prints, with the default software.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _COCO_IMAGES, _DAY_S = 118_287, 86_400
 _TEXT = """# Published training speeds
 
 `python -m tools.build_published` writes this page. It compares `gpuwise predict` with figures that vendors publish for
-their own training scripts. Only the figures for the H100 are in the fit. Predictions use the default software, as for a
-program that gpuwise has not seen.
+their own training scripts. Only the figures for the H100 are part of the fit. Predictions assume the default software,
+as they do for any unknown program.
 
 {table}
 
 Keep the following in mind:
 
-- Lambda's figures are the lowest and highest from three containers. They include loading ImageNet, which the prediction
-  does not, and Lambda does not state the layout, so one row is predicted with channels-last and one without.
-- NVIDIA's script for Mask R-CNN is from 2019 and loads images during the step. Mixed precision makes it only 1.4 times
-  as fast, because much of its step does not run on the matrix engine. We predict a larger gain.
+- Lambda's figures are the lowest and highest from three containers. They include the time to load ImageNet, which the
+  prediction does not. Lambda does not state the layout, so we predict one row with channels-last and one without.
+- NVIDIA's script for Mask R-CNN dates from 2019 and loads images during the step. With mixed precision, it runs only
+  1.4 times as fast, because much of its step does not use the matrix engine. We predict a larger gain.
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
-- For YOLOv8, DeepLab, SDXL and 2-D U-Nets of the sizes in the zoo, we found no published training speed that states the
+- For YOLOv8, DeepLab, SDXL and the sizes of 2-D U-Nets in the zoo, we found no published training speed that states the
   GPU, batch size and precision.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Images a second that somebody measured for training, from `low` to `high`."""
+    """A published training speed in images per second, from `low` to `high`."""
 
     model: str
     gpu: str

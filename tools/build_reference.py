@@ -25,7 +25,7 @@ that the question could not be understood or answered.
 
 
 def page() -> str:
-    """The reference page as it should be now."""
+    """The current content of the reference page."""
     group = typer.main.get_command(app)
     commands = getattr(group, "commands", {})
     return "\n".join([HEAD, *(_command(name, commands[name]) for name in commands)])
@@ -41,7 +41,7 @@ def _command(name: str, command: object) -> str:
 
 
 def catalogue() -> str:
-    """The page of the tables, with the columns as they are now."""
+    """The page about the tables, with the current columns."""
     head, _, rest = CATALOGUE.read_text(encoding="utf-8").partition(BEGIN)
     rows = [f"| `{header}` | `{column.field}` | {column.meaning} |" for header, column in COLUMNS.items()]
     rows += [f"| `{header}` | | {meaning} |" for header, meaning in OTHER_COLUMNS.items()]

@@ -36,7 +36,7 @@ BUDGET_BYTES = 3_000_000
 
 
 class Report(msgspec.Struct):
-    """What is printed of one model."""
+    """What is printed about one model."""
 
     name: str
     cpu_s: float
@@ -45,7 +45,7 @@ class Report(msgspec.Struct):
 
 
 def main() -> int:
-    """Build or verify, and say what came out."""
+    """Build or verify the models, and print the results."""
     arguments = _arguments()
     wanted = _wanted(arguments)
     print(f"{len(wanted)} models, {arguments.jobs} processes", flush=True)

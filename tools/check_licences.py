@@ -3,8 +3,8 @@
     python tools/check_licences.py            # the core and its dependencies
     python tools/check_licences.py --extras   # also every extra that is installed here
 
-Reads the metadata of the installed packages. Exits with 1 if the core needs a package that names no licence, or one that asks
-more of its user than to keep the notice.
+Reads the metadata of the installed packages. Exits with 1 if the core needs a package that names no licence, or one whose licence
+asks for more than keeping the notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FREE = ("0BSD", "APACHE", "BSD", "HPND", "ISC", "MIT", "PSF", "PYTHON SOFTWARE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licensed:
-    """A package and what it says of its licence; `free` where nothing but the notice is asked for."""
+    """A package and the licence that it states. `free` means that the licence asks only for keeping the notice."""
 
     name: str
     version: str
@@ -33,7 +33,7 @@ class Licensed:
 
 
 def licences(extras: bool = False, root: str = "gpuwise") -> list[Licensed]:
-    """What the core needs, by name; with the extras too, as far as they are installed."""
+    """The packages that the core needs, by name, optionally with the extras that are installed."""
     return sorted((_licensed(found) for found in _needed(root, extras)), key=lambda entry: entry.name.lower())
 
 
@@ -43,7 +43,7 @@ def _needed(root: str, extras: bool) -> Iterator[Distribution]:
         try:
             found = distribution(waiting.pop())
         except PackageNotFoundError:
-            continue  # for another Python, another system, or an extra that is not here
+            continue  # for another Python or system, or for an extra that is not installed
         if found.name.lower() != root:
             yield found
         for text in found.requires or ():
@@ -69,13 +69,13 @@ def _field(found: Distribution, name: str) -> str:
 
 
 def _is_free(part: str) -> bool:
-    """Of several to choose from one is enough."""
+    """If there are several licences to choose from, one free licence is enough."""
     choices = [choice.strip(" ()") for choice in re.split(r"\bOR\b", part)]
     return any(choice.startswith(_FREE) for choice in choices)
 
 
 def main() -> int:
-    """Print them; 1 where the core needs what is not free."""
+    """Print the packages. Returns 1 if the core needs one that is not free."""
     parser = argparse.ArgumentParser(description="Licences of what gpuwise needs.")
     parser.add_argument("--extras", action="store_true", help="with what extras need and is installed here")
     options = parser.parse_args()

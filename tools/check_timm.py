@@ -2,11 +2,11 @@
 
     python tools/check_timm.py TABLE.csv [--every N] [--only NAME ...]
 
-The table has the columns model, image, gmacs and params_millions (as timm's own results list them). Its counter (fvcore)
-also counts norms and some pooling: 2 an element for a batch norm that uses its running averages, 5 for other norms, 1 for
-global pooling. Those are added here, so that like is compared with like; the share without them is printed too. Prints each
-miss with both figures and, where another way of counting gives the table's figure, which. A miss that is understood stays
-a miss.
+The table has the columns model, image, gmacs and params_millions (as timm's own results list them). Its counter (fvcore) also
+counts norms and some pooling. It counts 2 per element for a batch norm that uses its running averages, 5 for other norms, and 1
+for global pooling. These are added here to make the comparison fair, and the share without them is printed as well. Prints each
+miss with both figures and, if another way of counting gives the table's figure, the name of that way. A miss with an explanation
+is still a miss.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRINTED = 0.005  # the table prints two decimals
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     model: str
     image: int
@@ -40,13 +40,13 @@ class Row:
     millions: float
 
     def is_near(self, macs: float) -> bool:
-        """Whether this many multiply-accumulates are the row's, within the tolerance and what printing cuts off."""
+        """Whether this number of multiply-accumulates matches the row, within the tolerance and rounding."""
         return abs(macs / 1e9 - self.gmacs) <= TOLERANCE * self.gmacs + PRINTED
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Our figures beside the published ones, or why there are none."""
+    """Our figures and the published ones, or the reason why there are none."""
 
     row: Row
     ratio: float | None
@@ -56,7 +56,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Multiply-accumulates of one image: alone, and as the table's counter adds to them; and the parameters."""
+    """Multiply-accumulates for one image, without and with what the table's counter adds, and the number of parameters."""
 
     macs: float
     counted: float
@@ -64,7 +64,7 @@ class Count:
 
 
 def check(row: Row) -> Result:
-    """Count one row, and look for the reason where it is off."""
+    """Count one row, and look for the reason if it differs."""
     request = Request(model=f"timm:{row.model}", image=row.image, settings=Settings(mode="infer"))
     try:
         subject = subject_of(request)
@@ -81,7 +81,7 @@ def check(row: Row) -> Result:
 
 
 def count(subject: Subject, seen: Callable[[str], bool] = lambda module: True) -> Count:
-    """Capture the forward pass at batches 2 and 3 and draw the line to 1: a batch of one has degenerate dimensions."""
+    """Capture the forward pass at batch sizes 2 and 3 and extrapolate to 1, because a batch of one has degenerate dimensions."""
     captures, parameters = capture(subject, Settings(mode="infer"), [(2, None), (3, None)])
     about = Description(model="", source="timm", mode="infer", precision="fp32", optimizer="", options={}, parameters=parameters)
     two, three = (join([one], about) for one in captures)
@@ -90,7 +90,7 @@ def count(subject: Subject, seen: Callable[[str], bool] = lambda module: True) -
 
 
 def forward_macs(workload: Workload, seen: Callable[[str], bool]) -> float:
-    """Of the whole batch, in the modules that are seen."""
+    """Multiply-accumulates for the whole batch, in the recorded modules."""
     flops = evaluate.op_flops(workload, evaluate.product_values(workload))[0]
     return float(sum(flops[call.op] for call in workload.calls if seen(workload.modules[call.module]))) / 2
 
@@ -103,7 +103,7 @@ def counted_beside(workload: Workload) -> float:
     for call in workload.calls:
         op = workload.ops[call.op]
         if op.kind == "norm":
-            # a norm of weights (weight standardisation) has no running averages
+            # weight standardisation has no running averages
             running = "batch_norm" in op.name and workload.buffers[call.reads[0]].category != weight
             total += values[list(op.sizes)].prod() * (2 if running else 5)
         elif op.name in ("_adaptive_avg_pool2d", "mean"):
@@ -115,7 +115,7 @@ def counted_beside(workload: Workload) -> float:
 
 
 def why(row: Row, subject: Subject, found: Count) -> str:
-    """Which other model or way of counting gives the table's figure; each is tried, none is taken on trust."""
+    """Which other model or way of counting gives the table's figure. All of them are tried."""
     if abs(found.parameters / 1e6 - row.millions) > 0.01 * row.millions:
         different = f"{found.parameters / 1e6:.2f} against {row.millions} million parameters"
     else:
@@ -164,7 +164,7 @@ def _without_same_padding(subject: Subject) -> Count:
 
 
 def rows(path: str, every: int, only: list[str]) -> Iterator[Row]:
-    """Every n-th row of the table, or those of these models."""
+    """Every nth row of the table, or the rows for these models."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         for number, row in enumerate(csv.DictReader(file)):
             if row["model"] in only or (not only and number % every == 0):

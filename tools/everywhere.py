@@ -1,9 +1,9 @@
-"""The same question in hard surroundings: the same bytes, whatever the home folder, locale, terminal or Python.
+"""Checks that answers are the same bytes in difficult environments, regardless of home folder, locale, terminal and Python.
 
     python tools/everywhere.py --python .venv/bin/python
 
-`make release` asks so in a clean environment of every Python at hand. The folder `/proc` stands for one that nobody can write,
-not even root.
+`make release` runs it in a clean environment for every available Python. `/proc` serves as a folder that nobody can write to, not
+even root.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _WIDTH = "100"
 
 
 def differences(python: str, known: Answers) -> Iterator[tuple[str, str]]:
-    """The name of every surrounding, and what differs there; empty where nothing does. Fills `known` from the first answers."""
+    """The name of each environment and what differs there, or an empty string if nothing does. Fills `known` from the first
+    answers."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for surrounding, variables, place in _surroundings(folder):
@@ -51,7 +52,7 @@ def _plain(folder: Path) -> dict[str, str]:
 
 
 def _surroundings(folder: Path) -> Iterator[tuple[str, dict[str, str], Path]]:
-    """Name, variables and working directory of each."""
+    """The name, variables and working directory of each environment."""
     plain, sealed = _plain(folder), _sealed(folder)
     yield "plain", plain, folder
     yield "read-only home", plain | {"HOME": str(sealed)}, folder
@@ -89,7 +90,7 @@ def _first_difference(found: Answers, known: Answers) -> str:
 
 
 def _together(python: str, variables: Mapping[str, str], folder: Path, known: Answers) -> str:
-    """Two processes ask the same at the same time."""
+    """Two processes ask the same question at the same time."""
     for question in QUESTIONS:
         command = [python, "-m", "gpuwise", *question]
         pair = [subprocess.Popen(command, cwd=folder, env=dict(variables), stdout=subprocess.PIPE) for _ in range(2)]  # noqa: S603
@@ -101,7 +102,7 @@ def _together(python: str, variables: Mapping[str, str], folder: Path, known: An
 
 
 def _narrow(python: str, variables: Mapping[str, str], folder: Path) -> str:
-    """Every question is answered on a narrow terminal, in other lines."""
+    """Every question is answered on a narrow terminal, with different line breaks."""
     for question in QUESTIONS:
         code, said = _asked(python, question, variables, folder)
         if code or not said:
@@ -110,7 +111,7 @@ def _narrow(python: str, variables: Mapping[str, str], folder: Path) -> str:
 
 
 def main() -> int:
-    """One line for each surrounding; 1 where an answer differs."""
+    """Print one line for each environment. Returns 1 if an answer differs."""
     parser = argparse.ArgumentParser(description="Ask the same questions in hard surroundings.")
     parser.add_argument("--python", action="append", default=[], help="a Python that has gpuwise")
     known: Answers = {}

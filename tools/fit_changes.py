@@ -2,9 +2,9 @@
 
     python tools/fit_changes.py [--dry-run]
 
-Uses pairs of rows in our own table that differ in only one setting (batch, precision, compiled or not, layout): the measured gain
-over the gain predicted by fits without that GPU. The range holds 80 % of them. Pairs are down-weighted by the number of pairs
-that their source has on their GPU, so that a long list for one card does not dominate.
+Uses pairs of rows in our own table that differ in only one setting (batch, precision, compiled or not, layout): and divides the
+measured gain by the gain predicted by fits without that GPU. The range contains 80% of these ratios. Pairs are down-weighted by
+the number of pairs that their source has on their GPU, so that a long list for one card does not dominate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATA = Path(ranges.__file__).parent / "data"
 SETUP = (
     "source gpu gpu_count model framework framework_version stack layout mode precision optimizer batch_per_gpu image_or_seq"
 ).split()
-# A column of the table, and from what to what it changes.
+# A column of the table, with the value before and after the change.
 CHANGES: dict[str, tuple[str, Callable[[str, str], bool]]] = {
     "batch": ("batch_per_gpu", lambda before, after: int(after) > int(before)),
     "precision": ("precision", lambda before, after: before in ("fp32", "tf32") and after in ("fp16", "amp")),
@@ -47,7 +47,7 @@ def table() -> list[dict[str, str]]:
 
 
 def pairs(rows: list[dict[str, str]], found: dict[int, Residual], name: str) -> Iterator[Pair]:
-    """Source and GPU of each pair, and the log of measured over predicted gain."""
+    """The source and GPU of each pair, and the logarithm of its measured over its predicted gain."""
     column, is_change = CHANGES[name]
     alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
@@ -62,7 +62,7 @@ def pairs(rows: list[dict[str, str]], found: dict[int, Residual], name: str) -> 
 
 
 def width(found: list[Pair]) -> dict[str, float]:
-    """The range that holds 80 % of these pairs."""
+    """The range that contains 80% of these pairs."""
     counts = Counter(group for group, _ in found)
     values, weights = np.array([off for _, off in found]), np.array([counts[group] ** -0.5 for group, _ in found])
     order = np.argsort(values)

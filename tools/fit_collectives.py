@@ -1,11 +1,11 @@
-"""Fits the constants of collectives to published measurements; writes `scale/data/collectives.json` and, for values specific
-to the sources, `evidence/data/collectives.json`.
+"""Fits the constants of collectives to published measurements. Writes `scale/data/collectives.json` and, for values specific to
+the sources, `evidence/data/collectives.json`.
 
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet --sources
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet [--dry-run]
 
-Only every other octave of message sizes is fitted (2^9 to 2^10 held back, 2^10 to 2^11 fitted, and so on); the rest is the test
-set. Each kind of path has constants, and each measured link has its own, shrunk towards those of its kind; an unmeasured link
+Only every other octave of message sizes is fitted (2^9 to 2^10 held back, 2^10 to 2^11 fitted, and so on). The rest is the test
+set. Each kind of path has constants, and each measured link has its own, shrunk towards those of its kind. An unmeasured link
 uses those of its kind. Values that are not in the table are set here with their source.
 """
 
@@ -34,7 +34,7 @@ FITTED_OPS = [op for op in OPS if op != "broadcast"]
 MESHES = ("NVLink 2 (V100, 6 links)",)  # hybrid cube mesh: which links a ring finds depends on the number of GPUs
 NO_SWITCHING = ("NVLink 2 NVSwitch (V100, DGX-2)", "NVLink 3 NVSwitch (A100, 12 links)")  # switches before NVLink 4 do not add
 SIGMA, KNEE, ROUNDS, LONGEST, MOST_ROWS = 0.08, 1.5, 30, 0.5, 16
-LOOSE, TIGHT = 0.7, 0.35  # how far a link may lie from its kind, in ln: first round, second round
+LOOSE, TIGHT = 0.7, 0.35  # how far a link may deviate from its kind, in ln, in the first and second round
 # Relative to two cards: Titan X Pascal on PCIe 3.0 12.2 / 11.2 / 8.8 GB/s on 2 / 4 / 8 (DeepBench), RTX PRO 6000 on PCIe 5.0
 # 39 / 26 / 25 (rtx6kpro-pcie5). Geometric means.
 PCIE_BY_COUNT = {"2": 1.0, "4": 0.75, "8": 0.66}
@@ -44,7 +44,7 @@ HOST_RATE = 6.0 / (15.75 * 0.785)
 
 
 def first_guess(**changes: Any) -> dict[str, Any]:
-    """What physics suggests before any row: rates near that of the link, microseconds to start."""
+    """What physics suggests without any rows, which is a rate near that of the link and a start time of microseconds."""
     rate = dict.fromkeys(OPS, 1.0)
     own = {op: 2.5 for op in OPS if op not in ("broadcast", "send_recv")}
     base = {"start_s": 6e-6, "pair_start": 1.25, "hop": 1.0, "ramp_s": 4e-5, "ramp_hop_s": 6e-6, "ramp_bytes": 2.4e6}
@@ -81,7 +81,7 @@ def first_constants() -> dict[str, Any]:
 def unknowns(entry: Mapping[str, Any], key: str) -> list[tuple[str, str]]:
     """The places of the numbers to fit: (name, sub-name)."""
     ops = [op for op in FITTED_OPS if op in entry["own"]]
-    if key == "network":  # two clouds say little of others: latencies stay as links.toml has them
+    if key == "network":  # two clouds say little about others, so latencies stay as in links.toml
         return [("ramp_s", ""), ("ramp_hop_s", ""), ("ramp_bytes", "")]
     found = [(name, "") for name in ("start_s", "pair_start", "hop", "ramp_s", "ramp_hop_s", "ramp_bytes")]
     found += [("ramp_share", op) for op in entry["ramp_share"]]
@@ -111,7 +111,7 @@ def written(entry: Mapping[str, Any], places: Sequence[tuple[str, str]], theta: 
 
 
 def key_of(entry: CollectiveSet) -> str:
-    """The link or kind of path whose constants a set of rows tells about."""
+    """The link or kind of path whose constants a set of rows determines."""
     if entry.outer > 1:
         return "network"
     return "pairs" if entry.inner > entry.cluster.wires.joined else entry.cluster.gpu_link.name
@@ -134,7 +134,7 @@ def is_trusted(entry: CollectiveSet) -> bool:
 
 
 def weights(entry: CollectiveSet) -> Any:
-    """Every octave of a set counts the same. Small messages of sources that call through torch show the host."""
+    """Every octave of a set has the same weight. For sources that call through torch, small messages reflect the host."""
     octave = np.floor(np.log2(entry.size_bytes)).astype(int)
     _, inverse, counts = np.unique(octave, return_inverse=True, return_counts=True)
     hosted = (entry.library == "NCCL via torch") & (entry.size_bytes < 2**20)
@@ -142,7 +142,7 @@ def weights(entry: CollectiveSet) -> Any:
 
 
 def thinned(entry: CollectiveSet) -> CollectiveSet:
-    """At most so many rows of an octave: a thousand sizes tell no more."""
+    """A limited number of rows per octave, because a thousand sizes add no information."""
     octave = np.floor(np.log2(entry.size_bytes)).astype(int)
     kept = np.concatenate(
         [np.flatnonzero(octave == one)[:: 1 + int((octave == one).sum()) // MOST_ROWS] for one in np.unique(octave)]
@@ -162,7 +162,7 @@ def off(sets: Sequence[CollectiveSet], constants: Mapping[str, Any]) -> Any:
 def fit_one(
     key: str, sets: Sequence[CollectiveSet], constants: dict[str, Any], prior: Mapping[str, Any], spread: float
 ) -> dict[str, Any]:
-    """The constants of one link or path, drawn toward `prior`; robust Gauss-Newton in logarithms."""
+    """The constants of one link or path, shrunk towards `prior` (robust Gauss-Newton in logarithms)."""
     places = unknowns(prior, key)
     believed = read(prior, places)
     theta = believed.copy()
@@ -191,14 +191,14 @@ def _with(constants: Mapping[str, Any], key: str, entry: Mapping[str, Any]) -> d
 
 
 def mean_of(entries: Sequence[Mapping[str, Any]], prior: Mapping[str, Any]) -> dict[str, Any]:
-    """What links of a kind have in common: the mean in logarithms, with the first guess as one more."""
+    """What links of a kind have in common, as the mean of their logarithms, with the first guess as one more link."""
     places = [place for place in unknowns(prior, "") if place[0] != "by_count"]
     known = [read({**prior, **{name: value for name, value in entry.items() if value}}, places) for entry in entries]
     return written(prior, places, np.mean([read(prior, places), *known], axis=0))
 
 
 def fit(sets: Sequence[CollectiveSet], without: str = "") -> dict[str, Any]:
-    """All constants; `without` leaves the rows of one link out."""
+    """All constants. `without` leaves out the rows of one link."""
     used: dict[str, list[CollectiveSet]] = {}
     for entry in sets:
         if is_trusted(entry) and key_of(entry) != without:
@@ -216,13 +216,13 @@ def fit(sets: Sequence[CollectiveSet], without: str = "") -> dict[str, Any]:
                 found = fit_one(key, used[key], constants, prior, TIGHT if kind == "network" else spread)
                 constants = _with(constants, key, found)
             if kind not in ("network", "pairs"):
-                alike = [constants["links"][key] for key in kinds[kind] if key not in MESHES]  # meshes are like nothing else
+                alike = [constants["links"][key] for key in kinds[kind] if key not in MESHES]  # meshes resemble no other link
                 constants["paths"][kind] = mean_of(alike, first_constants()["paths"][kind])
     return finished(constants)
 
 
 def finished(constants: dict[str, Any]) -> dict[str, Any]:
-    """Broadcasts, which no row has, take the rate of a gather; meshes of P100 have the shape of V100's."""
+    """Broadcasts, which no row contains, use the rate of a gather. P100 meshes have the same shape as V100 meshes."""
     for entry in [*constants["paths"].values(), *constants["links"].values()]:
         if "rate" in entry:
             entry["rate"]["broadcast"] = entry["rate"]["all_gather"]
@@ -233,8 +233,8 @@ def finished(constants: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_sources(sets: Sequence[CollectiveSet]) -> dict[str, Any]:
-    """What sources do not say, from the octaves that are fitted: the rate of a GPU's adapter in networks nobody names (large
-    messages of one GPU a node), and the least time of calls through torch (small messages inside a node)."""
+    """Infers what sources do not state from the fitted octaves. This is the rate of a GPU's adapter in unnamed networks (large
+    messages of one GPU per node), and the minimum time of calls through torch (small messages inside a node)."""
     rates: dict[str, list[float]] = {}
     small: dict[str, list[float]] = {}
     for entry in sets:
@@ -255,7 +255,7 @@ def of_sources(sets: Sequence[CollectiveSet]) -> dict[str, Any]:
 
 
 def score(sets: Sequence[CollectiveSet], constants: Mapping[str, Any], title: str, *, held_back: bool = True) -> Any:
-    """Prints how far the rows that were not fitted are off."""
+    """Prints the errors of the rows that were not fitted."""
     found = []
     for entry in sets:
         error = np.log(predicted_s(entry, constants) / entry.measured_s)
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str]) -> None:
     table = read_table(Path(arguments[0]))
     sets, reasons = collective_sets(table)
     print(dict(reasons))
-    if "--sources" in arguments:  # first, in a run of its own: the fit reads them
+    if "--sources" in arguments:  # run this first and separately, because the fit reads them
         write_whole(SOURCES, (json.dumps(rounded(of_sources(sets)), indent=1) + "\n").encode())
         return
     constants = fit(sets)
@@ -301,7 +301,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _range(error: Any) -> dict[str, float]:
-    """Where eight in ten measurements lie around a prediction."""
+    """The range around a prediction that contains 80% of measurements."""
     low, high = np.exp(-np.quantile(error, [0.9, 0.1]))
     return {"low": min(0.95, float(low)), "high": max(1.05, float(high))}
 

@@ -3,8 +3,9 @@
     GPUWISE_CACHE=… python -m tools.fit_memory ../shared/evidence [--dry-run]
 
 Run it from the root of the project, with timm and transformers installed. Models are captured once (twenty minutes) and then come
-from the cache. It fits the factor on the framework's bytes and the workspaces of convolutions; ranges are quantiles of the errors
-on families left out of a fit. It writes `src/gpuwise/step/data/memory.json` and the page; with `--dry-run` it only prints.
+from the cache. It fits the factor for the framework's bytes and the workspaces of convolutions. Ranges are quantiles of the
+errors on families left out of a fit. It writes `src/gpuwise/step/data/memory.json` and the page. With `--dry-run`, it only
+prints.
 """
 
 from __future__ import annotations
@@ -108,14 +109,14 @@ def _changed(
 
 
 def _range(rows: Sequence[Residual]) -> Range:
-    """Quantiles of measured over predicted, rising."""
+    """Quantiles of measured over predicted, in ascending order."""
     ratios = [row.measured_s / row.predicted_s for row in rows]
     rising = np.maximum.accumulate([np.quantile(ratios, at) + 1e-6 * place for place, at in enumerate(PROBABILITIES)])
     return Range(probability=PROBABILITIES, ratio=tuple(round(float(value), 6) for value in rising), basis="fitted")
 
 
 def _ranged(rows: Sequence[Residual]) -> list[Residual]:
-    """Each row with the range that the other families give it."""
+    """Each row with the range derived from the other families."""
     known = {name: _others(rows, name) for name in {row.labels["family"] for row in rows}}
     scaled = [(row, *known[row.labels["family"]]) for row in rows]
     return [replace(row, low_s=row.predicted_s * low, high_s=row.predicted_s * high) for row, low, high in scaled]

@@ -2,9 +2,9 @@
 
     python tools/fit_parallel.py ../shared/evidence/parallel.csv
 
-The models of a source are sorted by size; every other one is used in the fit, and the rest are the test set. Few numbers are
-fitted: a factor on kernels for each GPU architecture, host seconds per call, seconds for a stage to pass on its result, and the
-share of hidden messages that still costs time. Ranges come from the test rows only, which are also written to
+The models of a source are sorted by size. Every other one is used in the fit, and the rest are the test set. Only a few numbers
+are fitted, namely a kernel factor for each GPU architecture, host seconds per call, seconds for a stage to pass on its result,
+and the share of hidden messages that still takes time. Ranges come from the test rows only, which are also written to
 `evidence/data/parallel_measurements.csv`, the table that the accuracy test predicts.
 """
 
@@ -37,8 +37,8 @@ _COLUMNS = (
     "source gpu gpu_count model task hidden heads layers seq tp pp cp vp ep fsdp sharding micro_batch global_batch "
     "precision recompute iteration_ms"
 ).split()
-_DECIDED = 0.93  # a tenth less kernel time shows as this much of the step
-_WORST = 0.5  # a row counts no more than this: some published ones are wrong
+_DECIDED = 0.93  # the effect on the step if kernel time falls by a tenth
+_WORST = 0.5  # the maximum error of a row, because some published ones are wrong
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _keep(rows: Sequence[ParallelQuestion]) -> None:
-    """The test rows, with what a prediction reads of them."""
+    """The test rows, with the columns that a prediction needs."""
     with (DATA.parent / "parallel_measurements.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -76,7 +76,7 @@ def _keep(rows: Sequence[ParallelQuestion]) -> None:
 
 
 def _unknown(asked: Sequence[ParallelQuestion]) -> Range:
-    """The range of a source of which only what it ran is known: every source counts as much as any other."""
+    """The range for a source of which only the workload is known. Every source has the same weight."""
     plain = ("fused_attention", "even_stages", "tokens", "zero_stage")
     misses, weights = [], []
     for source, fit in parallel_fits().items():
@@ -96,7 +96,7 @@ def _size(question: ParallelQuestion) -> tuple[int, int, int]:
 
 
 def _fitted(source: str, start: SourceFit, rows: Sequence[ParallelQuestion]) -> SourceFit:
-    """The best of a grid; for each point the factors follow from the rows."""
+    """The best point of a grid. At each point, the factors follow from the rows."""
     tried = []
     for values in product(*_GRID[source].values()):
         fit = _with_factors(source, _changed(start, dict(zip(_GRID[source], values, strict=True))), rows)
@@ -106,7 +106,7 @@ def _fitted(source: str, start: SourceFit, rows: Sequence[ParallelQuestion]) -> 
 
 
 def _changed(fit: SourceFit, values: Mapping[str, float]) -> SourceFit:
-    """With these values; `attention:hopper` is one of a table."""
+    """The constants with these values. `attention:hopper` is an entry in a table."""
     for name, value in values.items():
         table, _, key = name.partition(":")
         fit = msgspec.structs.replace(fit, **{table: {**getattr(fit, table), key: value} if key else value})
@@ -114,7 +114,8 @@ def _changed(fit: SourceFit, values: Mapping[str, float]) -> SourceFit:
 
 
 def _with_factors(source: str, fit: SourceFit, rows: Sequence[ParallelQuestion]) -> SourceFit:
-    """What brings the middle row of each architecture, of those whose time is the kernels', to what was measured."""
+    """The factor that makes the median row of each architecture match its measurement, among rows whose time is determined by
+    kernels."""
     generations = sorted({question.gpu.architecture.generation for question in rows})
     fit = msgspec.structs.replace(fit, factor={name: fit.factor.get(name, fit.factor.get("", 1.0)) for name in generations})
     for _ in range(_ROUNDS):
@@ -127,7 +128,7 @@ def _with_factors(source: str, fit: SourceFit, rows: Sequence[ParallelQuestion])
 
 
 def _missing(generation: str, rows: Sequence[ParallelQuestion], now: Sequence[Residual], then: Sequence[Residual]) -> float:
-    """By what the factor must grow. Rows that kernels do not decide say nothing."""
+    """By how much the factor must grow. Rows whose time kernels do not determine are ignored."""
     mine = {question.row for question in rows if question.gpu.architecture.generation == generation}
     told = [
         np.log(one.measured_s / one.predicted_s)
@@ -156,7 +157,7 @@ def _show(title: str, rows: Sequence[Residual]) -> None:
 
 
 def _regret(rows: Sequence[Residual]) -> float:
-    """What the plan predicted to be best takes, over what the best one takes, per sample."""
+    """The time per sample of the plan predicted to be best, relative to that of the best plan."""
     chosen = min(rows, key=lambda row: row.predicted_s / row.samples)
     return (chosen.measured_s / chosen.samples) / min(row.measured_s / row.samples for row in rows)
 

@@ -32,15 +32,15 @@ NAMES = ("new", "used", "new_per_year", "used_per_year", "memory", "time_per_yea
 RIDGE = {"vendor": 0.5, "segment": 0.5, "card": 0.5}  # prior rows that say "no difference"
 LITTLE = 0.05  # prior rows of the other constants
 ROUNDS = 30  # of reweighting; it settles after ten
-TESTED_DAYS = 150  # only prices this recent are tested: older ones belong to another market
+TESTED_DAYS = 150  # only prices this recent are tested, because older ones belong to another market
 BOUNDS = (0.1, 0.9)  # of the errors on cards left out
 
 HEAD = f"""# How accurate are estimated prices?
 
 If no recent price for a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
-segment (desktop or workstation). This page compares such estimates with the published prices from the {TESTED_DAYS} days
-before the newest one. Each estimate uses only the prices of other cards. In normal use, gpuwise also takes the card's
-own older prices into account, if there are any. `tools/fit_prices.py` writes this page.
+segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with the published
+prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In normal use,
+gpuwise also takes any older prices of the card itself into account.
 
 """
 WIDTH = 120  # columns of a line in the docs
@@ -48,7 +48,7 @@ WIDTH = 120  # columns of a line in the docs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A published price, and its logarithm over the launch price."""
+    """A published price, and the logarithm of its ratio to the launch price."""
 
     gpu: Gpu
     price: Price
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Constants by name, and what each card differs by."""
+    """Constants by name, and the deviation of each card."""
 
     constants: dict[str, float]
     cards: dict[str, float]
@@ -78,7 +78,7 @@ def rows() -> list[Row]:
 
 
 def fit(every: Sequence[Row], fitted_to: date) -> Fit:
-    """Ridge regression; rows far from the rest count less."""
+    """Ridge regression in which outliers have less weight."""
     parts = [describe(row.gpu, row.price.kind, row.price.dated, fitted_to) for row in every]
     names = [*NAMES, *sorted({name for part in parts for name in part} - set(NAMES))]
     cards = sorted({row.gpu.name for row in every})
@@ -103,7 +103,7 @@ def fit(every: Sequence[Row], fitted_to: date) -> Fit:
 
 
 def left_out(every: Sequence[Row], fitted_to: date) -> list[tuple[Row, float]]:
-    """Recent prices, each with the logarithm of it over what the other cards say."""
+    """Recent prices, each with the logarithm of its ratio to the estimate from the other cards."""
     found = []
     for card in sorted({row.gpu.name for row in every}):
         others = fit([row for row in every if row.gpu.name != card], fitted_to)
@@ -113,7 +113,8 @@ def left_out(every: Sequence[Row], fitted_to: date) -> list[tuple[Row, float]]:
 
 
 def fit_laptops(prices: Sequence[tuple[Gpu, Price]]) -> LaptopModel:
-    """A line through the logarithms of price and multiprocessors, with the range of prices around it: each GPU left out once."""
+    """A line through the logarithms of price and multiprocessors, with the range of prices around it, found by leaving out each
+    GPU once."""
     speed = np.log([gpu.sm_count / LAPTOP_UNITS for gpu, _ in prices])
     usd = np.log([price.usd for _, price in prices])
     names = np.array([gpu.name for gpu, _ in prices])
@@ -133,7 +134,7 @@ def fit_laptops(prices: Sequence[tuple[Gpu, Price]]) -> LaptopModel:
 
 
 def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fit, laptops: LaptopModel) -> str:
-    """The errors by kind and vendor, and what the fit says of loss of value."""
+    """The errors by kind and vendor, and the loss of value according to the fit."""
     lines = ["| group | cards | prices | median error | 90% of errors are below |", "|---|---|---|---|---|"]
     groups = {
         "all cards": tested,
@@ -153,9 +154,9 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
     said = (
         f"The range of an estimate is {low:.2f} to {high:.2f} times the estimate. It contains 80% of these prices.",
         f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
-        f"new card loses {first:.0%} of its value as soon as it counts as used. These two rates determine the default resale "
-        "value in `which` and `cost`, which also deduct 10% for the cost of selling. In the collected prices, the market as a "
-        f"whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price, and neither "
+        f"new card loses {first:.0%} of its value as soon as it becomes a used card. These two rates determine the default "
+        "resale value in `which` and `cost`, which also deduct 10% for the cost of selling. According to the collected prices, "
+        f"the market as a whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
         "estimates nor resale values assume that prices will continue to rise.",
         "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
         f"{laptops.rows} published laptop prices. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",

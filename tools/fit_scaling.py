@@ -2,9 +2,9 @@
 
     python tools/fit_scaling.py ../shared/evidence/e2e.csv [--dry-run]
 
-Uses rows on several GPUs that have a row on one GPU in the same setup. First it fits how much slower steps are that exchange
-nothing (inference: they wait for the slowest, share a host and its power), then how much compute slows down during messages, by
-framework. Both are fitted on the rows of some GPUs and tested on the others, then fitted on all.
+Uses rows on several GPUs that have a row on one GPU in the same setup. First it fits the slowdown of steps that exchange nothing
+(in inference, GPUs wait for the slowest and share a host and its power). Then it fits how much compute slows down during
+messages, by framework. Both are fitted on the rows of some GPUs and tested on the others, then fitted on all.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def _setup(question: Question) -> tuple[Any, ...]:
 
 
 def is_odd(question: Question) -> bool:
-    """TensorFlow graphs in fp16 lose a third on two GPUs whatever joins them, unless they are AlexNet; those of RTX 3090 copy
-    through the host beside NCCL. Both say something of that software, not of links."""
+    """TensorFlow graphs in fp16, except AlexNet, lose a third on two GPUs regardless of the link. Those on the RTX 3090 copy
+    through the host in addition to using NCCL. Both effects come from the software, not from the links."""
     graph = question.cells["framework"] == "tf" and question.cells["stack"] == "graph"
     return graph and (question.cells["precision"] == "fp16" or question.gpu.name == "RTX 3090")
 
 
 def efficiencies(question: Question) -> Any:
-    """Predicted, without waits, at every value of SLOWED."""
+    """Predictions without waits, for every value of SLOWED."""
     setting, _ = setting_of(question)
     line = timeline_of(question.workload, question.gpu, setting, batch=question.batch, seq=question.seq)
     cluster = cluster_of(question)
@@ -75,13 +75,13 @@ def waited(question: Question, per_doubling: float) -> float:
 
 
 def fit_waits(rows: Sequence[tuple[Question, float]]) -> float:
-    """The loss a doubling of GPUs that fits inference best."""
+    """The loss per doubling of GPUs that fits inference best."""
     off = [np.median([abs(np.log(waited(question, value) / measured)) for question, measured in rows]) for value in WAITS]
     return round(float(WAITS[int(np.argmin(off))]), 4)
 
 
 def fit_slowed(rows: Sequence[tuple[Question, float, Any]], waits: float) -> float:
-    """Half a dozen models, many containers: every (GPU, count, model) counts once."""
+    """There are half a dozen models in many containers, so every combination of GPU, count and model has the same weight."""
     groups: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
     for question, measured, predicted in rows:
         error = np.abs(np.log(predicted * waited(question, waits) / measured))

@@ -3,7 +3,7 @@
     python tools/fit_tuning.py ../shared/evidence/today_language.csv
 
 Writes the values to `src/gpuwise/evidence/data/tuning.json` and the errors to `docs/accuracy-tuning.md`. Everything else is
-predicted from what a trainer does: nothing is fitted by method, model or GPU.
+predicted from what a trainer does. No constant is fitted for a single method, model or GPU.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _GRID = {name: middle * np.exp(np.linspace(-1.2, 1.2, 49)) for name, (middle, _)
 
 HEAD = """# How accurate are fine-tuning predictions?
 
-This page compares predictions with published step times for LoRA, QLoRA and full fine-tuning on one GPU. Each prediction
-follows the trainer that was used: adapters as in PEFT, packed weights that are dequantised before every matrix product,
-recomputed blocks, and the loss on the logits. We took the ranks, layers and data types from the sources' code
-(`evidence/data/tuning.json`). Three constants are fitted: the speeds of attention with a mask in 16 bits and in fp32, and on
-GPUs with little shared memory. Each has a prior from published kernel timings. The last two columns are the median errors with
-these constants fitted only to the other GPUs or sources; for a source left out, only the priors remain. What the sources ran
-was found by looking at these rows. `tools/fit_tuning.py` writes this page.
+`tools/fit_tuning.py` writes this page. It compares predictions with published step times for LoRA, QLoRA and full fine-tuning on
+one GPU. Each prediction models the trainer that was used, with adapters as in PEFT, packed weights that are dequantised before
+every matrix product, recomputed blocks, and the loss on the logits. We took the ranks, layers and data types from the sources'
+code (`evidence/data/tuning.json`). Three constants are fitted. They are the speeds of attention with a mask in 16 bits, in fp32,
+and on GPUs with little shared memory. Each has a prior from published kernel timings. The last two columns give the median
+errors when these constants are fitted only to the other GPUs or sources. If a source is left out, only the priors apply. We
+looked at these rows to find out what the sources ran.
 
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A row with its predicted value over the measured one, for each of `RATES`; `uses` names the speeds it depends on."""
+    """A row with its predicted value over the measured one, for each of `RATES`. `uses` names the speeds that it depends on."""
 
     source: str
     method: str
@@ -93,7 +93,7 @@ def used(row: TodayQuestion) -> tuple[str, ...]:
 
 
 def at_rate(row: TodayQuestion, rate: float) -> TodayQuestion:
-    """The same row with attention with a mask at another rate."""
+    """The same row with another rate for attention with a mask."""
     if not used(row) or row.question is None or row.tuned is None:
         return row
     rates = MaskedRates(half=rate, tf32=rate, small=1.0)
@@ -102,7 +102,8 @@ def at_rate(row: TodayQuestion, rate: float) -> TodayQuestion:
 
 
 def best(rows: Sequence[Answered]) -> dict[str, float]:
-    """The speeds with the least sum of robust errors and distances from the priors; the priors' where no row depends on them."""
+    """The speeds that minimise the sum of robust errors and distances from the priors. Speeds that no row depends on stay at
+    their priors."""
     timed = [row for row in rows if row.uses]
     found = {name: middle for name, (middle, _) in PRIORS.items()}
     for _ in range(4):
@@ -121,7 +122,7 @@ def loss(rows: Sequence[Answered], rates: dict[str, float]) -> float:
 
 
 def errors(rows: Sequence[Answered], whole: Sequence[Answered]) -> tuple[list[float], list[float], list[float]]:
-    """With the figures that all rows give, with those of the other GPUs alone, and with those of the other sources alone."""
+    """Predictions with speeds fitted to all rows, only to the other GPUs, and only to the other sources."""
     place = best(whole)
     gpus = {gpu: best([row for row in whole if row.gpu != gpu]) for gpu in {row.gpu for row in rows}}
     sources = {name: best([row for row in whole if row.source != name]) for name in {row.source for row in rows}}
@@ -133,7 +134,7 @@ def errors(rows: Sequence[Answered], whole: Sequence[Answered]) -> tuple[list[fl
 
 
 def table(rows: Sequence[Answered], title: str, key: Callable[[Answered], str]) -> list[str]:
-    """Errors by one property, times and memory apart."""
+    """Errors by one property, separately for time and memory."""
     lines = [
         f"| {title} | quantity | rows | median | bias | GPU left out | source left out |",
         "|---|---|---:|---:|---:|---:|---:|",
@@ -150,7 +151,7 @@ def table(rows: Sequence[Answered], title: str, key: Callable[[Answered], str]) 
 
 
 def main(path: Path) -> int:
-    """Fit, write, and say how well it does."""
+    """Fit the speeds, write both files and print the errors."""
     whole = read_table(path)
     rows = [row for row in today_questions(tuned_only(whole))[0] if row.tuned is not None]
     found = answered(rows)
@@ -162,8 +163,9 @@ def main(path: Path) -> int:
     for title, key in _KEYS.items():
         lines += table(found, title, key)
     lines.append(
-        f"Attention with a mask runs at {rates['half']:.0%} of the speed of the usual kernel, in fp32 at {rates['tf32']:.0%} of "
-        f"the speed that it would have in TF32. GPUs with little shared memory reach {rates['small']:.0%} of that."
+        f"Attention with a mask runs at {rates['half']:.0%} of the speed of the usual kernel. In fp32, it runs at "
+        f"{rates['tf32']:.0%} of the speed that it would have in TF32. GPUs with little shared memory reach "
+        f"{rates['small']:.0%} of these speeds."
     )
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines[1:]))
@@ -180,7 +182,7 @@ _KEYS: dict[str, Callable[[Answered], str]] = {
 
 
 def tuned_only(table: Table) -> Table:
-    """The rows of training alone: the others are many, and asked elsewhere."""
+    """Only the training rows. The many other rows are scored elsewhere."""
     kept = [number for number, mode in enumerate(table.columns["mode"]) if mode == "train"]
     return replace(
         table, columns={name: tuple(values[number] for number in kept) for name, values in table.columns.items()}, odd={}

@@ -36,7 +36,7 @@ __all__ = ["main"]
 
 @dataclass(kw_only=True)
 class Found:
-    """What was asked and what failed, by target and place."""
+    """What was tried and what failed, by target and location."""
 
     keep: Path
     seconds: float
@@ -48,15 +48,15 @@ class Found:
 
 
 class TooLarge(Exception):
-    """An answer that takes more memory than it may."""
+    """An answer that uses more memory than allowed."""
 
 
 class TooSlow(BaseException):
-    """An answer that does not come. No `except Exception` holds it up."""
+    """An answer that takes too long. No `except Exception` catches it."""
 
 
 def main() -> int:
-    """Ask, tell, exit."""
+    """Run the targets, report failures and exit."""
     options = _options()
     sys.path.insert(0, str(ROOT / "tests"))
     sys.path.insert(0, str(ROOT / "src"))
@@ -100,7 +100,8 @@ def _chosen(targets: Any, names: list[str]) -> list[Any]:
 
 
 def _rounds(targets: list[Any], folder: Path, found: Found, options: argparse.Namespace) -> None:
-    """Each target in turn: a second at a time, so that slow ones get no more of it, or as many inputs as the others."""
+    """Run the targets in turn, either for a second at a time, so that slow ones do not get more time, or with the same number of
+    inputs."""
     from fuzz_mutations import mutated
 
     chance = random.Random(options.seed)  # noqa: S311 (not for secrets)
@@ -141,7 +142,7 @@ def _ask(target: Any, data: bytes, folder: Path, found: Found) -> None:
 
 
 def _note(target: Any, data: bytes, fault: BaseException, found: Found) -> None:
-    """Keep the input and tell the fault, the first time that it comes from this place."""
+    """Keep the input and report the failure the first time that it occurs at this location."""
     frames = traceback.extract_tb(fault.__traceback__)
     ours = [frame for frame in frames if "gpuwise" in frame.filename and "fuzz" not in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno} {type(fault).__name__}"
@@ -160,8 +161,8 @@ def _label(name: str) -> str:
 
 @contextlib.contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """Ends what takes longer, where the system has alarms. What other programs take from it does not count: an answer that had
-    less than half of the time on a processor gets as much again, a few times."""
+    """Ends an answer that takes longer, on systems with alarms. Time taken by other programs does not count. An answer that had a
+    CPU for less than half of its time gets the same time again, up to a few times."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -183,13 +184,13 @@ def _within(seconds: float) -> Iterator[None]:
 
 
 def _forget_peak() -> None:
-    """Begin anew with the highest memory, where the system can (Linux)."""
+    """Reset the peak memory, if the system supports it (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
 def _peak_megabytes() -> float:
-    """The most memory this process held since `_forget_peak`; 0 where the system does not tell."""
+    """The peak memory of this process since `_forget_peak`, or 0 if the system does not report it."""
     with contextlib.suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
@@ -205,7 +206,7 @@ def _limit_memory(gigabytes: float) -> None:
 
 
 def _guided(options: argparse.Namespace) -> int:
-    """One target by atheris: inputs that reach new lines are kept and changed further."""
+    """Run one target with atheris, which keeps inputs that reach new lines and mutates them further."""
     import atheris
 
     if len(options.target) != 1:
@@ -229,7 +230,7 @@ def _guided(options: argparse.Namespace) -> int:
     def ask(data: bytes) -> None:
         _ask(target, data, folder, found)
         if found.faults:
-            raise RuntimeError("a fault was found")  # ends the search with a code of its own
+            raise RuntimeError("a fault was found")  # ends the search with its own exit code
 
     atheris.Setup([sys.argv[0], *limits, "-max_len=20000", str(corpus)], ask)
     atheris.Fuzz()  # ends the process

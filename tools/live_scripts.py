@@ -3,7 +3,8 @@
     python tools/live_scripts.py zero_workers sick      # prints the seconds of a steady step
     torchrun --nproc-per-node 2 tools/live_scripts.py slow_rank fixed
 
-Plain loops come from `pathologies.py`; this file adds the trainers of Hugging Face, Lightning and Keras, and two ranks.
+Plain loops come from `pathologies.py`. This file adds the trainers from Hugging Face, Lightning and Keras, and a run on two
+ranks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WARM_UP = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script: which findings name its fault, the fix in words, and how often it steps."""
+    """A script, with the findings that name its fault, a description of the fix, and its number of steps."""
 
     name: str
     expected: tuple[str, ...]
@@ -44,7 +45,7 @@ class Script:
 
 
 class _Stamps:
-    """The time of every step's end."""
+    """The end time of every step."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -72,7 +73,7 @@ def _loop(name: str, sick: bool, steps: int) -> list[float]:
 
 
 class _Labelled(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
-    """Samples that take a while to read, in the form that trainers expect."""
+    """Samples that are slow to read, in the form that trainers expect."""
 
     def __init__(self, steps: int) -> None:
         self._samples, self._size = Samples(0.0006), 32 * steps
@@ -85,8 +86,8 @@ class _Labelled(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 
 
 def hf_trainer(sick: bool, steps: int) -> list[float]:
-    """The Trainer of Hugging Face; the fix is `dataloader_num_workers`."""
-    import_torchvision()  # its compiled part may not fit this torch, and Trainer imports it
+    """The Hugging Face Trainer. The fix is `dataloader_num_workers`."""
+    import_torchvision()  # its compiled part may not match this torch, and Trainer imports it
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     stamps = _Stamps()
@@ -118,7 +119,7 @@ def hf_trainer(sick: bool, steps: int) -> list[float]:
 
 
 def lightning_trainer(sick: bool, steps: int) -> list[float]:
-    """The Trainer of Lightning; the fix is `num_workers`."""
+    """The Lightning Trainer. The fix is `num_workers`."""
     import_torchvision()
     import lightning
 
@@ -149,7 +150,7 @@ def lightning_trainer(sick: bool, steps: int) -> list[float]:
 
 
 def keras_fit(sick: bool, steps: int) -> list[float]:
-    """`fit` of Keras on a data set of one's own; the fix is `workers`."""
+    """Keras `fit` on a custom data set. The fix is `workers`."""
     import keras
     import numpy as np
 

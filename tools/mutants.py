@@ -33,18 +33,18 @@ __all__ = ["Fault", "Stale", "Verdict", "folders_of", "load_faults", "main", "pa
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tools" / "mutants.toml"
 LEAST_CAUGHT = 0.9
-_WITH_DATA = ("hardware", "money")  # packages whose tables have tests of their own
-_LONGEST_S = 600.0  # a fault that keeps the tests from ending is caught
+_WITH_DATA = ("hardware", "money")  # packages whose tables have separate tests
+_LONGEST_S = 600.0  # a fault that makes the tests hang is caught
 _PASSED, _FAILED, _NOT_COLLECTED = 0, 1, 2  # exit codes of pytest
 
 
 class Stale(Exception):
-    """A fault of the list can no longer be planted: the list must follow the source."""
+    """A fault in the list can no longer be introduced, so the list must be updated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One planted mistake: where, what text becomes what, and what a user would get."""
+    """One fault, with its location, the old and new text, and the effect on users."""
 
     name: str
     package: str
@@ -56,7 +56,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether the package's own tests noticed, and how long they took."""
+    """Whether the package's own tests caught the fault, and how long they took."""
 
     fault: Fault
     caught: bool
@@ -64,7 +64,7 @@ class Verdict:
 
 
 def load_faults(path: Path = LIST) -> tuple[Fault, ...]:
-    """Every fault of the list, in its order."""
+    """Every fault in the list, in order."""
     return tuple(Fault(name=name, **row) for name, row in tomllib.loads(path.read_text(encoding="utf-8")).items())
 
 
@@ -75,7 +75,7 @@ def path_of(module: str, source: Path) -> Path:
 
 
 def planted(fault: Fault, source: Path) -> str:
-    """The module's text with the fault in it."""
+    """The module's text with the fault."""
     path = path_of(fault.module, source)
     if not path.is_file():
         raise Stale(f"{fault.name}: there is no module {fault.module}")
@@ -92,7 +92,8 @@ def folders_of(package: str) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plant, test, restore; then the table. 1 where too few were caught."""
+    """Introduce each fault, run the tests and restore the source, then print the table. Returns 1 if too few faults were
+    caught."""
     parser = argparse.ArgumentParser(description="Plant faults and see whether a package's own tests catch them.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this fault alone; may be repeated")
     parser.add_argument("--package", action="append", default=[], metavar="P", help="faults of this package; may be repeated")
@@ -101,7 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for asked, known in ((options.only, {one.name for one in faults}), (options.package, {one.package for one in faults})):
         if unknown := sorted(set(asked) - known):
             parser.error(f"not in the list: {', '.join(unknown)}")
-    texts = {one.name: planted(one, ROOT / "src") for one in faults}  # a stale entry fails, whichever were asked for
+    texts = {
+        one.name: planted(one, ROOT / "src") for one in faults
+    }  # a stale entry fails, regardless of which ones were requested
     chosen = [
         one
         for one in faults
@@ -136,13 +139,14 @@ def _run(faults: Sequence[Fault], texts: Mapping[str, str], folder: Path) -> lis
 
 
 def _write(path: Path, text: str) -> None:
-    """Also forgets the compiled file: its time stamp counts whole seconds, and a fault may keep the size."""
+    """Write the text and delete the compiled file, because its time stamp has a resolution of a second and a fault may not change
+    the size."""
     path.write_text(text, encoding="utf-8")
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def _check_unharmed(packages: Iterable[str], folder: Path) -> None:
-    """Without a fault the tests must pass, on the copy: else "caught" would mean nothing."""
+    """Check that the tests pass on the copy without a fault. Otherwise, "caught" would mean nothing."""
     where = subprocess.run(
         [sys.executable, "-c", "import gpuwise; print(gpuwise.__file__)"],
         env=_environment(folder),
@@ -159,7 +163,7 @@ def _check_unharmed(packages: Iterable[str], folder: Path) -> None:
 
 
 def _judged(package: str, folder: Path) -> tuple[bool, str]:
-    """Whether a test of the package fails, and the first that does."""
+    """Whether a test of the package fails, and the first one that does."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
     try:
         done = subprocess.run(  # noqa: S603
@@ -180,7 +184,8 @@ def _judged(package: str, folder: Path) -> tuple[bool, str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The copy before all else; no plugins of others, which take longer to load than most tests to run."""
+    """The environment, with the copy first on the path and without third-party plugins, which take longer to load than most tests
+    take to run."""
     return {
         **os.environ,
         "PYTHONPATH": str(folder / "src"),
@@ -194,7 +199,7 @@ def _share(verdicts: Sequence[Verdict]) -> float:
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
-    """By package how many were caught, then every survivor with what it would do to a user."""
+    """The number of caught faults by package, then every survivor with its effect on users."""
     lines = [f"\n{'package':10} {'faults':>6} {'caught':>6}"]
     for package in dict.fromkeys(one.fault.package for one in verdicts):
         mine = [one for one in verdicts if one.fault.package == package]

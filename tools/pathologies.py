@@ -22,7 +22,7 @@ Step = Callable[[Any], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A fault: how to build the loop with and without it, and which finding names it."""
+    """A fault, with functions that build the loop with and without it, and the finding that names it."""
 
     name: str
     expected: tuple[str, ...]
@@ -34,7 +34,7 @@ class Case:
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
-    """Samples that take a while to read, as from a slow disk."""
+    """Samples that are slow to read, as from a slow disk."""
 
     def __init__(self, wait_s: float, *, every: int = 1, size: int = 256) -> None:
         self._wait_s, self._every, self._size = wait_s, every, size
@@ -55,13 +55,13 @@ def loader(dataset: Samples, batch: int, workers: int) -> Iterable[Any]:
 
 
 def same(value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The same batch for ever."""
+    """The same batch forever."""
     while True:
         yield value
 
 
 def perceptron(width: int = 512, depth: int = 4, first: int = 256) -> nn.Sequential:
-    """Layers wide enough that an op takes a while."""
+    """Layers wide enough for each op to take some time."""
     layers: list[nn.Module] = [nn.Linear(first, width)]
     for _ in range(depth):
         layers += [nn.ReLU(), nn.Linear(width, width)]

@@ -3,8 +3,8 @@
     python tools/record_live.py                         # everything, into docs/benchmarks.md: 15 minutes on a quiet machine
     python tools/record_live.py --only keras --rounds 1 --no-page
 
-Each script runs once under `gpuwise watch --json`; then it runs unwatched, alternating with and without its fault, so that a busy
-machine disturbs both equally. The overhead of watching is measured in the same way on the healthy script.
+Each script runs once under `gpuwise watch --json`. Then it runs unwatched, alternately with and without its fault, so that a busy
+machine affects both equally. The overhead of watching is measured in the same way on the healthy script.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ __all__ = ["HEADING", "main", "section", "spliced"]
 
 ROOT = Path(__file__).parents[1]
 HEADING = "## Gains that `watch` predicts, and gains from the fixes"
-_MAJOR = 1.2  # the middle of a range from which a finding counts as major
+_MAJOR = 1.2  # the midpoint of a range above which a finding is major
 _LONGEST_S = 300.0
 
 
 def main() -> int:
-    """Watch, fix, compare, write. Exits with 1 if fewer than ten of the twelve fixes reach the lower end of their gain."""
+    """Watch and fix each script, compare the gains and write the section. Exits with 1 if fewer than ten of the twelve fixes
+    reach the lower end of their gain."""
     options = _options()
     chosen = [script for script in SCRIPTS if not options.only or script.name in options.only]
     rows = []
@@ -79,7 +80,7 @@ def _step_s(said: str) -> float:
 
 
 def _row(script: Script, rounds: int) -> dict[str, Any]:
-    """What `watch` says of one script, and what its fix brings."""
+    """What `watch` reports for one script, and the gain from its fix."""
     with tempfile.TemporaryDirectory() as folder:
         watch = [sys.executable, "-m", "gpuwise", "watch", "--json", "--", *_command(script, "sick")]
         done = _ran(watch, folder)
@@ -106,7 +107,7 @@ def _row(script: Script, rounds: int) -> dict[str, Any]:
 
 
 def _cost(rounds: int) -> float:
-    """How much longer a step of the healthy script is while it is watched (marks and sampling, outside the profiled steps)."""
+    """How much longer a step of the healthy script takes while it is watched (marks and sampling, without the profiled steps)."""
     healthy = next(script for script in SCRIPTS if not script.expected)
     plain, watched = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -114,11 +115,11 @@ def _cost(rounds: int) -> float:
             plain.append(_step_s(_ran(_command(healthy, "fixed"), folder).stdout))
             watch = [sys.executable, "-m", "gpuwise", "watch", "--json", "--no-profile", "--", *_command(healthy, "fixed")]
             watched.append(_step_s(_ran(watch, folder).stderr))
-    return min(watched) / min(plain) - 1.0  # the runs that the machine disturbed least
+    return min(watched) / min(plain) - 1.0  # the runs that other work on the machine affected least
 
 
 def section(rows: list[dict[str, Any]], cost: float | None) -> str:
-    """The rows as a part of the page."""
+    """The rows as a section of the page."""
     sick, well = [row for row in rows if row["fix"]], [row for row in rows if not row["fix"]]
     lines = [
         HEADING,
@@ -146,14 +147,14 @@ def section(rows: list[dict[str, Any]], cost: float | None) -> str:
         lines.append(f"The healthy script has {'no' if row['right'] else 'a'} major finding.")
     if cost is not None:
         lines.append(
-            f"Watching it changed its step time by {cost:+.1%} (comparing the fastest of alternating runs, without the few "
-            "profiled steps)."
+            f"Watching it changed its step time by {cost:+.1%} (comparing the fastest of alternating runs and leaving out "
+            "the few profiled steps)."
         )
     return "\n".join([*lines, ""])
 
 
 def spliced(page: str, text: str, heading: str = HEADING) -> str:
-    """The page with this section in place of the old one, or at its end; sections behind it stay."""
+    """The page with this section in place of the old one, or at the end. Later sections stay."""
     before, _, after = page.partition(heading)
     _, mark, others = after.partition("\n## ")
     return f"{before.rstrip()}\n\n{text.rstrip()}\n" + (f"\n## {others}" if mark else "")

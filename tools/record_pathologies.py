@@ -4,7 +4,7 @@
     python tools/record_pathologies.py FOLDER --judge    # judge earlier recordings
 
 Each case is a training loop with one fault and the same loop without it. Both are timed without the profiler, so the actual gain
-can be compared with the predicted range. One thread computes; the machine's other cores are for loader workers.
+can be compared with the predicted range. One thread computes, and the machine's other cores are left for loader workers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Loop:
 
 
 def run(case: Case, folder: Path, rank: int = 0, *, timed: bool = True) -> None:
-    """Record the loop with the fault; time both, turn and turn about, so that a busy machine disturbs both alike."""
+    """Record the loop with the fault, and time both loops alternately, so that a busy machine affects both equally."""
     torch.set_num_threads(1)
     sick = Loop(case, True)
     sick.record(folder / f"{case.name}.rank{rank}.json")
@@ -98,7 +98,7 @@ def record(case: Case, folder: Path, *, timed: bool = True) -> None:
 
 
 def record_ranks(cases: list[Case], folder: Path, *, timed: bool = True) -> None:
-    """Cases with the same number of ranks, one after another: starting the processes takes longer than the cases."""
+    """Run cases with the same number of ranks in the same processes, because starting processes takes longer than the cases."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in cases]
         for free in sockets:
@@ -109,14 +109,14 @@ def record_ranks(cases: list[Case], folder: Path, *, timed: bool = True) -> None
 
 
 def first_finding(case: Case, folder: Path) -> tuple[str, tuple[Finding, ...]]:
-    """The first finding above minor, or nothing; and all of them."""
+    """The first finding that is more than minor, if any, and all findings."""
     answer = diagnose([str(path) for path in sorted(folder.glob(f"{case.name}.rank*.json"))])
     serious = [finding.code for finding in answer.findings if finding.severity != "minor"]
     return (serious or [""])[0], answer.findings
 
 
 def is_right(case: Case, first: str) -> bool:
-    """Whether the first finding names the fault, or there is none where there is no fault."""
+    """Whether the first finding names the fault, or there is no finding if there is no fault."""
     return first in case.expected if case.expected else not first
 
 
@@ -126,7 +126,7 @@ def is_located(case: Case, findings: Iterable[Finding]) -> bool:
 
 
 def judge(case: Case, folder: Path) -> dict[str, Any]:
-    """What `why` says, and whether the realised gain lies in the range of the finding that names the fault."""
+    """What `why` reports, and whether the actual gain is in the range of the finding that names the fault."""
     first, findings = first_finding(case, folder)
     seconds = json.loads((folder / f"{case.name}.seconds").read_text(encoding="utf-8"))
     named = next((finding for finding in findings if finding.code in case.expected), None)

@@ -2,10 +2,10 @@
 
     python tools/release.py --tools .venv-release/bin/python
 
-Builds the source archive, from it the wheel, looks at what is in them, lets twine judge them, installs the wheel into a clean
-environment of every Python at hand (3.10 to 3.13), asks it questions in hard surroundings (`everywhere.py`), runs light tests and
-a user's type check there, and writes the bill of materials of such an environment. Then 20,000 broken inputs are asked
-(`fuzz.py`). One line a check. Steps are in docs/releasing.md.
+Builds the source archive and, from it, the wheel, and checks both for their contents and with twine. Installs the wheel into a
+clean environment for every available Python (3.10 to 3.13), asks it questions in difficult environments (`everywhere.py`), runs
+fast tests and a user's type check there, and writes the bill of materials of such an environment. Then tries 20,000 broken inputs
+(`fuzz.py`). Prints one line per check. The steps are in docs/releasing.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["archive_faults", "main", "version_faults", "wheel_faults"]
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
-# What a source archive holds, and nothing else: all that `make test` needs.
+# What a source archive contains, which is only what `make test` needs.
 TOP = set(
     "CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md benchmarks constraints.txt docs examples pyproject.toml "
     "src tests tools .gitignore mkdocs.yml".split()
@@ -42,7 +42,7 @@ reveal_type(gpuwise.why)
 
 
 def main() -> int:
-    """Build, look, try; 1 where something is wrong."""
+    """Build, inspect and test the release. Returns 1 if something is wrong."""
     parser = argparse.ArgumentParser(description="Make a release and check it.")
     parser.add_argument("--tools", default=sys.executable, help="a Python with build, twine and cyclonedx-bom")
     parser.add_argument(
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 class Told:
-    """Tells every check in one line, and counts."""
+    """Prints one line per check, and counts failures."""
 
     def __init__(self) -> None:
         self.count = self.failed = 0
@@ -88,7 +88,7 @@ class Told:
 
 
 def version_faults(wheel: str) -> list[str]:
-    """The version has a section of its own in the changelog."""
+    """Check that the version has its own section in the changelog."""
     version = wheel.split("-")[1]
     if re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         return []
@@ -96,7 +96,7 @@ def version_faults(wheel: str) -> list[str]:
 
 
 def wheel_faults(wheel: Path) -> list[str]:
-    """Every file of the package is in the wheel, data and marker of types included, and nothing else is."""
+    """Check that the wheel contains every file of the package, including data and the type marker, and nothing else."""
     source = ROOT / "src"
     ours = {str(path.relative_to(source).as_posix()) for path in (source / "gpuwise").rglob("*") if path.is_file()}
     ours = {name for name in ours if "__pycache__" not in name}
@@ -106,7 +106,7 @@ def wheel_faults(wheel: Path) -> list[str]:
 
 
 def archive_faults(archive: Path) -> list[str]:
-    """The source archive holds what `make test` needs, and nothing else."""
+    """Check that the source archive contains what `make test` needs, and nothing else."""
     with tarfile.open(archive) as held:
         names = {Path(name).parts[1] for name in held.getnames() if len(Path(name).parts) > 1}
     needed = {"LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "src", "tests"}
@@ -116,7 +116,7 @@ def archive_faults(archive: Path) -> list[str]:
 
 
 def _python(version: str) -> str:
-    """A Python of this version: by its name, or where pyenv keeps it."""
+    """A Python of this version, found by name or among pyenv's versions."""
     kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
     for found in [*map(str, kept), shutil.which(f"python{version}") or ""]:
         if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:  # noqa: S603
@@ -125,7 +125,7 @@ def _python(version: str) -> str:
 
 
 def _try(python: str, wheel: Path, folder: Path, dist: Path, tools: str, known: Answers, told: Told) -> None:
-    """The wheel in a clean environment: questions, the bill of materials, then light tests and a user's type check."""
+    """Test the wheel in a clean environment with questions, the bill of materials, fast tests and a user's type check."""
     inside = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     version = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     install = [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
@@ -145,7 +145,7 @@ def _try(python: str, wheel: Path, folder: Path, dist: Path, tools: str, known: 
 
 
 def _type_faults(python: Path, folder: Path) -> list[str]:
-    """What a user's mypy says of code that asks gpuwise."""
+    """What a user's mypy reports for code that uses gpuwise."""
     (folder / "user.py").write_text(USER, encoding="utf-8")
     said = subprocess.run([python, "-m", "mypy", "--strict", "user.py"], cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
     wanted = (r'Revealed type is "(builtins\.)?float"', "WhyAnswer")
@@ -154,7 +154,7 @@ def _type_faults(python: Path, folder: Path) -> list[str]:
 
 
 def _faults(command: list[str], folder: Path) -> list[str]:
-    """What went wrong with this command; the end of what it said is shown before."""
+    """What went wrong with this command. The end of its output is printed first."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
     if not done.returncode:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pages import CHROMIUM, DRIVER, chromium
+from pages import CHROMIUM, DRIVER, Page, chromium
 
 from serving import Server, served
 
@@ -25,3 +25,13 @@ def browser() -> Iterator[Any]:
         pytest.skip("needs chromium and chromedriver (Debian: apt install chromium chromium-driver)")
     with chromium() as driver:
         yield driver
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Page:
+    """A wide window without a page."""
+    page = Page(browser, server)
+    page.size(1440)
+    browser.get("about:blank")
+    page.complaints()
+    return page

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from serving import Server
 
@@ -21,7 +21,7 @@ DRIVER = shutil.which("chromedriver")
 _SETTLED = "return document.querySelector('.waiting') ? 0 : Number(document.body.dataset.settled || 0)"
 # its sentences, whether in one paragraph or partly folded
 VERDICT = (
-    "((node) => [...node.querySelectorAll('h2, p')].map((part) => part.textContent).join(' ') || node.textContent)"
+    "((node) => [...node.querySelectorAll('h2, p, li')].map((part) => part.textContent).join(' ') || node.textContent)"
     "(document.querySelector('.verdict'))"
 )
 _WAIT_S = 90.0
@@ -57,9 +57,10 @@ class Page:
     server: Server
 
     def size(self, width: int, *, dark: bool = False) -> None:
-        """A window of this width, in light or dark."""
+        """A window of this width, in light or dark, without motion: a test must not see a fade half done."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, still]})
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
@@ -112,3 +113,25 @@ class Page:
     def complaints(self) -> list[str]:
         """What the console complains of since it was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+    def click(self, text: str, within: str = "main") -> None:
+        """One click on the button or link with this text, and its answer."""
+        before = int(self.run(_SETTLED))
+        found = self.run(
+            f"const all = [...document.querySelectorAll('{within} button, {within} a')];"
+            "const one = all.find((node) => node.textContent.trim() === arguments[0] && node.checkVisibility());"
+            "one?.click(); return Boolean(one)",
+            text,
+        )
+        assert found, f"no button or link says {text!r}"
+        self.wait(before + 1)
+
+    @property
+    def state(self) -> dict[str, str]:
+        """What the address says."""
+        return {key: values[0] for key, values in parse_qs(urlsplit(self.driver.current_url).query).items()}
+
+    @property
+    def pick(self) -> str:
+        """What the page recommends."""
+        return str(self.run("return document.querySelector('.pick').textContent"))

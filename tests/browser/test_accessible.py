@@ -18,6 +18,7 @@ const done = arguments[0];
 axe.run(document).then((found) => done(found.violations.map((fault) =>
   `${fault.impact} ${fault.id}: ${fault.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")}`)));
 """
+_STILL = "return document.querySelector('.waiting') ? null : document.body.dataset.settled"
 _UNNAMED = """
 const named = (node) => node.ariaLabel || node.labels?.length || node.textContent.trim() || node.title;
 return [...document.querySelectorAll('a, button, input, select, [role=img], [role=region]')]
@@ -50,6 +51,18 @@ def page(browser: Any, server: Server) -> Page:
     return Page(browser, server)
 
 
+def _serious_faults(page: Page) -> list[str]:
+    """What axe finds in an answer that stays: while the page computes the next answer, it dims the old one."""
+    page.run(AXE.read_text("utf-8"))
+    for _ in range(3):
+        page.until(_STILL)
+        before = page.run(_STILL)
+        faults: list[str] = page.driver.execute_async_script(_AXE)
+        if page.run(_STILL) == before:
+            return [fault for fault in faults if not fault.startswith("minor")]
+    raise AssertionError(f"the page keeps asking by itself: {page.state}")
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)], ids=["wide-light", "phone-dark"])
 def test_axe_finds_no_serious_fault(page: Page, view: str, width: int, dark: bool) -> None:
@@ -57,9 +70,7 @@ def test_axe_finds_no_serious_fault(page: Page, view: str, width: int, dark: boo
         pytest.skip("axe-core is not there: `make axe` fetches it with npm")
     page.size(width, dark=dark)
     page.open(view=view)
-    page.run(AXE.read_text("utf-8"))
-    faults = page.driver.execute_async_script(_AXE)
-    assert [fault for fault in faults if not fault.startswith("minor")] == []
+    assert _serious_faults(page) == []
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)], ids=["wide-light", "phone-dark"])
@@ -69,11 +80,11 @@ def test_a_diagnosis_has_no_serious_fault_either(page: Page, width: int, dark: b
     page.size(width, dark=dark)
     page.open(view="why")
     page.run("document.getElementById('sample-pair').click()")
-    page.until("return document.getElementById('compared') && !document.querySelector('.waiting')")
+    # The tab may still show what an earlier test compared, so the page must say that it has read these files.
+    read = "[...document.querySelectorAll('[role=status]')].some((node) => node.textContent.startsWith('Read '))"
+    page.until(f"return {read} && document.getElementById('compared') && !document.querySelector('.waiting')")
     page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
-    page.run(AXE.read_text("utf-8"))
-    faults = page.driver.execute_async_script(_AXE)
-    assert [fault for fault in faults if not fault.startswith("minor")] == []
+    assert _serious_faults(page) == []
     assert page.run(_CONTRAST) == []
 
 
@@ -98,6 +109,8 @@ def test_the_page_can_be_walked_with_the_tab_key(page: Page) -> None:
     for _ in range(50):
         body.send_keys("\ue004")
         seen.append(page.run("const node = document.activeElement; return node.name || node.id || node.textContent"))
+        if seen[-1].startswith("Money and time"):
+            page.driver.switch_to.active_element.send_keys("\ue007")
     assert seen[0] == "Skip to the results"
     assert {"nav-choose", "model", "budget", "have", "hours", "kwh"} <= set(seen)
 

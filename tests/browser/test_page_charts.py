@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from pages import SCREENSHOTS, Page
@@ -11,15 +10,6 @@ from pages import SCREENSHOTS, Page
 from serving import Server
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def page(browser: Any, server: Server) -> Page:
-    page = Page(browser, server)
-    page.size(1440)
-    browser.get("about:blank")
-    page.complaints()
-    return page
 
 
 def _boxes(page: Page, chart: int) -> list[list[float]]:
@@ -70,6 +60,17 @@ def test_no_op_is_drawn_above_the_roof(page: Page, server: Server, model: str) -
     assert all(rate <= 1.001 * min(peak, across * bandwidth) for across, rate in zip(*ops, strict=True))
 
 
+@pytest.mark.parametrize("case", [{}, {"model": "llama-3-70b", "users": "10", "weights": "q4_k_m"}])
+def test_options_with_room_are_named_in_the_chart_of_speed_and_cost(page: Page, case: dict[str, str]) -> None:
+    page.open(**case)
+    page.until("return document.querySelector('.chart').data?.some((trace) => trace.mode === 'text')")
+    trace = "document.querySelector('.chart').data.find((one) => one.mode === 'text')"
+    drawn = {text.strip() for text in page.run(f"return [...{trace}.text]") if text}
+    options = page.run("return [...document.querySelectorAll('.options table tbody th button')].map((one) => one.textContent)")
+    assert drawn
+    assert drawn <= set(options[1:])  # the recommended one has a label of its own
+
+
 def test_the_largest_batch_is_where_the_api_says(page: Page, server: Server) -> None:
     page.open(view="model", model="resnet50", gpu="RTX 3090")
     page.until("return document.querySelectorAll('.chart')[2]?.data?.length > 2")
@@ -91,3 +92,41 @@ def test_the_price_at_which_the_order_changes_is_the_answers_own(page: Page, ser
     assert drawn == {deal["gpu"]: pytest.approx(deal["even_usd"]) if deal["even_usd"] else None for deal in deals}
     assert all(deal["price_low_usd"] <= deal["price_usd"] <= deal["price_high_usd"] for deal in deals)
     assert page.complaints() == []
+
+
+_PHONE = [
+    ({"view": "rent", "gpu": "H100 PCIe 80GB"}, 1),
+    ({"view": "model", "model": "resnet50"}, 3),
+    ({"view": "compare", "cards": "RTX 3090,RTX 4090,RTX 5090"}, 2),
+    ({"task": "learning", "budget": "800"}, 1),
+    ({"view": "scale", "model": "bert-base"}, 1),
+]
+
+
+@pytest.mark.parametrize(("state", "count"), _PHONE, ids=lambda value: str(value))
+def test_a_chart_has_room_on_a_phone(page: Page, state: dict[str, str], count: int) -> None:
+    page.size(390)
+    page.open(**state)
+    page.until(f"return [...document.querySelectorAll('.chart')].filter((one) => one.querySelector('.xtick')).length >= {count}")
+    charts = page.run(
+        "const box = (node) => node?.getBoundingClientRect().toJSON();"
+        "const turned = (text) => /rotate\\((?!0[,)])/.test(text.getAttribute('transform') ?? '');"
+        "const told = (one, { _size: size, yaxis }) => ({ legend: box(one.querySelector('.legend')),"
+        "  wide: size.w, high: size.h, top: box(one).top + size.t, rows: yaxis.type === 'category' && yaxis.showticklabels,"
+        "  ticks: [...one.querySelectorAll('.xtick text')].map((text) => ({ ...box(text), turned: turned(text) })),"
+        "  titles: one.querySelectorAll('.xtitle, .ytitle').length, caption: one.previousElementSibling?.textContent ?? '' });"
+        "return [...document.querySelectorAll('.chart')].filter((one) => one.checkVisibility() && one.querySelector('.xtick'))"
+        ".map((one) => told(one, one._fullLayout))"
+    )
+    assert len(charts) >= count
+    for chart in charts:
+        assert chart["wide"] >= 200
+        assert chart["high"] >= 130
+        assert 1 < len(chart["ticks"]) <= 5
+        assert not any(tick["turned"] for tick in chart["ticks"])
+        assert all(left["right"] < right["left"] for left, right in pairwise(sorted(chart["ticks"], key=lambda one: one["left"])))
+        assert all(tick["right"] <= 390 for tick in chart["ticks"])
+        assert chart["legend"] is None or chart["legend"]["bottom"] <= chart["top"] + 1
+        assert not chart["rows"]
+        assert chart["titles"] == 0
+        assert chart["caption"].startswith(("Up: ", "Across: "))

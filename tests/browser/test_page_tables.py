@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pages import Page
 
@@ -12,18 +10,9 @@ from serving import Server
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def page(browser: Any, server: Server) -> Page:
-    page = Page(browser, server)
-    page.size(1440)
-    browser.get("about:blank")
-    page.complaints()
-    return page
-
-
 def _column(page: Page, place: int) -> list[str]:
     found = page.run(f"return [...document.querySelectorAll('.grid tbody tr')].map((row) => row.cells[{place}].innerText.trim())")
-    return list(found)
+    return [text.partition("\n")[0] for text in found]  # without a remark below
 
 
 def test_a_column_sorts_both_ways_and_stays_in_the_link(page: Page) -> None:
@@ -69,3 +58,25 @@ def test_every_gpu_of_the_catalogue_is_reachable_with_its_sheet(page: Page, serv
     page.until("return document.querySelector('.pick')?.textContent.includes('GTX 970')")
     assert not page.run("return document.querySelector('dialog').open")
     assert page.complaints() == []
+
+
+def test_options_on_a_phone_are_laid_out_as_all_cards_are(page: Page, server: Server) -> None:
+    page.size(390)
+    page.open(model="llama-3-70b", users="10", weights="q4_k_m")
+    options = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json["options"]
+    heads = (
+        "return [...document.querySelectorAll('{0} thead th')].filter((one) => one.checkVisibility()).map((one) => one.innerText)"
+    )
+    assert page.run(heads.format(".options")) == ["card", "speed", "upfront"]
+    rows = page.run(
+        "return [...document.querySelectorAll('.options tbody tr')].map((row) => [row.cells[0].innerText,"
+        " [...row.cells].filter((cell) => cell.checkVisibility()).map((cell) => cell.getBoundingClientRect().right)])"
+    )
+    assert sorted(text.splitlines()[1].split(",")[0] for text, _ in rows) == sorted(one["source"] for one in options)
+    assert any("each GPU holds part of the model" in text for text, _ in rows)  # what to know about the memory
+    assert len({tuple(round(right) for right in ends) for _, ends in rows}) == 1
+    inset = page.run(
+        "const cell = document.querySelector('.options tr.best th');"
+        "return cell.querySelector('button').getBoundingClientRect().left - cell.getBoundingClientRect().left"
+    )
+    assert inset >= 6  # the bar of three pixels does not run through the name

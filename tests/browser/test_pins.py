@@ -54,6 +54,49 @@ def test_answers_are_pinned_named_and_laid_side_by_side(page: Page) -> None:
     assert page.complaints() == []
 
 
+def test_what_only_one_answer_says_is_folded_and_the_least_price_is_marked(page: Page) -> None:
+    for state in ({"task": "learning", "budget": "300"}, {"task": "learning", "budget": "800"}, {"view": "rent"}):
+        _pin(page, **state)
+    page.open(view="pinned")
+    names = page.run("return [...document.querySelectorAll('table tbody tr')].map((row) => row.cells[0].innerText)")
+    assert names[0] == "for"
+    assert names[-1] == "verdict"
+    assert "3-year total" in names
+    assert "break-even after" not in names
+    assert "break-even after" in page.run("return document.querySelector('.beside .fold').textContent")
+    row = "[...document.querySelectorAll('table tbody tr')].find((one) => one.cells[0].innerText === '3-year total')"
+    cells = page.run(f"return [...{row}.querySelectorAll('strong')].map((one) => [one.innerText, one.classList.contains('yes')])")
+    prices = [float(text.replace("$", "").replace(",", "")) for text, _ in cells]
+    assert [marked for _, marked in cells] == [price == min(prices) for price in prices]
+
+
+def test_what_both_answers_hold_is_side_by_side_and_whole(page: Page) -> None:
+    _pin(page, task="learning", budget="800")
+    _pin(page, task="learning", budget="300")
+    page.open(view="pinned")
+    assert page.run("return document.getElementById('mixed')") is None
+    _pin(page, view="rent", gpu="RTX 3090")
+    page.open(view="pinned")
+    rows = page.run(
+        "return Object.fromEntries([...document.querySelectorAll('.beside tbody tr')]"
+        ".map((row) => [row.cells[0].innerText, [...row.cells].slice(1).map((cell) => cell.innerText)]))"
+    )
+    for figure in ("upfront", "3-year total", "3-year rent"):
+        assert all(value.startswith("$") for value in rows[figure]), (figure, rows[figure])
+    assert "different questions" in page.run("return document.getElementById('mixed').textContent")
+    assert rows["for"][-1].startswith("Should I buy it or rent it?")
+    cut = (
+        "return [...document.querySelectorAll('.beside td div')].filter((one) => one.scrollHeight > one.clientHeight + 1).length"
+    )
+    assert page.run(cut) == 0
+
+
+def test_nothing_pinned_says_where_to_begin(page: Page) -> None:
+    page.open(view="pinned")
+    page.click("Find a GPU")
+    assert page.run("return document.querySelector('h1').textContent") == "Which GPU should I get?"
+
+
 def test_pinned_answers_become_files(page: Page) -> None:
     _pin(page, model="resnet50", budget="800")
     _pin(page, view="rent", gpu="RTX 4090")

@@ -45,7 +45,7 @@ def test_a_model_that_is_known_by_its_sizes_alone_can_be_asked_for(page: Page) -
 
 def test_a_language_model_trains_where_that_is_chosen(page: Page) -> None:
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090")
-    assert "tokens per second with llama-3-8b" in page.verdict
+    assert "tokens per second with Llama-3-8B" in page.verdict
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090", mode="train", method="qlora", seq="512")
     assert "samples per second" in page.verdict
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090", method="qlora", seq="512")

@@ -61,6 +61,27 @@ def test_a_sample_can_be_tried_and_stays_after_a_reload(page: Page, server: Serv
     assert page.complaints() == []
 
 
+def test_a_diagnosis_comes_before_the_place_for_the_next_file(page: Page) -> None:
+    place = "return [...document.querySelectorAll('main .verdict-card, main .drop')].map((node) => node.classList[0])"
+    assert page.run(place) == ["drop"]
+    assert page.run("return document.querySelector('main details').open")  # how to record one
+    page.run("const one = document.getElementById('sample'); one.focus(); one.click()")
+    page.until(_READ)
+    assert page.run(place) == ["card", "drop"]
+    assert page.run("return document.activeElement.id") == "sample"
+    page.run("document.getElementById('forget').click()")
+    assert page.run(place) == ["drop"]
+
+
+def test_a_slow_run_is_explained_in_two_clicks_from_the_first_page(page: Page) -> None:
+    page.open()
+    page.click("Why is my training slow?")
+    page.run("document.getElementById('sample').click()")
+    page.until(_READ)
+    assert "input pipeline" in page.pick
+    assert "num_workers" in page.run("return document.getElementById('fix').textContent")
+
+
 def test_the_timeline_zooms_with_buttons_and_keys_and_its_axis_follows(page: Page) -> None:
     page.run("document.getElementById('sample').click()")
     page.until(_READ)

@@ -12,6 +12,7 @@ from gpuwise.box.power import plugs_of
 from gpuwise.box.types import Board, Outlet, Platform
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.provenance import Basis
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
 from gpuwise.hardware.tables import architectures, curated_gpus
 from gpuwise.hardware.types import Gpu
@@ -110,12 +111,22 @@ def test_names_and_aliases_lead_to_one_part_each() -> None:
             find("no such thing")
 
 
+def test_measured_curves_rise_with_the_limit_to_one() -> None:
+    for curve in parts.power_curves():
+        watts, speeds = zip(*curve.points, strict=True)
+        assert list(watts) == sorted(set(watts))
+        assert watts[0] < curve.rated_watts <= watts[-1]
+        assert speeds[-1] == 1
+        assert all(later >= 0.99 * earlier for earlier, later in itertools.pairwise(speeds))
+        assert load_catalog().find(curve.gpu).gpu.tdp_watts == curve.rated_watts
+
+
 def test_every_source_is_used_and_named() -> None:
     used = {row.source.id for table in (parts.platforms(), parts.boards(), parts.outlets()) for row in table.values()}
     used |= {row.source.id for row in parts.psu_sizes()}
     for table in (parts.psu_standards(), parts.efficiencies(), parts.excursions(), parts.plugs()):
         used |= {row.source.id for row in table.values()}
-    used |= {family.source.id for family in parts.cpu_families()}
+    used |= {row.source.id for rows in (parts.cpu_families(), parts.power_curves()) for row in rows}
     named = set(parts.box_sources())
     assert used <= named
     assert named - used <= {"puget-quad-3090", "cpu-makers-tdp", "guide-2018"}, "the rest stands in notes and rules"

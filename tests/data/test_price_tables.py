@@ -98,14 +98,14 @@ def test_the_tables_are_what_the_tool_makes_of_the_list(monkeypatch: pytest.Monk
     if not evidence.exists():
         pytest.skip("the published prices are not beside this checkout")
     monkeypatch.syspath_prepend(str(root / "tools"))
-    import build_prices
+    import build_rental_prices
 
     for name, rows in (
-        ("rental.csv", build_prices.rental(evidence / "prices.csv")),
-        ("rental_history.csv", build_prices.history(evidence / "prices_history.csv")),
+        ("rental.csv", build_rental_prices.rental(evidence / "prices.csv")),
+        ("rental_history.csv", build_rental_prices.history(evidence / "prices_history.csv")),
     ):
-        with (build_prices.DATA / name).open(encoding="utf-8", newline="") as file:
-            assert list(csv.DictReader(file)) == rows, "run python tools/build_prices.py"
+        with (build_rental_prices.DATA / name).open(encoding="utf-8", newline="") as file:
+            assert list(csv.DictReader(file)) == rows, "run python tools/build_rental_prices.py"
 
 
 def test_tables_are_small() -> None:

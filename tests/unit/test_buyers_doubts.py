@@ -14,7 +14,7 @@ from making_candidates import adding_up, buy
 
 
 def test_a_card_may_recompute_activations_where_another_need_not() -> None:
-    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True)
+    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True, max_gpus=1, seq=4096)
     jobs = [option["jobs"][0] for option in answer.to_dict()["options"]]
     assert {job["way"] for job in jobs} == {"usual", "checkpoint"}
     assert all(job["fits"] for job in jobs)
@@ -37,7 +37,7 @@ def test_a_method_can_be_chosen_and_is_checked() -> None:
 
 
 def test_no_card_is_recommended_that_cannot_finish_a_run() -> None:
-    answer = gpuwise.which(model=["llama-2-70b"], mode="train", budget="3000")
+    answer = gpuwise.which(model=["llama-2-70b"], mode="train", budget="3000", samples=1e6, seq=4096)
     assert answer.best is None
     assert answer.verdict.startswith("Nothing for $3,000 or less finishes a run in 3 years at 25 hours a week")
     slow, hours = buy(4000 * 3600.0, 500.0), UserLimits(horizon_s=3900 * 3600.0)
@@ -46,13 +46,51 @@ def test_no_card_is_recommended_that_cannot_finish_a_run() -> None:
 
 
 def test_sets_for_text_compete_like_single_cards() -> None:
-    one, near = buy(100.0, 1000.0), adding_up(buy(100.0 / NEARLY - 0.1, 150.0, count=2))
+    one, near = buy(100.0, 1000.0), adding_up(buy(100.0 / NEARLY - 0.1, 90.0, count=2))
     assert select([one, near], UserLimits(budget_usd=1000)).best is near
-    far = adding_up(buy(100.0 / NEARLY + 0.1, 150.0, count=2))
+    far = adding_up(buy(100.0 / NEARLY + 0.1, 90.0, count=2))
     assert select([one, far], UserLimits(budget_usd=1000)).best is one
     pair = gpuwise.which(model=["llama-3-70b"], weights="q4_k_m", users=10).best
     assert pair is not None
     assert pair.gpu_count > 1
+
+
+def test_several_servers_must_be_much_faster_than_one() -> None:
+    one, two, quick = buy(100.0, 100.0, count=8), buy(70.0, 50.0, count=16), buy(60.0, 50.0, count=16)
+    assert select([one, two], UserLimits(budget_usd=5000)).best is one
+    assert select([one, quick], UserLimits(budget_usd=5000)).best is quick
+    cheap = buy(99.0, 40.0, count=16)  # as fast as one server, at less than 85% of its price
+    assert select([one, cheap], UserLimits(budget_usd=5000)).best is cheap
+
+
+def test_a_tie_goes_to_the_clearly_cheaper_one() -> None:
+    dear = buy(100.0, 1000.0)
+    for seconds, usd, wins in ((110.0, 840.0, True), (110.0, 860.0, False), (113.0, 500.0, False)):
+        other = buy(seconds, usd)
+        assert (select([dear, other], UserLimits(budget_usd=2000)).best is other) is wins
+
+
+def test_what_one_has_shares_a_model_and_nothing_slower_is_recommended() -> None:
+    for asked in ({"method": "full"}, {"method": "lora"}, {"method": "lora", "budget": "3000"}):
+        answer = gpuwise.which(model=["llama-3-8b"], have=["8x RTX 3090"], **asked)
+        (own,) = [one for one in answer.every if one.kind == "keep"]
+        assert own.run.fits
+        assert answer.best is own
+        assert all(one.run.seconds <= own.run.seconds for one in answer.options)
+
+
+def test_rented_sets_share_a_model_that_one_gpu_cannot_hold() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True)
+    sets = {(one.gpu.name, one.gpu_count) for one in answer.every if one.run.fits and one.gpu_count > 1}
+    assert {("H100 SXM 80GB", 4), ("H100 SXM 80GB", 8)} <= sets
+    assert all(count in (1, 2, 4, 8) for _, count in sets)
+
+
+def test_the_first_sentence_says_what_a_run_is() -> None:
+    assert "a run (1,000,000 samples with resnet50) takes" in gpuwise.which(model=["resnet50"]).verdict
+    assert "a run (115,000,000 samples with resnet50) takes" in gpuwise.which(model=["resnet50"], samples=1.15e8).verdict
+    tuned = gpuwise.which(model=["llama-3-8b"], method="qlora", budget="800").verdict
+    assert "a run (50,000 sequences of 1,024 tokens with llama-3-8b) takes" in tuned
 
 
 def test_what_one_has_and_what_holds_the_job_needs_no_memory_savings() -> None:
@@ -107,10 +145,10 @@ def test_a_tie_in_value_ends_in_a_choice() -> None:
 
 
 def test_matters_counts_the_gpus_that_are_named() -> None:
-    one, two = (str(gpuwise.matters("cpu", gpu=[name], cpu="i7-4770K")) for name in ("RTX 3090", "2x RTX 3090"))
+    one, two = (" ".join(str(gpuwise.matters("cpu", gpu=[name], cpu="i7-4770K")).split()) for name in ("RTX 3090", "2x RTX 3090"))
     assert "images/s on 2 GPUs" in two
     assert "on 2 GPUs" not in one
-    assert "beside an RTX 3090" in str(gpuwise.matters("mixed-cards", gpu=["RTX 3090", "RTX 2080 Ti"]))
+    assert "next to an RTX 3090" in str(gpuwise.matters("mixed-cards", gpu=["RTX 3090", "RTX 2080 Ti"]))
     with pytest.raises(BadValue, match="names two kinds of cards"):
         gpuwise.matters("cpu", gpu=["RTX 3090", "RTX 4090"])
 

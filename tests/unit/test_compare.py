@@ -173,7 +173,7 @@ def test_a_pair_that_could_have_a_bridge_is_told_to_have_none() -> None:
 def test_a_reason_never_tells_the_other_order() -> None:
     pairs = gpuwise.compare(["RTX 3090", "RTX 4070 Ti"]).pairs
     told = [
-        pair for pair in pairs if pair.why.startswith("limited by compute: the RTX 4070 Ti has 1.13 times") and pair.ratio < 1
+        pair for pair in pairs if pair.why.startswith("limited by compute; the RTX 4070 Ti has 1.13 times") and pair.ratio < 1
     ]
     assert told
     assert all("but only 54% of the bandwidth" in pair.why for pair in told)
@@ -336,3 +336,12 @@ def test_the_reason_names_the_cache_behind_the_l2_and_what_amds_libraries_reach(
     assert "of the cache" in answer.pairs[0].why
     assert any(note.name == "RX 7900 XTX libraries" for note in answer.assumptions)
     assert not any(note.name == "RTX 3090 libraries" for note in answer.assumptions)
+
+
+def test_a_price_may_be_for_a_gpu_whose_specs_are_given_beside_it() -> None:
+    own = "name=RTX 4090 48GB,like=RTX 4090,mem=48GB"
+    found = gpuwise.compare([own, "RTX 4090"], model=["resnet50"], price=["rtx 4090 48gb=3200"])
+    assert found.pairs[0].ratio == pytest.approx(1.0)
+    assert "$3,200 (your price)" in str(found)
+    with pytest.raises(GpuwiseError, match="unknown GPU"):
+        gpuwise.compare(["RTX 3090", "RTX 4090"], model=["resnet50"], price=["RTX 4090 48GB=3200"])

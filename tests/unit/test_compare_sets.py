@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import gpuwise
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
 from gpuwise.money.costs import more_machine_usd
+from gpuwise.money.prices import PriceBook, age_of_machine, price_now
 from gpuwise.questions.common.rigs import find_rigs, in_one_machine
 from gpuwise.questions.compare.text import render
 from gpuwise.questions.compare.types import CompareAnswer, Pair
@@ -116,9 +118,9 @@ def test_the_machine_is_used_and_named_in_a_brief_answer() -> None:
 
 def test_a_reason_for_sets_points_to_the_faster_one() -> None:
     pairs = gpuwise.compare(["4x RTX 4070", "2x RTX 4090"]).pairs
-    told = [pair for pair in pairs if pair.ratio < 0.95 and ": the RTX 4090 has 2." in pair.why]
+    told = [pair for pair in pairs if pair.ratio < 0.95 and "; the RTX 4090 has 2." in pair.why]
     assert told
-    assert all("2x RTX 4090 work in place of 4x RTX 4070" in pair.why for pair in told)
+    assert all("2x RTX 4090 are compared with 4x RTX 4070" in pair.why for pair in told)
 
 
 def test_equal_speeds_are_no_wins_and_turn_nothing() -> None:
@@ -239,10 +241,68 @@ def test_three_or_more_desktop_cards_need_a_machine_that_is_told_with_its_price(
     def told(*gpus: str) -> list[str]:
         return [note for note in gpuwise.compare(list(gpus), model=["resnet18"]).notes if "more than a plain desktop" in note]
 
+    book = PriceBook.of(prices=(), file=None, currency="")
+    card, other = (load_catalog().find(name).gpu for name in ("RTX 4070", "RTX 3090"))
+    age, older = (age_of_machine(gpu, price_now(gpu, book), book.today) for gpu in (card, other))
     (said,) = told("4x RTX 4070", "2x RTX 4090")
-    assert said.startswith(f"4x RTX 4070 need a machine that costs about ${more_machine_usd(4):,.0f} more than a plain desktop")
+    assert said.startswith(
+        f"4x RTX 4070 need a machine that costs about ${more_machine_usd(card, 4, age):,.0f} more than a plain desktop"
+    )
     assert '`gpuwise build --gpu "4x RTX 4070"` checks such a machine' in said
     (said,) = told("3x RTX 3090", "8x RTX 3090")
-    assert f"and 8x RTX 3090 need a machine that costs about ${more_machine_usd(8):,.0f} more" in said
+    assert f"and 8x RTX 3090 need a machine that costs about ${more_machine_usd(other, 8, older):,.0f} more" in said
     assert not told("2x RTX 4070", "RTX 4090")
     assert not told("8x A100 SXM 80GB", "4x H100 SXM")
+
+
+# ---------------------------------------------------------------- larger batches, groups and servers
+
+
+def test_larger_batches_and_accumulation_are_computed_where_gradients_are_exchanged() -> None:
+    answer = gpuwise.compare(["RTX 4090", "2x RTX 4090"], model="vit_large")
+    (said,) = [flip for flip in answer.flips if "accumulated" in flip]
+    (larger,) = gpuwise.compare(["RTX 4090", "2x RTX 4090"], model="vit_large", batch="auto").pairs
+    assert f"{larger.ratio:.2f} times as fast with a batch of {larger.batch}" in said
+    alone, two = (
+        gpuwise.predict("vit_large", mode="train", gpu="RTX 4090", gpus=count, batch=256, accumulate=8).results[0]
+        for count in (1, 2)
+    )
+    assert f"{two.samples_per_s / alone.samples_per_s:.2f} times as fast with gradients accumulated over 8" in said
+
+
+def test_nothing_is_said_of_batches_where_no_gradients_are_exchanged() -> None:
+    answer = gpuwise.compare(["RTX 4090", "RTX 3090"], model="vit_base")
+    assert not [flip for flip in answer.flips if "accumulated" in flip]
+
+
+@pytest.mark.parametrize("batch", [None, "auto"])
+def test_no_reason_says_that_a_gpu_has_as_much_as_itself(batch: str | None) -> None:
+    (pair,) = gpuwise.compare(["RTX 4090", "2x RTX 4090"], model="vit_large", batch=batch).pairs
+    assert "1.00 times" not in pair.why
+    assert "limited by" in pair.why
+
+
+def test_many_users_are_served_in_groups_where_that_generates_more_text() -> None:
+    asked = {"model": "llama-3-70b", "weights": "fp8"}
+    answer = gpuwise.compare(["8x RTX PRO 6000 Blackwell", "4x H100 SXM"], users=64, **asked)
+    whole, pairs = (
+        gpuwise.predict(asked["model"], weights="fp8", gpu="RTX PRO 6000 Blackwell", gpus=gpus, users=users).results[0].generation
+        for gpus, users in ((8, 64), (2, 16))
+    )
+    assert 4 * pairs.tokens_per_s > 1.2 * whole.tokens_per_s
+    assert any("8x RTX PRO 6000 Blackwell as 4 groups of 2 GPUs with 16 users each" in note for note in answer.notes)
+    halves = gpuwise.predict(asked["model"], weights="fp8", gpu="H100 SXM", gpus=2, users=32).results[0].generation
+    assert answer.pairs[0].ratio == pytest.approx(2 * halves.tokens_per_s / (4 * pairs.tokens_per_s), rel=1e-3)
+
+
+def test_modules_pay_for_their_share_of_a_server_as_in_cost() -> None:
+    answer = gpuwise.compare(["8x RTX PRO 6000 Blackwell", "4x H100 SXM"], model="llama-3-70b", weights="fp8", users=64)
+    owned = gpuwise.cost(gpu="H100 SXM", gpus=4).to_dict()["own"]["machine_usd"]
+    assert any(f"${owned:,.0f} for 4x H100 SXM 80GB (4 of the 8 GPUs that a server holds)" in note for note in answer.notes)
+
+
+def test_a_brief_comparison_of_three_has_prices_and_says_which_is_a_module() -> None:
+    text = brief(gpuwise.compare(["Tesla V100 32GB", "RTX 3090", "Tesla P40"]))
+    assert "the V100 SXM 32GB is a module for servers, not a card" in text
+    assert all(f"W, ${price}" in text for price in ("669 used", "1,104 used", "295 used"))
+    assert "but it is not recommended" in text

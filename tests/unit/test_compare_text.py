@@ -66,3 +66,32 @@ def test_reasons_compare_arithmetic_where_it_limits() -> None:
 def test_what_cannot_be_compared_is_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(GpuwiseError, match=said):
         compared(**more)
+
+
+def test_a_misfit_names_the_room_of_the_engine_and_the_users_that_fit() -> None:
+    names = ["RTX PRO 6000 Blackwell", "H100 PCIe"]
+    answer = compared(names, model="llama-3-70b", weights="fp8", users=16)
+    (pair,) = answer.pairs
+    assert pair.why.startswith("does not fit on the H100 PCIe 80GB: needs 73.0 GiB, but vLLM may use only 71.7 of 79.6 GiB")
+    most = gpuwise.fit("llama-3-70b", gpu="H100 PCIe", weights="fp8", users=16).results[0].max_batch
+    assert f"room for {most} users at a time" in pair.why
+    fewer = compared(names, model="llama-3-70b", weights="fp8", users=most)
+    assert all(one.comparable for one in fewer.pairs)
+    assert f"With `--users {most}`, it fits on both: the H100 PCIe 80GB is" in answer.verdict
+    assert any("the RTX PRO 6000 Blackwell costs $" in note and "the H100 PCIe 80GB costs $" in note for note in answer.notes)
+
+
+def test_images_that_fit_nowhere_are_compared_with_smaller_weights() -> None:
+    names = ["RTX 5080", "RTX 3090"]
+    answer = gpuwise.compare(names, model="flux-dev")
+    smaller = gpuwise.compare(names, model="flux-dev", weights="int8")
+    assert not any(pair.fits for pair in answer.pairs)
+    assert all(pair.comparable for pair in smaller.pairs)
+    order = smaller.verdict.partition(". ")[0].replace("The", "the", 1)
+    assert f"With `--weights int8`, it fits on both: {order}." in answer.verdict
+
+
+def test_what_no_option_makes_fit_is_left_to_fit() -> None:
+    answer = compared(["RTX 4090", "RTX 3080"], model="llama-3-70b", weights="fp16", engine="vllm")
+    told = 'run `gpuwise fit llama-3-70b --gpu "RTX 4090" --gpu "RTX 3080" --weights fp16 --engine vllm`'
+    assert any(told in note for note in answer.must_notes)

@@ -97,7 +97,7 @@ def test_larger_images_take_longer_and_the_usual_size_is_exact(model: str) -> No
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"image": 777}, "in steps of 64"),
+        ({"image": 777}, "a multiple of 64"),
         ({"image": 8192}, "64 to 4096"),
         ({"users": 2}, "does not apply to sdxl"),
         ({"weights": "awq"}, "16, 8 or 4 bits"),
@@ -114,3 +114,27 @@ def test_ranges_of_models_that_were_not_measured_are_assumed_and_wider() -> None
     assert (known.range_basis, new.range_basis) == ("measured", "assumed")
     spans = [one.image_generation.seconds_per_image_high / one.image_generation.seconds_per_image_low for one in (known, new)]
     assert spans[1] > 1.2 * spans[0]
+
+
+def test_unloading_the_text_encoders_is_a_remedy() -> None:
+    """The denoiser then needs the GPU for itself, and all weights cross the link in each call."""
+    result = gpuwise.fit("flux-dev", gpu="RTX 4060 Ti 16GB").results[0]
+    rungs = {rung.name: rung for rung in result.advice.remedies}
+    assert not result.fits
+    both, plain = rungs["int8-weights-unloaded"], rungs["int8-weights"]
+    assert both.fits
+    assert not plain.fits
+    assert both.memory.total_bytes < plain.memory.total_bytes - 4 * GIB  # T5 in eight bits
+    assert rungs["unloaded"].memory.total_bytes < result.memory.total_bytes - 8 * GIB
+    assert result.advice.ladder == (both,)
+    predicted = gpuwise.predict("flux-dev", gpu="RTX 4060 Ti 16GB", weights="int8").results[0]
+    assert both.step_s == pytest.approx(predicted.image_generation.seconds_per_image)
+    assert both.memory.total_bytes == pytest.approx(predicted.memory.total_bytes)
+
+
+@pytest.mark.parametrize("model", ["flux-dev", "sd3"])
+def test_training_that_is_not_covered_says_what_is(model: str) -> None:
+    with pytest.raises(BadValue, match="is not covered") as refused:
+        gpuwise.fit(model, gpu="RTX 4090", mode="train", method="lora")
+    assert "`sdxl`" in refused.value.hint
+    assert gpuwise.fit("sdxl", gpu="RTX 4090", mode="train", method="lora", remedies=False).results[0].mode == "train"

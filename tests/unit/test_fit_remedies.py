@@ -188,3 +188,12 @@ def test_memory_of_several_gpus_does_not_add_up_by_itself() -> None:
     assert remedies(two)["zero-3"].memory.total_bytes < remedies(two)["zero-1"].memory.total_bytes < two.memory.total_bytes
     assert remedies(two)["zero-3"].effect == "same"
     assert remedies(one)["zero-3"].effect == "hardware"
+
+
+def test_one_gpu_is_exhausted_before_a_second_one_is_added() -> None:
+    found = gpuwise.fit("llama-3-8b", gpu="RTX 4060", method="qlora")
+    ladder = found.results[0].advice.ladder
+    assert [rung.name for rung in ladder] == ["checkpoint", "shorter-sequence"]
+    assert all(rung.gpu_count == 1 for rung in ladder)
+    assert ladder[-1].fits
+    assert "It BARELY FITS with checkpointing of all 32 blocks and sequence length" in render(found, width=400)

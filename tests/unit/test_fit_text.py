@@ -176,6 +176,16 @@ def test_the_ladder_ends_with_what_fits_and_what_fits_has_none() -> None:
     assert not answer(BIG, "2x RTX 3090", weights="q4_k_m").climbed
 
 
+def test_a_smaller_cache_comes_before_weights_of_three_and_two_bits() -> None:
+    found = answer("qwen3-32b", "RTX 3090", weights="q4_k_m", context=32768)
+    assert [rung.name for rung in found.climbed] == ["kv-q8_0"]
+    names = [rung.name for rung in found.rungs]
+    assert names.index("kv-q8_0") < names.index("q3_k_m") < names.index("q2_k")
+    text = render(asked("qwen3-32b", "RTX 3090", weights="q4_k_m", context=32768), width=400)
+    assert "FITS with key-value cache in q8_0" in text
+    assert "fastest remedy is q2_k" not in text
+
+
 def test_a_fraction_of_the_layers_leaves_the_rest() -> None:
     gpu = load_catalog().find("RTX 3090").gpu
     whole = text_query(BIG, TextOptions(BIG, weights="q4_k_m"), [gpu]).serving
@@ -264,5 +274,5 @@ def test_the_whole_catalogue_is_not_asked_for_text() -> None:
 
 def test_what_would_fit_is_in_the_first_sentence() -> None:
     told = " ".join(str(gpuwise.fit("llama-3-8b", gpu="RTX 3060")).split())
-    assert "is available. It FITS with weights in fp8 (" in told
+    assert "is available. It FITS with fp8 weights (" in told
     assert "; the fastest remedy is llama.cpp, q4_k_m" in told

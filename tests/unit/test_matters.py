@@ -63,7 +63,7 @@ def test_a_small_model_feels_the_host() -> None:
 
 
 def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, Matter]) -> None:
-    match = re.search(r"takes (\d+) current cores", usual["cpu"].answer)
+    match = re.search(r"takes (\d+) cores of a current CPU", usual["cpu"].answer)
     assert match is not None
     enough = int(match[1])
     bounds = [
@@ -79,6 +79,11 @@ def test_the_cpu_that_is_named_is_the_one_that_is_judged() -> None:
     assert "the Ryzen 5 3600" in own.unit
     assert "The 6 cores of the Ryzen 5 3600 decode" in own.answer
     assert own.unit != old.unit
+    quick = one("cpu", gpu="2x RTX 4090", cpu="Ryzen 9 9950X").answer
+    match = re.search(r"takes (\d+) cores of the Ryzen 9 9950X", quick)
+    assert match is not None
+    assert int(match[1]) <= 16
+    assert "which is enough" in quick
     assert "the Ryzen 5 3600" in one("cpu", model="llama-3-8b", cpu="Ryzen 5 3600").answer
 
 
@@ -97,7 +102,7 @@ def test_ram_is_answered_for_one_gpu_too() -> None:
 def test_two_cards_that_are_named_are_mixed_in_either_order() -> None:
     found = [one("mixed-cards", gpu=pair) for pair in ("RTX 3090 + RTX 4090", "RTX 4090 + RTX 3090")]
     assert found[0].answer == found[1].answer
-    assert found[0].unit == "times as fast with an RTX 3090 beside an RTX 4090"
+    assert found[0].unit == "times as fast with an RTX 3090 next to an RTX 4090"
     assert 1.0 < found[0].value < 2.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gpuwise
+from gpuwise.core.errors import BadValue
 from gpuwise.questions.matters.text import render
 from gpuwise.questions.matters.types import Matter
 
@@ -23,6 +24,33 @@ def test_narrow_links_cost_several_gpus_more_than_one(topic: str) -> None:
 def test_what_several_gpus_lose_is_in_the_text_too() -> None:
     found = asked("pcie-gen", gpus=2)
     assert f"2 GPUs in one job are {found.together:.1f}% slower" in found.answer
+
+
+def test_a_link_that_is_named_is_the_one_that_is_answered_for() -> None:
+    named = {link: asked("pcie-lanes", "RTX 3090", gpus=2, pcie=link) for link in ("PCIe 4.0 x4", "PCIe 3.0 x4", "PCIe 3.0 x1")}
+    together = [found.together or 0.0 for found in named.values()]
+    assert together == sorted(together)
+    assert 10 < together[0] < together[1] < together[2] < 100
+    for link, found in named.items():
+        assert f"Over {link} instead of PCIe 4.0 x16" in found.answer
+        assert f"2 GPUs in one job are {found.together:.1f}% slower" in found.answer
+    assert f"{together[0]:.1f}% slower at x4" in asked("pcie-lanes", "RTX 3090", gpus=2).answer
+    assert asked("pcie-lanes", "RTX 3090", gpus=2, pcie="PCIe 5.0 x16") == asked("pcie-lanes", "RTX 3090", gpus=2)
+    with pytest.raises(BadValue, match="Thunderbolt 3 is not a PCIe link"):
+        asked("pcie-lanes", pcie="Thunderbolt 3")
+
+
+def test_single_lanes_are_named_for_risers_and_for_text() -> None:
+    riser = asked("riser", "RTX 3090", gpus=4).answer
+    one = asked("pcie-lanes", "RTX 3090", gpus=4, pcie="PCIe 3.0 x1").together
+    assert f"(PCIe 3.0 x1), one GPU is no slower, and 4 GPUs in one job are {one:.1f}% slower" in riser
+    for topic in ("pcie-lanes", "riser"):
+        text = gpuwise.matters(topic, model="llama-3-70b", gpu="4x RTX 3090", weights="q4_k_m").topics[0].answer
+        assert "x1" in text
+        assert "4 GPUs that share the model are" in text
+        assert "One GPU" not in text
+        waits = gpuwise.predict("llama-3-70b", gpu="4x RTX 3090", weights="q4_k_m").results[0].generation
+        assert f"The first token arrives after {waits.time_to_first_token_s:.2f} s in each case." in text
 
 
 def test_two_cards_at_eight_lanes_are_held_against_sixteen_though_desktops_have_eight() -> None:
@@ -89,7 +117,7 @@ def test_mixed_cards_are_asked_about_the_job_that_was_given() -> None:
 def test_typed_specs_are_mixed_with_a_card_that_is_sold() -> None:
     found = asked("mixed-cards", "name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W")
     assert found.value > 0
-    assert "a Foo beside an RTX" in found.unit
+    assert "a Foo next to an RTX" in found.unit
 
 
 def test_a_desktop_takes_a_range() -> None:

@@ -57,7 +57,7 @@ def test_json_has_the_names_of_the_contract() -> None:
 def test_text_says_what_to_do() -> None:
     answer = asked("gpt2", "4xRTX 3090", batch=64)
     text = render(answer, verbose=True)
-    assert text.index("Fastest: ") < text.index("Settings for") < text.index("samples/s", text.index("Settings for"))
+    assert text.index("The fastest plan (") < text.index("Settings for") < text.index("samples/s", text.index("Settings for"))
     assert describe_plan(answer.entries[0]) in text
     assert "torchrun" in text
 
@@ -259,7 +259,7 @@ def test_a_batch_that_does_not_divide_is_shared_nearly_evenly() -> None:
     plan = best.estimate.plan
     assert (plan.mesh.data, plan.samples, best.samples) == (3, 512, 512)
     assert 0 < plan.short < plan.mesh.data * plan.micro_count
-    assert "one sample less" in render(answer)
+    assert "one sample fewer" in render(answer)
     assert [recipe.framework for recipe in best.recipes] == ["PyTorch DDP"]
 
 
@@ -316,7 +316,9 @@ def test_where_adding_stops_paying_the_words_hold_for_the_figures() -> None:
     first, last = answer.scaling()
     assert answer.stops_at == 1
     assert 1 < last["samples_per_s"] / first["samples_per_s"] < 1.5
-    assert "beyond 1 GPU, each extra GPU adds less than half of its speed at this batch size." in " ".join(render(answer).split())
+    assert "beyond 1 GPU, each additional GPU contributes less than half of its own speed at this batch size." in " ".join(
+        render(answer).split()
+    )
 
 
 def test_any_number_of_gpus_is_asked_for_the_batch_of_the_question() -> None:

@@ -77,7 +77,7 @@ def test_a_measured_step_far_from_the_prediction_is_doubted(times: float, doubte
 def test_a_precision_the_gpu_lacks_is_an_error_with_what_it_has() -> None:
     with pytest.raises(BadValue, match="does not support bf16") as caught:
         results("RTX 2080 Ti", precision="bf16")
-    assert "supports only fp32, fp16, amp" in caught.value.message
+    assert "supports only fp32, fp16 and amp" in caught.value.message
     with pytest.raises(BadValue, match="does not support fp8"):
         results("RTX 3090", precision="fp8", mode="infer")
     with pytest.raises(BadValue, match="does not support tf32"):

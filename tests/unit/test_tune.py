@@ -50,7 +50,7 @@ def test_text_and_json_agree() -> None:
     answer = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     text = CliRunner().invoke(app, arguments).stdout
     few, more, most = (answer[f"batch_for_{share}"] for share in (90, 95, 99))
-    assert f"{few} reaches 90% of it, {more} reaches 95% and {most} reaches 99%" in text
+    assert f"the smallest batch that reaches at least 90% of it is {few} (95%: {more}, 99%: {most})" in text
     assert f"doubling the batch beyond {answer['batch_where_doubling_stops_paying']}" in text
 
 

@@ -98,11 +98,11 @@ def test_what_a_prediction_rules_out_is_pruned_and_told() -> None:
     assert not any(change.name == "batch" for change in plan.tried)
     plan = planned("vgg16", AMPERE, batch=64, names=("batch",), mode="infer")
     assert [change.value for change in plan.tried] == ["128"]  # the first doubling is tried whatever the prediction
-    assert "doubling the batch is predicted to be only" in reasons(plan)["batch", "256"]
+    assert "with twice the batch, the run is predicted to be only" in reasons(plan)["batch", "256"]
     useless = Plan()
     useless.take(Change("compile", "on"), Expected(0.8, 0.9, 1.01))
     assert useless.tried == {}
-    assert useless.pruned[0].reason == "this change is predicted to be only 0.80 to 1.01 times as fast"
+    assert useless.pruned[0].reason == "with this change, the run is predicted to be only 0.80 to 1.01 times as fast"
 
 
 def test_what_the_model_or_the_device_has_no_use_for_is_not_tried() -> None:

@@ -2,6 +2,6 @@
 
 import os
 
-# The matrices are small: threads of the linear-algebra library wait longer for each other than they compute. On a busy machine,
-# a fit takes six times as long with them.
+# The matrices are small, so the threads of the linear-algebra library wait for each other longer than they compute. With threads,
+# a fit on a busy machine takes six times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

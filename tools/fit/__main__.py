@@ -1,13 +1,14 @@
 """Fits gpuwise to published measurements and writes its data files and `docs/accuracy.md`.
 
     GPUWISE_CACHE=… python -m tools.fit ../shared/evidence [--dry-run]
+    python -m tools.fit ../shared/evidence --reports     # only the ranges of single reports, with the fits in the data files
 
-Run from the root of the project, with timm, torchvision and pyarrow installed. Models that the zoo does not hold are captured
-once (half an hour for all of timm) and found in the cache afterwards; then the fit takes a few minutes. Only rows on one GPU
-enter it.
+Run from the root of the project, with timm, torchvision and pyarrow installed. Models that are not in the zoo are captured once
+(half an hour for all of timm) and then read from the cache. After that, the fit takes a few minutes. It uses only rows on one
+GPU.
 
-What it writes, in `src/gpuwise`: `kernels/data/constants.json`, `step/data/stacks.json`, and in `evidence/data` the fitted
-part of `procedures.json`, `ranges.json` and `left_out.json`; then `docs/accuracy.md`. With `--dry-run` it only prints.
+What it writes, in `src/gpuwise`: `kernels/data/constants.json`, `step/data/stacks.json`, and in `evidence/data` the fitted part
+of `procedures.json`, `ranges.json` and `left_out.json`; then `docs/accuracy.md`. With `--dry-run`, it only prints.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpuwise.evidence.fits import Fit, left_out, shipped
 from gpuwise.evidence.operators import Batch, score_operators
 from gpuwise.evidence.ranges import Range
 from gpuwise.evidence.score import score
@@ -30,10 +32,11 @@ from .accuracy import write_accuracy
 from .choose import choose, nested, spreads
 from .curves import power_curves
 from .problem import Problem
+from .reports import single_reports
 from .rows import operator_rows, read_batches, sampled, step_rows
 from .solve import LeftOut, folds_of, leave_out, pairs_of, solve
-from .widths import operator_name, operator_widths, step_widths
-from .write import write_fit, write_left_out, write_ranges
+from .widths import operator_name, operator_widths, report_ranges, step_widths
+from .write import renew_ranges, write_fit, write_left_out, write_ranges
 
 _SLOWED_BY_FLOORS = 0.005  # in the median
 
@@ -72,6 +75,11 @@ def main(folder: Path, *, dry: bool = False) -> None:
     scored = _operators(problem, by_gpu, sampled(tables))
     widths = step_widths(problem, theta, by_gpu, by_generation, by_pair)
     ranges = widths.ranges | operator_widths(scored)
+
+    def fit_without(gpu: str) -> Fit:
+        return problem.fit_of(by_gpu.thetas.get(gpu, theta), by_gpu.gone.get(gpu))
+
+    ranges |= report_ranges(single_reports(folder), fit_without)
     scored = [_ranged(row, ranges[operator_name(row)]) for row in scored]
     _say(f"wider by generation: {widths.scales}")
     for name, own in ranges.items():
@@ -86,9 +94,17 @@ def main(folder: Path, *, dry: bool = False) -> None:
     _say("written")
 
 
+def renew_reports(folder: Path) -> None:
+    """Derive the ranges of single reports again."""
+    found = report_ranges(single_reports(folder), lambda gpu: left_out("gpu").get(gpu, shipped()))
+    for name, own in found.items():
+        _say(f"{name:40} {own.low:.2f} to {own.high:.2f}  {own.rows:,} rows")
+    renew_ranges(found)
+
+
 def _check(problem: Problem, theta: Array) -> None:
-    """The fit must predict what `gpuwise validate` would, but for ops that it would have faster than their GPU can be: those are
-    slowed down to their floor only there."""
+    """Check that the fit predicts the same as `gpuwise validate`, except for ops that it predicts to be faster than their GPU
+    allows. Only `validate` raises those to their minimum time."""
     places = list(range(0, problem.step_count, 40))
     asked = [problem.steps[place].question for place in places]
     found = {row.row: row.predicted_s for row in score(asked, problem.fit_of(theta))}
@@ -108,7 +124,7 @@ def _ranged(row: Residual, width: Range) -> Residual:
 
 
 def _operators(problem: Problem, by_gpu: LeftOut, tables: Sequence[Batch]) -> list[Residual]:
-    """Single operators, each by the fit without its GPU."""
+    """Predict single operators, each by the fit without its GPU."""
     found: list[Residual] = []
     for batch in tables:
         found += score_operators([batch], problem.fit_of(by_gpu.thetas[batch.gpu.name], by_gpu.gone[batch.gpu.name]))
@@ -119,4 +135,7 @@ if __name__ == "__main__":
     paths = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     if len(paths) != 1:
         sys.exit(__doc__)
-    main(Path(paths[0]), dry="--dry-run" in sys.argv)
+    if "--reports" in sys.argv:
+        renew_reports(Path(paths[0]))
+    else:
+        main(Path(paths[0]), dry="--dry-run" in sys.argv)

@@ -25,7 +25,7 @@ __all__ = ["write_accuracy"]
 
 PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy.md"
 TEXT = Path(__file__).parent / "accuracy.txt"
-_FEWEST = 20  # rows of a group whose coverage says something
+_FEWEST = 20  # rows below which the coverage of a group is not meaningful
 _LARGE_FLOPS = 1e9
 _SETUP = ("source", "model", "mode", "precision", "stack")  # what a user measures once and asks about on other GPUs
 
@@ -33,7 +33,7 @@ _SETUP = ("source", "model", "mode", "precision", "stack")  # what a user measur
 def write_accuracy(
     problem: Problem, theta: Array, left: Mapping[str, LeftOut], operators: Sequence[Residual], widths: Widths
 ) -> None:
-    """The page: fixed words around computed tables."""
+    """Write the page, which is fixed text around computed tables."""
     pair, held = left["pair"], widths.unknown
     seen = left["gpu"].seen
     tables = {
@@ -57,7 +57,7 @@ def write_accuracy(
 
 
 def _coverage(problem: Problem, widths: Widths, seen: Array) -> str:
-    """By source: the share of rows inside a range that was drawn without their GPU, and without their GPU and source."""
+    """By source, the share of rows inside a range that was derived without their GPU, and without their GPU and source."""
     sources = np.array([row.source for row in problem.steps], dtype=object)
     lines = []
     for source in [*sorted(set(sources)), ""]:
@@ -77,7 +77,7 @@ def _residuals(problem: Problem, predicted: Array) -> list[Residual]:
 
 
 def _kinds(problem: Problem) -> dict[str, Array]:
-    """Which rows are of which kind of software and maker."""
+    """Which rows belong to which kind of software and vendor."""
     classes = np.array([class_of(row.stack) for row in problem.steps], dtype=object)
     modern = np.array([row.stack.split("/")[1].startswith("2.") for row in problem.steps])
     others = np.array([row.question.gpu.vendor.lower() in MAKERS for row in problem.steps])
@@ -123,7 +123,7 @@ def _goals(problem: Problem, theta: Array, left: Mapping[str, LeftOut]) -> str:
 
 
 def _measured(problem: Problem, predicted: Array) -> Array:
-    """The first row of each setup is the user's own: it corrects the others, on other GPUs, and is not counted itself."""
+    """Treat the first row of each setup as the user's own measurement. It corrects the rows on other GPUs and is not scored."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, row in enumerate(problem.steps):
         groups.setdefault(tuple(row.question.cells.get(name, "") for name in _SETUP), []).append(place)
@@ -135,7 +135,7 @@ def _measured(problem: Problem, predicted: Array) -> Array:
 
 
 def _by(problem: Problem, left: LeftOut, label: str, held: Array | None = None) -> str:
-    """One line a label; with `held` also the share of rows inside their range."""
+    """One line per label. With `held`, it includes the share of rows inside their range."""
     rows = _residuals(problem, left.predicted)
     labels = np.array([_label(row, step, label) for row, step in zip(rows, problem.steps, strict=True)])
     lines = []
@@ -168,7 +168,8 @@ def _operators(rows: Sequence[Residual]) -> str:
 
 
 def _power(problem: Problem, left: LeftOut) -> str:
-    """Speed against that at the highest limit: the middle over the workloads of each GPU, published and predicted unseen."""
+    """Speed relative to that at the highest limit, as the median over the workloads of each GPU, published and predicted with the
+    GPU unseen."""
     first = problem.step_count + problem.single_count
     published, predicted = (np.exp(-values[first:]) for values in (problem.measured, left.predicted))
     groups: dict[tuple[str, float], list[int]] = {}

@@ -2,7 +2,7 @@
 
 Each candidate is a pair of prior spreads. For a left-out fold, the candidate that best predicts the folds among the remaining
 rows is used, so that no row influences its own prediction. All fits here use the slopes of the full fit (rows enter as sums over
-a source, a GPU or both), which makes thousands of them cheap; the chosen one is then solved exactly.
+a source, a GPU or both), which makes thousands of them cheap. The chosen one is then solved exactly.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .solve import Fold, LeftOut, leave_out, pull_of
 
 __all__ = ["CANDIDATES", "Chosen", "choose", "nested", "spreads"]
 
-_WORST = 0.7  # what one row counts at most, in ln: some published rows are wrong
-_FEWEST = 5  # rows of a fold that count as one group
+_WORST = 0.7  # the maximum error of one row, in ln, because some published rows are wrong
+_FEWEST = 5  # rows of a fold that form one group
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Spreads (in ln) of the terms of a generation, and of the factor of a source."""
+    """Spreads (in ln) of the terms for a generation and of the factor for a source."""
 
     generation: float
     source: float
@@ -47,7 +47,7 @@ def spreads(problem: Problem, candidate: Candidate) -> Array:
 
 
 class _Sums:
-    """What the rows of each source, of each GPU and of both together contribute to the normal equations at a fit."""
+    """The contributions of each source, each GPU and each pair of them to the normal equations at a fit."""
 
     def __init__(self, problem: Problem, theta: Array, folds: Sequence[Fold]) -> None:
         base, slopes = problem.jacobian(theta)
@@ -69,9 +69,9 @@ class _Sums:
         self._moves: dict[frozenset[str], dict[Candidate, Array]] = {}
 
     def off_without(self, fold: Fold, hidden: Fold | None) -> dict[Candidate, Array]:
-        """What the asked rows of a fold are off by, under each candidate, if neither its rows nor the hidden ones count."""
+        """The errors on the scored rows of a fold, for each candidate, if neither its rows nor the hidden ones are used."""
         gone = frozenset(fold.name for fold in (fold, hidden) if fold is not None)
-        if gone not in self._moves:  # the same fit answers for either of two folds while the other one is hidden
+        if gone not in self._moves:  # the same fit predicts either of two folds while the other one is hidden
             self._moves[gone] = self._moved({_pair(one) for one in (fold, hidden) if one is not None})
         off, slopes = self.asked[fold.name]
         return {candidate: off + slopes @ move for candidate, move in self._moves[gone].items()}
@@ -93,20 +93,20 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The candidate that predicts unseen folds best, and how badly each candidate does."""
+    """The candidate that predicts unseen folds best, and the error of each candidate."""
 
     candidate: Candidate
     errors: dict[Candidate, float]
 
 
 def choose(problem: Problem, theta: Array, folds: Sequence[Fold]) -> Chosen:
-    """The candidate for the fit that is shipped, by all folds."""
+    """The candidate for the shipped fit, chosen by all folds."""
     return _choose(_Sums(problem, theta, folds), folds, None)
 
 
 def _choose(sums: _Sums, folds: Sequence[Fold], hidden: Fold | None) -> Chosen:
-    """The candidate that predicts best the folds that share nothing with the hidden one, each source counting once: the next
-    user's program is one more source, not one more row."""
+    """The candidate that best predicts the folds that share nothing with the hidden one. Every source has the same weight,
+    because the next user's program is one more source, not one more row."""
     inner = [fold for fold in folds if hidden is None or not (fold.asked & hidden.gone).any()]
     folds_of_source = Counter(_pair(fold)[0] for fold in inner)
     totals, weight = dict.fromkeys(CANDIDATES, 0.0), 0.0
@@ -125,7 +125,7 @@ def _pair(fold: Fold) -> tuple[str, str]:
 
 
 def nested(problem: Problem, theta: Array, folds: Sequence[Fold]) -> tuple[LeftOut, dict[str, Candidate]]:
-    """Every fold predicted by a fit that saw none of its rows and whose spreads were chosen without them."""
+    """Predict every fold with a fit that saw none of its rows and whose spreads were chosen without them."""
     sums, own = _Sums(problem, theta, folds), problem.spread
     chosen = {fold.name: _choose(sums, folds, fold).candidate for fold in folds}
     parts = []

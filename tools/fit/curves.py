@@ -1,9 +1,9 @@
 """Published speeds at lowered power limits as input for the fit: one curve for each GPU, workload and source.
 
-Each workload in `power.csv` is represented by one from the zoo. Left out are workloads without such a stand-in (DeepSpeech2,
-gpu-burn), rows with small batches, which reflect the host (all of NCF), points that only bound a speed, and limits above the
-board's own. Decoding with quantised weights is compared but not fitted: unpacking them is extra work that the fp16 stand-in does
-not have.
+Each workload in `power.csv` is represented by one from the zoo. Workloads without such a stand-in (DeepSpeech2, gpu-burn), rows
+with small batches, which reflect the host (all of NCF), points that only bound a speed, and limits above the board's own are left
+out. Decoding with quantised weights is compared but not fitted, because unpacking the weights is extra work that the fp16
+stand-in does not have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEANT = {"V100": "V100 PCIe 32GB", "P100": "P100 PCIe 16GB"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StandIn:
-    """A model of the zoo and how it runs; rows below `least` samples a step are the host's."""
+    """A model from the zoo and how it runs. Rows with fewer than `least` samples per step reflect the host."""
 
     model: str
     mode: str = "train"
@@ -59,7 +59,8 @@ _DECODED = _StandIn(model="llama-2-7b", mode="infer", precision="fp16", optimize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Speed at several limits against that at the highest, which is the last; limits above the board's own are left out."""
+    """Speed at several limits, relative to that at the highest limit, which is the last. Limits above the board's own are left
+    out."""
 
     gpu: Gpu
     workload: str

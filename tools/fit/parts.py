@@ -24,7 +24,7 @@ KINDS = ("conv", "matmul", "attention", "rnn", "memory_bound")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """All rows of one GPU at one power limit: its distinct ops, and which of them each row has how often."""
+    """All rows for one GPU at one power limit, with the distinct ops and how often each row runs them."""
 
     gpu: str
     gpus: Gpus
@@ -35,7 +35,7 @@ class Part:
 
 
 def parts_of(steps: Sequence[StepRow], operators: Sequence[OperatorRows], curves: Sequence[Curve]) -> tuple[Array, list[Part]]:
-    """The rows by GPU and power limit, equal ops once, and the GPU of each row."""
+    """The rows by GPU and power limit, with equal ops merged, and the GPU of each row."""
     members: dict[tuple[str, float], list[tuple[Ops, Array, Array]]] = defaultdict(list)  # ops, and their rows and counts
     gpus, end = {}, 0
 
@@ -73,14 +73,14 @@ def parts_of(steps: Sequence[StepRow], operators: Sequence[OperatorRows], curves
 
 
 def _distinct(parts: Sequence[Ops]) -> tuple[Ops, list[Array]]:
-    """Ops of many workloads laid together, equal ones once; for each workload where its ops are."""
+    """The ops of many workloads, with equal ones merged, and the places of each workload's ops."""
     groups, base = [], 0
     where: list[Array] = [np.zeros(ops.count, int) for ops in parts]
     for kind in KINDS:
         own = [(number, group) for number, ops in enumerate(parts) for group in ops.groups if group.kind == kind]
         if not own:
             continue
-        names = sorted(set.intersection(*(set(group.columns) for _, group in own)))  # single operators have no weights to keep
+        names = sorted(set.intersection(*(set(group.columns) for _, group in own)))  # single operators have no weights to store
         table = np.concatenate([np.hstack([group.columns[name] for name in names]) for _, group in own])
         rows, places = np.unique(table, axis=0, return_inverse=True)
         columns = {name: np.ascontiguousarray(rows[:, [number]]) for number, name in enumerate(names)}

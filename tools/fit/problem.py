@@ -1,8 +1,8 @@
 """All measurements as one least-squares problem in ln(seconds).
 
-Unknowns, all in ln: the constants of the kernel models; for each software stack the product of a factor for its class, one for
-its source and one of its own; seconds per call on each host around the mean of its class; the speed of its copies; the time of a
-whole call outside a program's models; a factor and a start time for each operator table. A step is `((gpu · stack)^6 +
+The unknowns, all in ln, are the constants of the kernel models; for each software stack, a factor for its class, one for its
+source and one of its own; the seconds per call on each host, around the mean of its class; the speed of its copies; the time of a
+complete call outside a program's models; and a factor and a start time for each operator table. A step is `((gpu · stack)^6 +
 host^6)^(1/6) + copy + its share of a call`, as in `gpuwise.step` and `gpuwise.evidence.score`. Rows are whole steps, then single
 operators, then points on power curves, in ln(seconds over those at the highest limit).
 """
@@ -29,15 +29,18 @@ from .rows import BATCH_12, HOST_NAMES, OperatorRows, StepRow
 
 __all__ = ["BATCH_12", "PIPELINES", "Problem", "class_of"]
 
-LOADING = ("lambda_pytorch", "mac_ml_speed_test")  # real images or text, loaded while the step runs
-OTHER_BUILDS = ("tf_metal_experiments", "itex_max1550", "pytorch_dlprim", "u39kun")  # of other makers, or years older
-PIPELINES = ("sd_data_webui", "fal_sd")  # whole programs around a model: text, sampler and decoder are in their figures
+LOADING = ("lambda_pytorch", "mac_ml_speed_test")  # real images or text, loaded during the step
+OTHER_BUILDS = ("tf_metal_experiments", "itex_max1550", "pytorch_dlprim", "u39kun")  # third-party builds, or years older
+PIPELINES = (
+    "sd_data_webui",
+    "fal_sd",
+)  # complete programs around a model, whose figures include text encoder, sampler and decoder
 _SMOOTH = 6.0
-_CALL_S = 0.3  # text to tokens, pixels to an image, and what a program does around them, assumed
+_CALL_S = 0.3  # assumed time for turning text into tokens and pixels into an image, and for the rest of the program
 _STEP_SIGMA, _OPERATOR_SIGMA, _POWER_SIGMA = 0.10, 0.15, 0.05
-_REPORT_SIGMA = 0.3  # by how much one person's figure differs from another's of the same thing
-_OPERATOR_WEIGHT = 40.0  # what the rows of one operator on one GPU count for together
-_CURVES_WEIGHT = 30.0  # what the points of all power curves of one GPU count for together
+_REPORT_SIGMA = 0.3  # how much figures from different people differ for the same thing
+_OPERATOR_WEIGHT = 40.0  # total weight of the rows of one operator on one GPU
+_CURVES_WEIGHT = 30.0  # total weight of the points on all power curves of one GPU
 _FEWEST = 12
 _FROM_PYTHON_S = {"fp32": 5e-6, "deepbench": 5e-6, "attention": 4e-6}
 _GRAPH_S = 5e-7
@@ -66,7 +69,7 @@ def _host_class(source: str) -> int:
 
 
 def class_of(stack: str) -> str:
-    """How software runs, whoever measured it."""
+    """How software runs, regardless of who measured it."""
     source, _, how = stack.split("/")
     if source in BATCH_12:
         return "torch batch-12"
@@ -158,7 +161,8 @@ class Problem:
         self.spread: Array = np.concatenate([sigmas for _, sigmas in blocks.values()])
 
     def _weights(self) -> tuple[Array, Array]:
-        """Many rows of one kind say less each; a model counts, not a row, except in timm's long list."""
+        """Reduce the weight of many rows of one kind. Except in timm's long list, the weight applies to each model, not to each
+        row."""
 
         def key(row: StepRow) -> tuple[str, ...]:
             cells = row.question.cells
@@ -208,7 +212,7 @@ class Problem:
         return found
 
     def total_seconds(self, theta: Array, only: frozenset[str] | None = None) -> Array:
-        """Seconds of each row on its GPU, without any stack; where `only` names GPUs, of their rows alone."""
+        """Seconds of each row on its GPU, without any stack. If `only` names GPUs, only for their rows."""
         result: Array = np.sum(list(self.gpu_seconds(theta, only=only).values()), axis=0)
         return result
 
@@ -229,7 +233,7 @@ class Problem:
         return result
 
     def call_seconds(self, theta: Array) -> Array:
-        """Seconds that a whole call of a row's program takes beside its models; 0 where there is no such program."""
+        """Seconds that a complete call of a row's program takes in addition to its models, or 0 without such a program."""
         own = dict(zip(self.programs, np.exp(theta[self.at["program"]]), strict=True))
         result: Array = np.array([own.get(source, 0.0) for source in self.sources])[self.source_of_row]
         return result
@@ -240,7 +244,7 @@ class Problem:
         return result
 
     def joined(self, theta: Array, seconds: Array, factors: Array | None = None) -> Array:
-        """ln(seconds) of each row; `factors` (ln, by row) in place of those of the stacks."""
+        """ln(seconds) of each row. `factors` (ln, by row) replace those of the stacks."""
         own = self.stack_factors(theta)[self.stack_of_row] if factors is None else factors
         busy, host = seconds[: self.step_count] * np.exp(own), self.host_seconds(theta)
         copies = self.copied / np.exp(theta[self.at["copy"]])[self.machine_of_row]
@@ -255,7 +259,7 @@ class Problem:
         return result
 
     def predicted(self, theta: Array, only: frozenset[str] | None = None, factors: Array | None = None) -> Array:
-        """ln(seconds) of each row; where `only` names GPUs, of theirs alone."""
+        """ln(seconds) of each row. If `only` names GPUs, only for their rows."""
         return self.joined(theta, self.total_seconds(theta, only), factors)
 
     def jacobian(self, theta: Array, step: float = 0.02) -> tuple[Array, Array]:
@@ -278,10 +282,9 @@ class Problem:
         return base, slopes
 
     def fit_of(self, theta: Array, gone: Array | None = None) -> Fit:
-        """What `gpuwise.evidence` needs to predict with these values; stacks all of whose rows are `gone` have no factor.
-
-        A version that a source was not measured with has the product of class and source, under an empty version; a machine of a
-        class of slow hosts that was not measured has the mean of its class, under its source.
+        """What `gpuwise.evidence` needs to predict with these values. Stacks all of whose rows are `gone` have no factor. A
+        version that a source was not measured with gets the product of class and source, under an empty version. An unmeasured
+        machine in a class of slow hosts gets the mean of its class, under its source.
         """
         seen = set(self.stack_of_row if gone is None else self.stack_of_row[~gone[: self.step_count]])
         own = zip(self.stacks, self.stack_factors(theta), strict=True)
@@ -310,14 +313,14 @@ class Problem:
         )
 
     def _calls(self, theta: Array) -> dict[str, float]:
-        """Seconds of a call by source, and for programs of others by their kind."""
+        """Seconds per call by source, and by kind for programs from other sources."""
         own = dict(zip(self.programs, theta[self.at["program"]], strict=True))
         kinds = {kind: [own[source] for source in own if (source in REPORTED) == (kind == WEB_UI)] for kind in (WEB_UI, SCRIPT)}
         found = own | {kind: float(np.mean(values)) for kind, values in kinds.items() if values}
         return {name: _exp(value) for name, value in found.items()}
 
     def _floors(self, gone: Array | None) -> dict[str, float]:
-        """The least each operator takes: the middle of the GPUs that are not `gone`."""
+        """The minimum time of each operator, as the median over the GPUs that are not `gone`."""
         found: dict[str, list[float]] = defaultdict(list)
         for place, entry in enumerate(self.operators):
             rows = np.flatnonzero(self.set_of_row == place) + self.step_count

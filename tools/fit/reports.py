@@ -1,8 +1,8 @@
 """Image generation as many people reported it: selects the reports that reflect the GPU's speed, and takes their median.
 
 A report is what one person measured in one session, with growing batches. Single reports of the same thing differ by a factor of
-two and more, because of other processors, weights moved back and forth, or another program running. Therefore only the median of
-several counts.
+two or more, because CPUs differ, weights are moved back and forth, or another program is running. Only the median of several
+reports is therefore used for the fit. Ranges for a single person's measurement come from single reports (`report_ranges`).
 """
 
 from __future__ import annotations
@@ -18,29 +18,45 @@ from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.today import TodayQuestion, today_questions
 
-__all__ = ["REPORTED", "image_questions"]
+__all__ = ["REPORTED", "image_questions", "single_reports"]
 
 REPORTED = ("sd_data_webui",)  # by many people, on their own machines and with their own settings
 _FEWEST = 3
-_GROWTH = 1.25  # seconds an image beside those of a smaller batch: more is a search for kernels, or memory that ran out
+_GROWTH = 1.25  # seconds per image relative to a smaller batch; more means a search for kernels, or memory that ran out
 _SAME = ("origin", "gpu_as_written", "model", "precision", "size", "stack")
-_HALVES = ("fp16", "bf16")  # one speed on every GPU that has both
+_HALVES = ("fp16", "bf16")  # the same speed on every GPU that has both
 
 
 def image_questions(folder: Path) -> list[Question]:
-    """The middle of what people reported of one GPU, model, size and batch; figures of one measurer each for itself."""
-    found, _ = today_questions(read_table(folder / "today_images.csv"))
-    asked = [row for row in found if row.question is not None and row.question.gpu_count == 1]
+    """The median of the reports for one GPU, model, size and batch. Figures from a single source are kept separately."""
+    asked = _asked(folder)
     alone = [row.question for row in asked if row.cells["source"] not in REPORTED and row.question is not None]
     groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
-    for report in _reports([row for row in asked if row.cells["source"] in REPORTED]):
-        for question in _steady(report):
-            groups[(question.gpu.name, *_run(question), question.batch)].append(question)
+    for question in _single(asked):
+        groups[(question.gpu.name, *_run(question), question.batch)].append(question)
     return [*alone, *(_middle(members) for members in groups.values() if len(members) >= _FEWEST)]
 
 
+def single_reports(folder: Path) -> dict[str, list[Question]]:
+    """What single people reported, by GPU."""
+    found: dict[str, list[Question]] = defaultdict(list)
+    for question in _single(_asked(folder)):
+        found[question.gpu.name].append(question)
+    return found
+
+
+def _asked(folder: Path) -> list[TodayQuestion]:
+    found, _ = today_questions(read_table(folder / "today_images.csv"))
+    return [row for row in found if row.question is not None and row.question.gpu_count == 1]
+
+
+def _single(asked: Iterable[TodayQuestion]) -> list[Question]:
+    reports = _reports([row for row in asked if row.cells["source"] in REPORTED])
+    return [question for report in reports for question in _steady(report)]
+
+
 def _reports(rows: Iterable[TodayQuestion]) -> list[list[Question]]:
-    """Rows of one person in one go, each report once."""
+    """The rows from one person in one session, with each report once."""
     found: list[list[Question]] = []
     last: tuple[object, ...] = ()
     for row in rows:
@@ -59,7 +75,7 @@ def _reports(rows: Iterable[TodayQuestion]) -> list[list[Question]]:
 
 
 def _steady(report: Sequence[Question]) -> list[Question]:
-    """Those whose images take no longer than with a smaller batch."""
+    """The rows in which an image takes no longer than with a smaller batch."""
     kept: list[Question] = []
     least = np.inf
     for question in report:
@@ -71,14 +87,14 @@ def _steady(report: Sequence[Question]) -> list[Question]:
 
 
 def _run(question: Question) -> tuple[object, ...]:
-    """What must be alike for two figures to be of the same thing."""
+    """What two figures must share to describe the same thing."""
     precision = question.request.settings.precision
     shared = "16 bit" if precision in _HALVES else precision
     return question.request.model, shared, question.cells["stack"], question.moved_bytes > 0
 
 
 def _middle(members: Sequence[Question]) -> Question:
-    """One question for all, in the precision that most of them have and whatever version: the middle of what was measured."""
+    """One question for all rows, with the median value, in the most common precision and regardless of the version."""
     usual, _ = Counter(question.request.settings.precision for question in members).most_common(1)[0]
     first = next(question for question in members if question.request.settings.precision == usual)
     seconds = float(np.median([question.measured_s for question in members]))

@@ -30,24 +30,24 @@ from .reports import image_questions
 
 __all__ = ["BATCH_12", "HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
 
-BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts, on machines of many people
+BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts, on many people's machines
 HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimizer")
 _ROWS = {"ops_fp32": 120, "gemm_lowp": 200, "attention": 200, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
 _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, not work
 _LAUNCHES = 2.5
-_SHORTEST = 0.02  # of the rows of an operator: what it takes whatever its size
+_SHORTEST = 0.02  # share of an operator's rows that gives its time regardless of size
 _FEWEST = 5
-_COMMUNITY_SIDE = 8192.0  # among 1024 to 10240 the one where most cards are fastest
+_COMMUNITY_SIDE = 8192.0  # the size from 1024 to 10240 at which most cards are fastest
 _LARGE_FLOPS, _LARGE_BYTES = 1e9, 1.5e7  # smaller products say more about the serving stack than about the GPU
-# The pages say only this much; the others are in the catalogue under their name.
+# The pages give only these names. The others are in the catalogue under their own name.
 _MEANT = {"V100 16GB": "V100 PCIe 16GB", "P100 16GB": "P100 PCIe 16GB", "A100 40GB": "A100 PCIe 40GB", "V100": "V100 PCIe 16GB"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """One measured step. `host_calls` are the calls the host issues, in units of a layer's forward call: those, and what each of
-    `HOST_NAMES` multiplies."""
+    """One measured step. `host_calls` are the calls that the host issues, in units of a layer's forward call, followed by what
+    each of `HOST_NAMES` multiplies."""
 
     question: Question
     ops: Ops
@@ -66,7 +66,7 @@ class StepRow:
 
     @property
     def machine(self) -> str:
-        """The host: one for each source; one for each GPU where a source collected from many people."""
+        """The host. There is one for each source, or one for each GPU if a source collected results from many people."""
         return f"{self.source}/{self.question.gpu.name}" if self.source in BATCH_12 else self.source
 
     @property
@@ -76,7 +76,8 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRows:
-    """Rows of one operator on one GPU. `table` has a factor and a start of its own, `floor_s` is the least any size takes."""
+    """The rows for one operator on one GPU. `table` has its own factor and start time, and `floor_s` is the minimum time for any
+    size."""
 
     table: str
     kind: str
@@ -88,7 +89,7 @@ class OperatorRows:
 
 
 def step_rows(folder: Path, progress: Callable[[str], None]) -> list[StepRow]:
-    """Every row of e2e.csv on one GPU that can be asked, and what people train today."""
+    """Every row of e2e.csv on one GPU that can be predicted, and current training workloads."""
     asked, reasons = questions(read_table(folder / "e2e.csv"), progress)
     recent, others = today_questions(read_table(folder / "today_training.csv"), progress)
     for reason, count in (reasons + others).most_common():
@@ -119,7 +120,7 @@ def _step_row(question: Question, memo: dict[tuple[object, ...], tuple[Ops, Arra
 
 
 def _together(found: Sequence[tuple[Ops, Array, Array]]) -> tuple[Ops, Array, Array]:
-    """Several workloads as one: their ops one after the other, each called as often as it was."""
+    """Several workloads as one, with their ops one after the other, each called as often as before."""
     groups, base = [], 0
     for ops, _, _ in found:
         groups += [replace(group, rows=group.rows + base) for group in ops.groups]
@@ -129,7 +130,7 @@ def _together(found: Sequence[tuple[Ops, Array, Array]]) -> tuple[Ops, Array, Ar
 
 
 def _host_calls(question: Question, workload: Workload) -> Array:
-    """The step's own formula, which is linear in these constants, taken apart."""
+    """The terms of the step's own formula, which is linear in these constants."""
     setting, _ = setting_of(question)
     counts = call_counts(workload)
     setting = replace(setting, host=replace(setting.host, launch_s=1.0))
@@ -145,7 +146,7 @@ def read_batches(folder: Path) -> list[Batch]:
 
 
 def operator_rows(found: Sequence[Batch], folder: Path) -> list[OperatorRows]:
-    """A sample of every operator table, and what hardware alone was measured to do."""
+    """A sample of every operator table, and the measurements of hardware alone."""
     chance = np.random.default_rng(0)
     taken = []
     for batch in found:
@@ -156,7 +157,7 @@ def operator_rows(found: Sequence[Batch], folder: Path) -> list[OperatorRows]:
 
 
 def sampled(found: Sequence[Batch], count: int = 300) -> list[Batch]:
-    """At most so many rows of each operator on each GPU, large and small, for scoring."""
+    """A limited number of rows for each operator on each GPU, large and small, for scoring."""
     chance = np.random.default_rng(1)
     picked = []
     for batch in found:
@@ -219,7 +220,7 @@ def _hardware_rows(path: Path) -> list[OperatorRows]:
 
 
 def _product_rows(path: Path) -> list[OperatorRows]:
-    """The best square products of PyTorch on many cards, each precision of a card once."""
+    """The best square matrix products in PyTorch on many cards, once for each precision and card."""
     asked, _ = today_questions(read_table(path))
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     gpus = {row.gpu.name: row.gpu for row in asked}

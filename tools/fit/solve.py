@@ -13,7 +13,7 @@ from .problem import Problem
 
 __all__ = ["Fold", "LeftOut", "folds_of", "leave_out", "pairs_of", "pull_of", "solve"]
 
-_KNEE = 1.5  # sigmas beyond which a row pulls less and less: some published rows are wrong
+_KNEE = 1.5  # sigmas beyond which the weight of a row falls, because some published rows are wrong
 _LONGEST = 0.3
 _ENOUGH = 0.02
 
@@ -36,7 +36,7 @@ def solve(
 
 
 def pull_of(problem: Problem, off: Array) -> Array:
-    """How strongly each row pulls, given what it is off by."""
+    """The weight of each row, given its error."""
     result: Array = problem.weight / problem.sigma / np.sqrt(1 + (off / (_KNEE * problem.sigma)) ** 2)
     return result
 
@@ -53,7 +53,7 @@ def _step(problem: Problem, theta: Array, off: Array, slopes: Array, used: Array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Rows that a fit must not see, and the steps among them that it is then asked for."""
+    """Rows that a fit must not see, and the steps among them that it then predicts."""
 
     name: str
     gone: Array
@@ -61,14 +61,14 @@ class Fold:
 
 
 def folds_of(labels: Sequence[str | None]) -> list[Fold]:
-    """One fold for each label: its rows are left out, and asked for."""
+    """One fold for each label, whose rows are left out and then predicted."""
     named = np.array(labels, dtype=object)
     masks = {label: np.asarray(named == label) for label in sorted({label for label in labels if label is not None})}
     return [Fold(name=label, gone=mask, asked=mask) for label, mask in masks.items()]
 
 
 def pairs_of(problem: Problem) -> list[Fold]:
-    """One fold for each source and GPU: every row of either is left out, and the steps of both are asked for."""
+    """One fold for each source and GPU. Every row of either is left out, and the steps that belong to both are predicted."""
     others = [""] * (len(problem.measured) - problem.step_count)
     sources = np.array([*(row.source for row in problem.steps), *others], dtype=object)
     gpus = np.array(problem.gpu_of_row, dtype=object)
@@ -81,10 +81,9 @@ def pairs_of(problem: Problem) -> list[Fold]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Fits without the rows of each fold, and ln(seconds) of each row by the fit that has not seen it.
-
-    `shared` are the predictions with what a stack shares with its class and source. `seen` says whether a row's stack has rows
-    that were not left out.
+    """Fits without the rows of each fold, and ln(seconds) of each row from the fit that has not seen it. `shared` contains
+    predictions that use only what a stack shares with its class and source. `seen` says whether a row's stack has rows that were
+    not left out.
     """
 
     thetas: dict[str, Array]
@@ -95,7 +94,8 @@ class LeftOut:
 
 
 def leave_out(problem: Problem, theta: Array, folds: Sequence[Fold], rounds: int = 4) -> LeftOut:
-    """For each fold, a fit without its rows: a few steps along the slopes of the whole fit, then exact predictions."""
+    """For each fold, a fit without its rows. It takes a few steps along the slopes of the whole fit, followed by exact
+    predictions."""
     base, slopes = problem.jacobian(theta)
     predicted, shared, seen = base.copy(), base.copy(), np.ones(problem.step_count, bool)
     thetas, gones = {}, {}

@@ -1,46 +1,49 @@
-"""Derives ranges from the errors on left-out rows: quantiles that hold 80 % of the rows for a kind of question.
-
-A range must hold on GPUs and sources that nobody has measured yet. Each range is therefore derived from rows of other GPUs (and
-other sources) than those it is tested on, and widened until that test holds 80 %. For known sources, every GPU has the same
-weight; for unknown ones, every source has, because the next program is one more source, and the spread between sources is most of
-the range. Generations with larger errors than others have wider ranges, as far as their rows support that.
+"""Derives ranges from the errors on left-out rows: quantiles that contain 80% of the rows for a kind of question. A range must
+also be valid for GPUs and sources that nobody has measured yet. Each range is therefore derived from rows of other GPUs (and
+other sources) than those it is tested on, and widened until it contains 80% of the test rows. For known sources, every GPU has
+the same weight. For unknown ones, every source has the same weight, because the next program is one more source and most of the
+range comes from the spread between sources. Generations with larger errors than others have wider ranges, as far as their rows
+support that.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.fits import Fit
 from gpuwise.evidence.ranges import Range
+from gpuwise.evidence.score import score
 from gpuwise.evidence.types import Residual
 from gpuwise.kernels.types import MAKERS, Array
 
 from .problem import BATCH_12, PIPELINES, Problem
 from .solve import LeftOut
 
-__all__ = ["Widths", "host_bound", "operator_name", "operator_widths", "step_widths"]
+__all__ = ["Widths", "host_bound", "operator_name", "operator_widths", "report_ranges", "step_widths"]
 
 _LOW, _HIGH, _HELD = 0.1, 0.9, 0.8
 _FEWEST_OF_A_PROCEDURE = 10
-_FEWEST_OF_A_GROUP = 5.0  # rows; a source on a GPU with fewer counts for less
+_FEWEST_OF_A_GROUP = 5.0  # rows; a source with fewer rows on a GPU has less weight
 _MARGIN = 0.02  # at least this far from 1 on either side
-_HELD_OF_ROWS = 0.76  # at least, also where many rows come from one source
-_STRETCHES = np.arange(0.7, 2.2, 0.02)  # at most: few groups, each unlike the others, would ask for any width
+_HELD_OF_ROWS = 0.76  # the minimum, even if many rows come from one source
+_STRETCHES = np.arange(0.7, 2.2, 0.02)  # the maximum, because a few dissimilar groups could require any width
 _STRETCHES_KNOWN = np.arange(0.7, 1.6, 0.02)  # a source has fewer groups than there are sources
 _WIDEST_SCALE = 2.0
-_T_OVER_Z = {2: 2.40, 3: 1.47, 4: 1.28, 5: 1.20, 6: 1.15, 8: 1.10, 10: 1.08}  # 90 % quantiles for so many sources
-_PRIOR_GROUPS = 2.0  # sources on GPUs that a generation's own width counts for half with
+_T_OVER_Z = {2: 2.40, 3: 1.47, 4: 1.28, 5: 1.20, 6: 1.15, 8: 1.10, 10: 1.08}  # 90% quantiles by number of sources
+_PRIOR_GROUPS = 2.0  # number of source and GPU pairs at which a generation's own width has half of the weight
 _SETUP = ("source", "model", "mode", "precision", "image_or_seq", "stack", "layout", "framework_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths:
-    """The ranges by kind of question, how many times as wide they are for a generation, and for each row whether ranges that were
-    drawn without its GPU (`known`), or without its GPU and its source (`unknown`), hold it."""
+    """The ranges by kind of question, how many times as wide they are for a generation, and for each row whether it is inside the
+    range that was derived without its GPU (`known`), or without its GPU and its source (`unknown`)."""
 
     ranges: dict[str, Range]
     scales: dict[str, dict[str, float]]
@@ -50,23 +53,23 @@ class Widths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tested:
-    """What each row was missed by, and the bounds of a range that was drawn without its group, in ln."""
+    """The error of each row, and the bounds of a range that was derived without its group, in ln."""
 
     off: Array
     low: Array
     high: Array
 
     def put(self, rows: Array, other: _Tested) -> None:
-        """Take the values of these rows from another test."""
+        """Take the values for these rows from another test."""
         for name in ("off", "low", "high"):
             getattr(self, name)[rows] = getattr(other, name)[rows]
 
     def around(self, other: _Tested) -> _Tested:
-        """The same rows in ranges that hold both ranges."""
+        """The same rows with ranges that contain both ranges."""
         return _Tested(off=self.off, low=np.minimum(self.low, other.low), high=np.maximum(self.high, other.high))
 
     def missed(self) -> Array:
-        """Where each row lies: 1 is the end of its range."""
+        """The position of each row in its range, where 1 is the end."""
         result: Array = np.where(
             self.off > 0, self.off / np.maximum(self.high, _MARGIN), self.off / np.minimum(self.low, -_MARGIN)
         )
@@ -75,7 +78,8 @@ class _Tested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """What predictions missed by, and which rows must not draw the range of which: those that share a GPU, or a GPU or source."""
+    """The errors of predictions, and which rows must not be used for the range of which others, because they share a GPU, or a
+    GPU or source."""
 
     off: Array
     weights: Array
@@ -84,7 +88,7 @@ class _Rows:
     apart_from_source: bool
 
     def near(self, source: str, gpu: str) -> Array:
-        """Rows that must not draw the range of this group."""
+        """Rows that must not be used for the range of this group."""
         result: Array = (self.gpus == gpu) | (self.apart_from_source & (self.sources == source))
         return result
 
@@ -93,8 +97,8 @@ class _Rows:
         return sorted({(self.sources[place], self.gpus[place]) for place in np.flatnonzero(rows)})
 
     def drawn(self, rows: Array, least: float = 0.0) -> tuple[Range, _Tested]:
-        """The range for these rows, stretched so that it holds on groups it was not drawn from, and at least so much; and that
-        test."""
+        """The range for these rows, widened by at least a given factor until it is valid for groups that it was not derived from,
+        and the result of that test."""
         low, high = np.zeros(len(self.off)), np.zeros(len(self.off))
         for source, gpu in self.groups(rows):
             others = rows & ~self.near(source, gpu)
@@ -115,7 +119,8 @@ class _Rows:
         return min(low, -_MARGIN), max(high, _MARGIN)
 
     def scaled(self, tested: _Tested, generations: Array) -> tuple[Array, dict[str, float]]:
-        """Which rows their ranges hold, widened by what other GPUs of their generation say, and how wide for each generation."""
+        """Which rows are inside their ranges, after widening based on other GPUs in their generation, and the width for each
+        generation."""
         missed, held = tested.missed(), np.zeros(len(self.off), bool)
         for source, gpu in self.groups(np.ones(len(self.off), bool)):
             mine = (self.sources == source) & (self.gpus == gpu)
@@ -127,7 +132,7 @@ class _Rows:
         return held, {name: scale for name, scale in found.items() if scale > 1.0}
 
     def _scale(self, missed: Array, rows: Array) -> float:
-        """How many times as wide a range must be for these rows, drawn to 1 where few groups say so."""
+        """How many times as wide a range must be for these rows, shrunk towards 1 if there are few groups."""
         if not rows.any():
             return 1.0
         own = np.log(max(_quantile(missed[rows], self.weights[rows], _HELD), _MARGIN))
@@ -157,7 +162,7 @@ def step_widths(problem: Problem, theta: Array, by_gpu: LeftOut, by_generation: 
 
 
 class _Drawing:
-    """Draws the ranges of one kind of rows after the other, and keeps the strictest test of each row."""
+    """Derives the ranges for one kind of rows after the other, and keeps the strictest test for each row."""
 
     def __init__(self, problem: Problem, theta: Array, views: Mapping[str, Array], seen: Array) -> None:
         count = problem.step_count
@@ -176,7 +181,7 @@ class _Drawing:
         }
         self.seen = seen
         self.maker = np.array([row.question.gpu.vendor.lower() for row in problem.steps], dtype=object)
-        self.programs = np.isin(self.sources, PIPELINES)  # what people report of their own machines says little of anyone else's
+        self.programs = np.isin(self.sources, PIPELINES)  # reports from people's own machines say little about other machines
         self.nvidia = ~np.isin(self.maker, MAKERS) & ~self.programs
         self.plain = self.nvidia & ~host_bound(problem, theta) & ~np.isin(self.sources, BATCH_12)
         self.procedure = np.array([_procedure(problem, place) for place in range(count)], dtype=object)
@@ -192,8 +197,8 @@ class _Drawing:
             self.unknown.put(rows, tested)
 
     def makers(self) -> None:
-        """GPUs of other makers; about a known source, the wider of both ranges is given. Few people measured them, and the next
-        one may differ more than these do."""
+        """GPUs from other vendors. For a known source, the wider of both ranges is used. Few people measured these GPUs, and the
+        next one may differ more than these do."""
         for maker in MAKERS:
             rows = (self.maker == maker) & ~self.programs
             if rows.any():
@@ -202,14 +207,14 @@ class _Drawing:
                 self.known.put(rows, self.rows["own"].drawn(rows)[1].around(tested))
 
     def known_sources(self) -> None:
-        """Sources that were measured on other GPUs; software that was on none is as unknown as any."""
+        """Sources that were measured on other GPUs. Software that was not is treated as unknown."""
         self.known.put(~self.seen, self.unknown)
         for name, rows in (("known", self.plain), ("launch", self.nvidia & ~self.plain)):
             self.found[name], tested = self.rows["own"].drawn(rows & self.seen)
             self.known.put(rows & self.seen, tested)
 
     def procedures(self) -> None:
-        """Sources and ways of running with rows enough for a range of their own."""
+        """Sources and execution modes with enough rows for their own range."""
         for procedure in sorted(set(self.procedure)):
             rows = (self.nvidia | self.programs) & (self.procedure == procedure)
             if (rows & self.seen).sum() < _FEWEST_OF_A_PROCEDURE:
@@ -224,7 +229,7 @@ class _Drawing:
 
 
 def _weights(sources: Array, gpus: Array) -> tuple[Array, Array]:
-    """What each row counts for where every source on every GPU counts alike, and where every source does."""
+    """The weight of each row if every pair of source and GPU has the same weight, and if every source has."""
     groups = Counter(zip(sources, gpus, strict=True))
     of_source = Counter(source for source, _ in groups)
     by_group = np.array([1.0 / max(_FEWEST_OF_A_GROUP, groups[key]) for key in zip(sources, gpus, strict=True)])
@@ -232,7 +237,7 @@ def _weights(sources: Array, gpus: Array) -> tuple[Array, Array]:
 
 
 def operator_widths(residuals: Sequence[Residual]) -> dict[str, Range]:
-    """The range of each operator table and of each operator; every operator on every GPU counts alike."""
+    """The range of each operator table and of each operator. Every pair of operator and GPU has the same weight."""
     groups = Counter((row.labels["source"], row.labels["family"], row.gpu) for row in residuals)
     weights = np.array([1 / groups[(row.labels["source"], row.labels["family"], row.gpu)] for row in residuals])
     off = np.log([row.measured_s / row.predicted_s for row in residuals])
@@ -241,13 +246,32 @@ def operator_widths(residuals: Sequence[Residual]) -> dict[str, Range]:
     return {name: _range(off, weights, names == name) for names in (tables, operators) for name in sorted(set(names))}
 
 
+def report_ranges(asked: Mapping[str, Sequence[Question]], fit_without: Callable[[str], Fit]) -> dict[str, Range]:
+    """The range of a single person's report, on GPUs from NVIDIA and from other makers. The reports for each GPU are predicted by
+    the fit without it.
+    """
+    found = [row for gpu, members in asked.items() for row in score(members, fit_without(gpu))]
+    gpus = np.array([row.gpu for row in found], dtype=object)
+    sources = np.array([row.labels["source"] for row in found], dtype=object)
+    rows = _Rows(
+        off=np.log([row.measured_s / row.predicted_s for row in found]),
+        weights=_weights(sources, gpus)[0],
+        gpus=gpus,
+        sources=sources,
+        apart_from_source=False,
+    )
+    nvidia = np.array([asked[gpu][0].gpu.vendor == "NVIDIA" for gpu in gpus])
+    kinds = {"report": nvidia, "report_other_maker": ~nvidia}
+    return {name: rows.drawn(held)[0] for name, held in kinds.items() if held.any()}
+
+
 def operator_name(row: Residual) -> str:
-    """The name under which an operator has a range of its own."""
+    """The name under which an operator has its own range."""
     return f"{row.labels['source']}/{row.labels['family']}"
 
 
 def host_bound(problem: Problem, theta: Array) -> Array:
-    """Steps whose host needs longer than their GPU."""
+    """Steps in which the host takes longer than the GPU."""
     busy = problem.total_seconds(theta)[: problem.step_count] * np.exp(problem.stack_factors(theta)[problem.stack_of_row])
     result: Array = problem.host_seconds(theta) > busy
     return result
@@ -272,8 +296,8 @@ def _quantile(values: Array, weights: Array, share: float) -> float:
 
 
 def _ratios(problem: Problem, off: Array, *, across: bool) -> Range:
-    """Ratios between NVIDIA GPUs that ran the same thing, both ways round; `across` generations only. GPUs of other makers have
-    ranges of their own, and where many people measured, each on a machine of their own, the hosts differ too."""
+    """Ratios between NVIDIA GPUs that ran the same thing, in both directions; with `across`, only between generations. GPUs from
+    other vendors have their own ranges, and if many people measured on their own machines, the hosts differ as well."""
     setups: dict[tuple[str, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, row in enumerate(problem.steps):
         if row.source in (*PIPELINES, *BATCH_12) or row.question.gpu.vendor.lower() in MAKERS:
@@ -294,7 +318,7 @@ def _ratios(problem: Problem, off: Array, *, across: bool) -> Range:
 
 
 def _ordered(found: Mapping[str, Range]) -> dict[str, Range]:
-    """What is less known never has the narrower range."""
+    """The less that is known, the wider the range."""
     result = dict(found)
     for name, wide in found.items():
         known = name.removesuffix("_unknown_stack")
@@ -311,7 +335,7 @@ def _ordered(found: Mapping[str, Range]) -> dict[str, Range]:
 
 
 def _for_few(count: int) -> float:
-    """How much a range from few sources is stretched at least: their spread is itself uncertain, as Student's t has it."""
+    """The minimum factor by which a range from few sources is widened, because their spread is itself uncertain (Student's t)."""
     return next(times for least, times in sorted(_T_OVER_Z.items(), reverse=True) if least <= max(count, 2))
 
 

@@ -20,7 +20,7 @@ from gpuwise.kernels.types import Array
 from .problem import BATCH_12, OTHER_BUILDS, PIPELINES, Problem
 from .solve import LeftOut
 
-__all__ = ["write_fit", "write_left_out", "write_ranges"]
+__all__ = ["renew_ranges", "write_fit", "write_left_out", "write_ranges"]
 
 ROOT = Path(gpuwise.__file__).parent
 _FITTED_ON = [
@@ -31,8 +31,8 @@ _FITTED_ON = [
     "robust Gauss-Newton in ln(seconds) with priors; stacks, hosts and tables have factors of their own (not in this file)",
 ]
 _FRAMEWORKS = {"lambda_tf": "tf", "nvidia_dle": "tf", "cnn_benchmarks": "torch7"}
-# Threads, copies, the best of many runs, epochs with loading, other makers' builds, a few rows of each of many versions: no
-# measure of a framework.
+# These sources use threads or third-party builds, include copies or loading, report the best of many runs, or have few rows for
+# each of many versions. They do not represent a framework.
 _OTHER_PROCEDURES = (
     *BATCH_12,
     *PIPELINES,
@@ -54,7 +54,7 @@ def _short(values: Mapping[str, float], digits: int = 5) -> dict[str, float]:
 
 
 def write_fit(problem: Problem, fit: Fit, theta: Array) -> None:
-    """The constants, what belongs to sources, and the software stacks."""
+    """Write the constants, the values for sources, and the software stacks."""
     _write("kernels/data/constants.json", {"version": 1, "fitted_on": _FITTED_ON, "constants": _short(fit.constants, 7)})
     path = "evidence/data/procedures.json"
     file = json.loads((ROOT / path).read_text(encoding="utf-8"))
@@ -64,10 +64,10 @@ def write_fit(problem: Problem, fit: Fit, theta: Array) -> None:
 
 
 def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
-    """One factor for each framework, version and way of running: the mean over sources.
-
-    What a source adds to all its rows (a real input pipeline, logging) or saves (tuned kernels) is not the software's: PyTorch's
-    are brought to the mean of all sources whose data is ready, which is what a program that nobody has measured is most like.
+    """One factor for each framework, version and execution mode, as the mean over sources. What a source adds to all its rows (a
+    real input pipeline, logging) or saves (tuned kernels) is not part of the software. For PyTorch, factors are therefore shifted
+    to the mean of all sources whose data is already loaded, because an unmeasured program is most likely to be close to that
+    mean.
     """
     classes = dict(zip(problem.classes, np.exp(theta[problem.at["class"]]), strict=True))
     rows = Counter(row.stack for row in problem.steps)
@@ -96,14 +96,22 @@ def _stacks(problem: Problem, fit: Fit, theta: Array) -> list[dict[str, Any]]:
 
 
 def write_ranges(problem: Problem, ranges: Mapping[str, Range], scales: Mapping[str, Mapping[str, float]]) -> None:
-    """The ranges, how much wider they are for some generations, and the generations that were measured."""
+    """Write the ranges, how much wider they are for some generations, and which generations were measured."""
     generations = sorted({row.question.gpu.architecture.generation for row in problem.steps})
     plain = {name: {"low": own.low, "high": own.high, "rows": own.rows} for name, own in ranges.items()}
     _write("evidence/data/ranges.json", {"generations": generations, "scales": scales, "ranges": plain})
 
 
+def renew_ranges(ranges: Mapping[str, Range]) -> None:
+    """Replace these ranges in the file and keep the others."""
+    path = "evidence/data/ranges.json"
+    file = json.loads((ROOT / path).read_text(encoding="utf-8"))
+    own = {name: {"low": one.low, "high": one.high, "rows": one.rows} for name, one in ranges.items()}
+    _write(path, file | {"ranges": file["ranges"] | own})
+
+
 def write_left_out(problem: Problem, by_gpu: LeftOut, by_family: LeftOut) -> None:
-    """The fits without each GPU and each family of the steps: one line each."""
+    """Write the fits without each GPU and each family of the steps, one per line."""
     whole = problem.fit_of(problem.prior)
     names = [f"{part}:{name}" for part in _PARTS for name in sorted(getattr(whole, part))]
     used = {row.question.gpu.name for row in problem.steps}

@@ -3,8 +3,8 @@
     python -m tools.fit_language ../shared/evidence
 
 Reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes `src/gpuwise/step/data/engines.json` and
-`docs/accuracy-language.md`. The GPU kernel models are unchanged: an engine gets a few constants of its own, each shrunk towards a
-prior shared by all engines.
+`docs/accuracy-language.md`. The GPU kernel models are unchanged. Each engine gets a few constants of its own, each shrunk towards
+a prior that all engines share.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Array = NDArray[np.float64]
 HERE = Path(__file__).resolve().parents[2]
 FITTED = HERE / "src/gpuwise/step/data/engines.json"
 PAGE = HERE / "docs/accuracy-language.md"
-_ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which the range of an engine is that of all
+_ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which an engine uses the range of all engines
 
 
 def read_rows(path: Path) -> list[GenerationRow]:
-    """The rows that can be asked."""
+    """The rows that can be predicted."""
     catalog, found = load_catalog(), []
     with path.open(encoding="utf-8", newline="") as file:
         for number, cells in enumerate(csv.DictReader(file)):
@@ -65,14 +65,14 @@ def _gpu(catalog: object, cells: dict[str, str]) -> Gpu | None:
 
 
 def entry(problem: Problem, theta: Array, version: str, ranges: dict[str, tuple[float, float]]) -> dict[str, object]:
-    """What `engines.json` has of one version of an engine."""
+    """The entry in `engines.json` for one version of an engine."""
     values = {name: math.exp(value) for name, value in zip(problem.names, theta, strict=True)}
     own = [row for row in problem.rows if row.version == version]
     return {
         "rows": len(own),
         "gpus": sorted({row.gpu.name for row in own}),
         "layer_s": float(f"{values[f'layer:{version}']:.6g}"),
-        "step_s": float(f"{values[f'step:{version}']:.6g}"),
+        "step_s": float(f"{values['step']:.6g}"),
         "constants": _rounded(common_constants(values, problem.engine, version, load_constants())),
         "families": {family: _rounded(family_constants(values, family)) for family in problem.families},
         "ranges": ranges,
@@ -108,7 +108,8 @@ def main(folder: Path) -> None:
 
 
 def _range(tested: Sequence[Tested], engine: str, phase: str) -> tuple[float, float]:
-    """Of the times of a phase with the GPU unseen: of this engine where it has enough rows on several GPUs, else of all."""
+    """The range of times of a phase with the GPU unseen, for this engine if it has enough rows on several GPUs, and for all
+    engines otherwise."""
     of_phase = [one for one in tested if one.row.cells["mode"] == phase]
     own = [one for one in of_phase if one.row.engine.name == engine]
     several = len(own) >= _ENOUGH and len({one.row.gpu.name for one in own}) >= _SEVERAL

@@ -1,6 +1,6 @@
 """Products and attention of serving engines, timed one kernel at a time on GPUs of four generations.
 
-Whole answers were mostly measured on one GPU per engine; these rows show how its kernels carry over to others.
+Complete answers were mostly measured on one GPU per engine. These rows show how its kernels perform on others.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gpuwise.workload.language.formats import FORMATS
 Array = NDArray[np.float64]
 _ENGINES = {"vllm": "vllm", "trtllm": "tensorrt-llm"}
 _FORMATS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4", "int8_wo": "int8", "int4_wo": "int4"}
-_CACHES = 2.0  # weights below so many caches stay in them when a kernel is timed again and again, as they do not in a model
-_LEAST_READ, _LEAST_FLOPS = 3e7, 2e10  # of attention: below, the time is that of starting it
+_CACHES = 2.0  # weights smaller than this many caches stay cached when a kernel is timed repeatedly, but not in a model
+_LEAST_READ, _LEAST_FLOPS = 3e7, 2e10  # for attention; below this, the time is the launch time
 _EACH = 3  # rows of one size class
 
 
 @dataclass(frozen=True)
 class KernelSet:
-    """Kernels of one kind that an engine ran on one GPU with weights of one family."""
+    """Kernels of one kind that an engine ran on one GPU with one family of weight formats."""
 
     engine: str
     family: str
@@ -40,7 +40,7 @@ class KernelSet:
     measured_s: Array
 
     def seconds(self, constants: Constants) -> Array:
-        """What is predicted for each row."""
+        """The prediction for each row."""
         count = len(self.measured_s)
         ops = Ops(count=count, groups=(Group(kind=self.kind, rows=np.arange(count), columns=dict(self.columns)),))
         found: Array = times(ops, gpus_of([self.gpu]), constants).seconds[:, 0]
@@ -60,7 +60,7 @@ def read_kernels(folder: Path) -> list[KernelSet]:
 
 
 def _products(batch: Batch, engine: str, places: NDArray[np.intp]) -> Iterator[KernelSet]:
-    """Products as layers whose weights come from memory."""
+    """Matrix products as layers whose weights are read from memory."""
     if batch.name not in _FORMATS or not len(places):
         return
     weights = FORMATS[_FORMATS[batch.name]]
@@ -81,7 +81,7 @@ def _products(batch: Batch, engine: str, places: NDArray[np.intp]) -> Iterator[K
 
 
 def _attentions(batch: Batch, engine: str, places: NDArray[np.intp]) -> Iterator[KernelSet]:
-    """Attention in 16 bits over keys and values in 16 bits, large enough to be more than a start."""
+    """Attention in 16 bits over keys and values in 16 bits, large enough to take longer than its launch."""
     columns = {name: column[places, 0] for name, column in batch.columns.items()}
     sixteen = columns["read"] >= 4.0 * columns["batch"] * columns["head_dim"] * columns["kv_len"] * columns["kv_heads"]
     large = columns["read"] > _LEAST_READ if batch.name == "generation" else batch.flops[places] > _LEAST_FLOPS
@@ -97,7 +97,7 @@ def _kernel_set(batch: Batch, engine: str, family: str, kind: str, columns: Mapp
 
 
 def _spread(size: Array, places: NDArray[np.intp]) -> list[int]:
-    """A few of these places for each doubling of the size, always the same."""
+    """A few of these places for each doubling of the size. The choice is deterministic."""
     classes: dict[int, list[int]] = defaultdict(list)
     for place in np.random.default_rng(0).permutation(places):
         classes[int(np.log2(max(1.0, size[place])))].append(int(place))

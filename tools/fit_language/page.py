@@ -1,4 +1,4 @@
-"""Writes the errors of all engines as a page of the docs."""
+"""Writes the errors of all engines as a docs page."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuwise.evidence.generation import GenerationRow
 from .solve import FOLDS
 
 Array = NDArray[np.float64]
-_TIE = 0.03  # as a logarithm: what repeated measurements of one GPU differ by
+_TIE = 0.03  # as a logarithm, the difference between repeated measurements on one GPU
 
 
 def statistics(errors: Array) -> str:
-    """The median, the ninth tenth and the bias of predictions that are off by so much, as logarithms."""
+    """The median error, the 90th percentile and the bias for these errors, given as logarithms."""
     off = np.abs(np.exp(errors) - 1.0)
     return f"{np.median(off):.1%} | {np.quantile(off, 0.9):.1%} | {np.median(np.exp(errors) - 1):+.1%}"
 
@@ -34,8 +34,8 @@ class Tested:
 
 
 def kendall(tested: Sequence[Tested], fold: int) -> float:
-    """Agreement in the order of GPUs that ran the same thing: pairs in the right order less pairs in the wrong one. Pairs that
-    repeated measurements could turn around are left out."""
+    """Agreement in the order of GPUs that ran the same thing, as pairs in the right order minus pairs in the wrong order. Pairs
+    that repeated measurements could reverse are left out."""
     groups = defaultdict(list)
     for one in tested:
         row = one.row
@@ -63,7 +63,7 @@ def kendall(tested: Sequence[Tested], fold: int) -> float:
 
 
 def page(tested: Sequence[Tested]) -> str:
-    """The errors as a page of the docs."""
+    """The errors as a docs page."""
     head = list(enumerate(("in sample", *FOLDS)))[::-1]  # the hardest test first
     lines = [_WORDS.strip(), ""]
     for phase in ("decode", "prefill"):
@@ -112,16 +112,17 @@ _WORDS = """
 `python -m tools.fit_language` writes this page. It compares predicted speeds for text-generation engines with published
 measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of predicted / measured - 1.
 
-Each engine (vLLM, llama.cpp, ...) has only a few constants. The kernel models for GPUs were fitted to training steps, and no row
-on this page was used in that fit. For vLLM and TensorRT-LLM, the fit also uses kernels that were timed separately on four GPUs.
-These kernels are not scored here. *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out
-every row for one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a single
-source, so this test shows what to expect for an engine without measurements. Several engines were measured only on the A100.
-When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is not a test. It shows how
-closely the constants that ship with gpuwise follow the rows that they were fitted to. The formulas and the priors have the same
-form in all tests, and the people who chose them had seen these rows. Rows that break a physical limit, or that count something
-other than generated tokens, are left out ([decision 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
+Each engine (such as vLLM or llama.cpp) has only a few constants. The kernel models for GPUs were fitted to training steps,
+without any of the rows on this page. For vLLM and TensorRT-LLM, the fit also uses kernels that were timed separately on four
+GPUs. This page does not score predictions for those kernels. *GPU unseen* leaves out every row and every kernel for one GPU, and
+*model unseen* leaves out every row for one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines
+were measured by a single source, so this test shows what to expect for an engine without measurements. Several engines were
+measured only on the A100. When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is
+not a test. It shows how closely predictions with the constants that ship with gpuwise match the rows that these constants were
+fitted to. The formulas and the priors are the same in all tests, and the people who chose them had seen these rows. Rows that
+exceed a physical limit or that count something other than generated tokens are left out ([decision
+37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
 To compute the rank correlation, we compare pairs of GPUs that ran the same model in the same format and engine. Pairs whose
-measurements differ by less than 3% are left out, because repeated measurements differ by as much.
+measurements differ by less than 3% are left out, because repeated measurements can differ by that much.
 """

@@ -5,9 +5,11 @@ bytes, flops a clock  the most that a unit moves and computes per clock, for eac
 cache, prompt         the same for attention in decoding and in reading a prompt, by version
 experts               how well it multiplies the matrices of experts, relative to others
 expand                how often keys and values are copied for all heads in decoding, for an engine that does so
-apple_start           how much longer Apple's GPUs take to start a kernel, after the one that it waits for, than NVIDIA's
+intel, intel_rate     the same for Intel's GPUs, relative to NVIDIA's, by version, because each version has another backend
+*_start               how much longer GPUs from Apple and Intel, and NVIDIA's systems on a chip, take to start a kernel
 pipelined             how well chunks of a prompt are pipelined through layers on several GPUs: 1 is ideal, 0 is not at all
-layer, step, start    seconds of the host for a layer and a step, and of the GPU for a kernel, by version
+layer, start          seconds of the host for a layer, and of the GPU to start a kernel, by version
+step                  seconds of the host for a step. All versions share it: the newest is measured on few GPUs
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from .kernels import KernelSet
 
 Array = NDArray[np.float64]
 
-# The middle of each constant and how far it may lie from there, as a logarithm. What engines share is drawn in closely.
+# The prior of each constant and how far it may deviate, as a logarithm. Constants that engines share have narrow priors.
 _PRIORS = {
     "bandwidth": (1.12, 0.1),
     "rate": (0.9, 0.2),
@@ -42,30 +44,34 @@ _PRIORS = {
     "apple": (0.8, 0.3),
     "amd": (0.8, 0.3),
     "intel": (0.6, 0.4),
+    "intel_rate": (0.6, 0.4),
     "start": (2.5e-6, 0.4),
     "apple_start": (3.0, 0.4),
+    "intel_start": (3.0, 0.4),
+    "soc_start": (1.5, 0.4),
     "pipelined": (0.7, 0.3),
     "bytes": (7.0, 0.6),
     "flops": (1500.0, 0.7),
 }
+_STARTS = ("apple_start", "intel_start", "soc_start")
 _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
-    ("bandwidth", "rate", "experts", "ecc", "apple", "amd", "intel", "apple_start", "pipelined"),
-    ("cache", "prompt", "layer", "step", "start"),
+    ("bandwidth", "rate", "experts", "ecc", "apple", "amd", "step", *_STARTS, "pipelined"),
+    ("cache", "prompt", "layer", "start", "intel", "intel_rate"),
     ("bytes", "flops"),
 )
-# Seconds of the host for a layer where every kernel is issued from Python, by engine and version. transformers: between 0.9 ms
-# (21 to 25 ms a token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
+# Host seconds per layer if every kernel is issued from Python, by engine and version. transformers: between 0.9 ms (21 to 25 ms a
+# token for models of 24 to 28 layers on an A100, whatever their size) and 1.2 ms (25.5 tokens/s for Llama 2 7B,
 # pytorch.org/blog/accelerating-generative-ai-2). vLLM before 0.2.6 (December 2023) had no CUDA graphs: about a dozen kernels and,
 # on several GPUs, two sums for each layer, at some 30 µs each.
 _EAGER = {"transformers": 1e-3, "vllm 2023": 4e-4}
-# Seconds to start a kernel that waits for another in versions without CUDA graphs: a plain launch takes twice as long.
+# Seconds to start a kernel that waits for another in versions without CUDA graphs. A plain launch takes twice as long.
 _LAUNCHED = dict.fromkeys(("llama.cpp 2024", "vllm 2023", "exllama 1", "transformers"), 5e-6)
-# Bytes of packed weights that a unit moves in a clock, where kernels keep several loads in flight (Marlin and its like).
+# Bytes of packed weights that a unit moves per clock if kernels keep several loads in flight (Marlin and similar).
 _IN_FLIGHT = {"vllm": 12.0, "tensorrt-llm": 12.0, "lmdeploy": 12.0}
 _EXPANDS = ("transformers",)  # keys and values are repeated for every head that shares them, before attention reads them
-_NARROW = ("llama.cpp", "exllama")  # products add up in fp16, and packed weights are multiplied in int8 where that is faster
+_NARROW = ("llama.cpp", "exllama")  # products accumulate in fp16, and packed weights are multiplied in int8 if that is faster
 _UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
-_OWN_KERNELS = ("llama.cpp", "mlc", "exllama")  # for weights in 16 bits too; other engines call the libraries of the GPU's maker
+_OWN_KERNELS = ("llama.cpp", "mlc", "exllama")  # for 16-bit weights as well; other engines call the GPU vendor's libraries
 _LIBRARY_FAMILIES = ("plain", "fp8")  # formats that those libraries multiply
 
 
@@ -102,7 +108,7 @@ class Problem:
 
 
 def problem_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> Problem:
-    """What an engine with these rows has to be fitted."""
+    """The constants to fit for an engine with these rows."""
     engine, versions = rows[0].engine.name, sorted({row.version for row in rows})
     known = Problem(engine, tuple(rows), tuple(kernels), ())
     capped = [family for family in known.families if engine in _OWN_KERNELS or family not in _LIBRARY_FAMILIES]
@@ -116,10 +122,10 @@ def problem_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> P
 
 
 def touches(name: str, row: GenerationRow) -> bool:
-    """Whether a constant has a part in the time of this row."""
+    """Whether a constant affects the time of this row."""
     name, _, of = name.partition(":")
-    if name in _BY_VERSION:
-        return row.version == of
+    if name in _BY_VERSION and row.version != of:
+        return False
     if name in _BY_FAMILY:
         return row.weights.family == of
     asked = {
@@ -128,13 +134,16 @@ def touches(name: str, row: GenerationRow) -> bool:
         "apple_start": row.gpu.vendor == "Apple",
         "amd": row.gpu.vendor == "AMD",
         "intel": row.gpu.vendor == "Intel",
+        "intel_rate": row.gpu.vendor == "Intel",
+        "intel_start": row.gpu.vendor == "Intel",
+        "soc_start": row.gpu.vendor == "NVIDIA" and row.gpu.segment in ("soc", "embedded"),
         "pipelined": row.split == "layers" and row.gpu_count > 1,
     }
     return asked.get(name, True)
 
 
 def touches_kernel(name: str, one: KernelSet, newest: str) -> bool:
-    """Whether a constant has a part in the time of these kernels, timed in the newest version."""
+    """Whether a constant affects the time of these kernels, which were timed in the newest version."""
     name, _, of = name.partition(":")
     if name in _BY_FAMILY:
         return one.family == of and one.kind == "linear"
@@ -153,7 +162,7 @@ def stack_maker(values: Mapping[str, float]) -> Callable[[Engine, str, str, str]
             how="graph",
             constants={**common_constants(values, engine.name, version, known), **family_constants(values, family)},
             layer_s=values[f"layer:{version}"],
-            step_s=values[f"step:{version}"],
+            step_s=values["step"],
             fused_attention=is_fused(engine.name, version),
         )
 
@@ -172,19 +181,20 @@ def common_constants(values: Mapping[str, float], engine: str, version: str, kno
         "linear.bandwidth": values["bandwidth"],
         "linear.rate": values["rate"],
         "linear.narrow": float(engine in _NARROW),
-        **{f"linear.{name}": values[name] for name in ("experts", "ecc", "apple", "amd", "intel")},
+        **{f"linear.{name}": values[name] for name in ("experts", "ecc", "apple", "amd")},
+        **{f"linear.{name}": values[f"{name}:{version}"] for name in ("intel", "intel_rate")},
         "attention.cache": values[f"cache:{version}"],
         "attention.forward": known["attention.forward"] * prompt,
         "attention.score_bytes.forward": known["attention.score_bytes.forward"] / prompt,
         **({"attention.expand": values["expand"]} if "expand" in values else {}),
         "kernel.start_s": values[f"start:{version}"],
-        "start.apple": values["apple_start"],
+        **{f"start.{name.removesuffix('_start')}": values[name] for name in _STARTS},
         PIPELINED: values["pipelined"],
     }
 
 
 def family_constants(values: Mapping[str, float], family: str) -> dict[str, float]:
-    """Kernel constants of a family of formats; none where libraries multiply them."""
+    """Kernel constants for a family of formats, or none if libraries multiply them."""
     if f"bytes:{family}" not in values:
         return {}
     return {"linear.bytes_per_clock": values[f"bytes:{family}"], "linear.flops_per_clock": values[f"flops:{family}"]}

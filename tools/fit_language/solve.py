@@ -18,13 +18,13 @@ from .problem import Problem, common_constants, family_constants, problem_of, st
 
 Array = NDArray[np.float64]
 _NOISE, _HUBER, _ROUNDS, _LEAST_ROWS = 0.08, 1.5, 12, 3
-_STEP = 0.02  # of a logarithm, to see what it changes
-_KERNEL_NOISE = 0.12  # of a kernel timed alone: two engines differ by as much on one shape
-_SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, which gain by rules that no row states
+_STEP = 0.02  # step of a logarithm for numerical derivatives
+_KERNEL_NOISE = 0.12  # for a kernel timed alone; two engines differ by that much on one shape
+_SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, whose gain follows rules that no row states
 
 
 def logs(problem: Problem, theta: Array) -> Array:
-    """The logarithm of what is predicted: for each row in its own unit, then for each kernel in seconds."""
+    """The logarithms of the predictions, for each row in its own unit, then for each kernel in seconds."""
     values = {name: math.exp(value) for name, value in zip(problem.names, theta, strict=True)}
     seconds = predicted_s(problem.rows, stack_maker(values))
     found = [math.log(predicted_value(row, float(time))) for row, time in zip(problem.rows, seconds, strict=True)]
@@ -38,13 +38,13 @@ def _kernel_s(problem: Problem, one: KernelSet, values: dict[str, float]) -> Arr
 
 
 def measured_logs(problem: Problem) -> Array:
-    """The logarithm of what was measured, in the same order."""
+    """The logarithms of the measurements, in the same order."""
     return np.concatenate([[math.log(row.value) for row in problem.rows], *(np.log(one.measured_s) for one in problem.kernels)])
 
 
 def precisions_of(problem: Problem) -> Array:
-    """Rows of one model on one GPU in one format say much the same, so together they count as the root of their number; so do
-    kernels of one kind on one GPU."""
+    """Rows of one model on one GPU in one format are similar, so their total weight is the square root of their number. The same
+    applies to kernels of one kind on one GPU."""
     rows = problem.rows
     groups = [(row.cells["source"], row.gpu.name, row.shape.name, row.cells["mode"], row.format_name) for row in rows]
     counts = Counter(groups)
@@ -60,8 +60,8 @@ def _noise_of(problem: Problem) -> Array:
 
 
 def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) -> Array:
-    """The constants with the least loss, by Levenberg and Marquardt: Huber's of the logarithms, and how far they lie from the
-    priors."""
+    """The constants with the smallest loss, found with the Levenberg-Marquardt algorithm. The loss is Huber's loss of the
+    logarithms plus the distance from the priors."""
     theta = problem.middle if start is None else start.copy()
     measured, noise = measured_logs(problem), _noise_of(problem)
     weight, middle, precision = precisions_of(problem), problem.middle, 1.0 / problem.spread**2
@@ -95,7 +95,7 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
 
 
 def _slope(problem: Problem, theta: Array, found: Array, place: int) -> Array:
-    """How every logarithm changes with one constant; only rows that it touches are predicted again."""
+    """How every logarithm changes with one constant. Only the rows that it affects are predicted again."""
     name, step = problem.names[place], theta.copy()
     step[place] += _STEP
     rows = [touches(name, row) for row in problem.rows]
@@ -119,13 +119,13 @@ Key = Callable[[GenerationRow], tuple[str, ...]]
 
 
 def left_out(problem: Problem, whole: Array, key: Key) -> Array:
-    """Predicted over measured of every row, as logarithms, with the engine fitted without all rows that share a part of its key,
-    and without the kernels of a GPU that is one; where that leaves too few, on the priors alone."""
+    """Predicted over measured for every row, as logarithms. For each row, the engine is fitted without all rows that share a part
+    of its key and, if that part is a GPU, without its kernels. If too few rows remain, only the priors are used."""
     rows, found = problem.rows, np.zeros(len(problem.rows))
     groups = defaultdict(list)
     for place, row in enumerate(rows):
         groups[key(row)].append(place)
-    known: dict[tuple[object, ...], Array] = {}  # what is left may be the same without different GPUs
+    known: dict[tuple[object, ...], Array] = {}  # the remaining rows may be the same for different GPUs
     for parts, places in groups.items():
         kept = tuple(row for row in rows if not any(one == other for one, other in zip(parts, key(row), strict=True)))
         kernels = tuple(one for one in problem.kernels if one.gpu.name not in parts)
@@ -147,7 +147,7 @@ FOLDS: dict[str, Key] = {
 
 
 def errors_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> tuple[Problem, Array, Array]:
-    """An engine's problem, its constants, and the errors of its rows in sample and with each fold, (rows, folds + 1)."""
+    """An engine's problem, its constants, and the errors of its rows in sample and for each fold, as (rows, folds + 1)."""
     problem = problem_of(rows, kernels)
     theta = fitted(problem)
     inside = (logs(problem, theta) - measured_logs(problem))[: len(rows)]

@@ -1,4 +1,4 @@
-"""Asks questions through the public interface, as a user would. Each is asked once."""
+"""Asks questions through the public interface, as a user would. Each question is asked once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from scenarios.types import Ours, over
 
 __all__ = ["EARLY", "KINDS", "card", "gain", "held", "line", "lines", "matter", "matters_over", "ratio", "step"]
 
-# Kinds of work where a question names none: those of `gpuwise compare`, and what people trained before there were transformers.
+# Kinds of work for questions that name none. They are those of `gpuwise compare`, and models that people trained before
+# transformers.
 KINDS: Mapping[str, str] = {"resnet50": "64", "bert-base": "16", "word_lstm": "64"}
 EARLY: Mapping[str, str] = {"alexnet": "64", "googlenet": "32", "word_lstm": "20"}
 
@@ -28,7 +29,7 @@ def step(model: str, gpu: str, batch: str = "", precision: str = "fp32", **how: 
 
 
 def ratio(gpu: str, base: str, kinds: Mapping[str, str] = KINDS, precision: str = "fp32", **how: Any) -> Ours:
-    """How many times as fast one GPU is as the other, over kinds of work."""
+    """How many times as fast as the other one GPU is, over several kinds of work."""
     return over(
         [
             step(model, gpu, batch, precision, **how).samples_per_s / step(model, base, batch, precision, **how).samples_per_s
@@ -54,7 +55,7 @@ def matter(topic: str, model: str, gpu: str, **how: Any) -> Matter:
 
 
 def matters_over(topic: str, gpu: str, kinds: Mapping[str, str] = KINDS, scale: float = 0.01, **how: Any) -> Ours:
-    """The figure of a topic over kinds of work; percents become fractions."""
+    """The figure for a topic over several kinds of work, with percentages as fractions."""
     return over([scale * matter(topic, model, gpu, batch=batch, **how).value for model, batch in kinds.items()])
 
 

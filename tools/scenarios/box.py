@@ -1,4 +1,4 @@
-"""Watts, slots, supplies: whether cards work in a box."""
+"""Power, slots and power supplies, and whether cards work in a given machine."""
 
 from __future__ import annotations
 

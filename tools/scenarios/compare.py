@@ -59,7 +59,7 @@ def _g2(value: Mapping[str, Any]) -> Reply:
     "S023",
     question="How fast are these cards, relative to a Titan X? (A chart from 2015.)",
     how="`compare` on networks from 2015.",
-    why=f"For the GTX 580 and the GTX 960: {_THEN}",
+    why=f"We disagree about the GTX Titan and the GTX 680, which are Kepler GPUs. {_THEN}",
 )
 def _chart(value: Mapping[str, Any]) -> Reply:
     names = {"g2": "GRID K520", "Titan": "GTX Titan"}
@@ -103,7 +103,7 @@ def _m2000m(value: Mapping[str, Any]) -> Reply:
     question="Is a GT 635 faster than a six-core Xeon?",
     how="`predict mnist_cnn` and `predict alexnet` on both (the nearest CPU we have is the eight-core Xeon E5-2630 v3).",
     why="The question does not name the program or the version of the GT 635. We use a version with 14 GB/s. Today's CPU "
-    "libraries are several times as fast as those of that time.",
+    "libraries are several times as fast as those of the time.",
 )
 def _gt635(value: Mapping[str, Any]) -> Reply:
     return {"GT635/xeon6": ratio("GT 635", "Xeon E5-2630 v3", {"mnist_cnn": "64", "alexnet": "16"})}
@@ -146,9 +146,10 @@ def _faster_memory(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S142",
     question="How much faster is a GTX 1080 Ti than a CPU for detection with ResNet-101, one image at a time?",
-    how="`compare 'Core i7-4770K' 'GTX 1080 Ti'` on resnet101 and mask_rcnn with `--mode infer --batch 1`, with the range that "
-    "it states.",
-    why="We do not know why the reader's program took a minute per image. CPU predictions are accurate only to a factor of two.",
+    how="`compare 'Core i7-4770K' 'GTX 1080 Ti'` on resnet101 and mask_rcnn with `--mode infer --batch 1`, including the "
+    "range that it gives.",
+    why="We do not know why the reader's program took a minute per image. CPU predictions are accurate only to within a "
+    "factor of two.",
 )
 def _detection(value: Mapping[str, Any]) -> Reply:
     names, nets = ["Core i7-4770K", "GTX 1080 Ti"], ["resnet101", "mask_rcnn"]
@@ -170,7 +171,7 @@ def _next(value: Mapping[str, Any]) -> Reply:
     "S169",
     question="Why is a 3D CNN five times slower on a K80 than on a Titan Xp?",
     how="`predict resnet50` and `predict unet` on both cards.",
-    why="The cards alone explain a factor of three. The GPU does not cause the rest: the reader augmented images on the CPU.",
+    why="The cards alone explain a factor of three. The rest has another cause: the reader augmented images on the CPU.",
 )
 def _k80(value: Mapping[str, Any]) -> Reply:
     return {"slowdown": ratio("Titan Xp", "K80", {"resnet50": "32", "unet": "2"})}
@@ -205,8 +206,8 @@ def _turing(value: Mapping[str, Any]) -> Reply:
     "S196",
     question="How much faster is ResNet-152 on an RTX 2080 Ti in 16-bit precision than on a GTX 1080 Ti in fp32?",
     how="`predict resnet152` at batch 32, in amp and fp32.",
-    why="16-bit kernels were immature in 2018 (in February 2019, Lambda measured 1.6 times the speed of a GTX 1080 Ti in 16 "
-    "bits). Our software stacks are newer.",
+    why="16-bit kernels were immature in 2018. In February 2019, Lambda measured 1.6 times the speed of a GTX 1080 Ti in 16 "
+    "bits. Our software stacks are newer.",
 )
 def _resnet152(value: Mapping[str, Any]) -> Reply:
     return {"2080Ti16/1080Ti32": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "resnet152", "32")}
@@ -214,7 +215,7 @@ def _resnet152(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S197",
-    question="How much faster is 16-bit precision on a GTX 1080 Ti?",
+    question="How much faster is 16-bit precision than fp32 on a GTX 1080 Ti?",
     how="`predict` in fp16 and fp32.",
     why="Readers saw a gain of 10 to 15%.",
 )
@@ -231,10 +232,10 @@ _ncs = unanswered(
 
 @scenario(
     "S212",
-    question="How much does 16-bit precision gain on a GTX 1080 Ti? (A reader's measurement.)",
+    question="How much speed does a GTX 1080 Ti gain from 16-bit precision? (A reader's measurement.)",
     how="`predict` in fp16 and fp32.",
     why="16-bit precision halves the memory traffic but adds conversions. We predict a loss, while the reader saw a gain. Our "
-    "calibration contains no such step.",
+    "calibration data contains no such step.",
 )
 def _pascal_measured(value: Mapping[str, Any]) -> Reply:
     found = gain("GTX 1080 Ti", "fp16")
@@ -244,7 +245,7 @@ def _pascal_measured(value: Mapping[str, Any]) -> Reply:
 _shared_memory = unanswered(
     "S219",
     question="Why are RTX cards slow at word-level RNNs?",
-    why="The quoted answer is speculation, which a later edition contradicts. Shared memory is not in the catalogue, and we "
+    why="The quoted answer is speculation, and a later edition contradicts it. Shared memory is not in the catalogue, and we "
     "find no such weakness.",
 )
 
@@ -253,7 +254,7 @@ _shared_memory = unanswered(
     "S225",
     question="How fast is a TPU compared with a GPU for transformers?",
     how="`predict transformer_big` and `predict bert-base`, on four TPU v2 chips (one Cloud TPU) in bf16 and on a V100 in amp.",
-    why="Our calibration includes no TPU.",
+    why="Our calibration data includes no TPUs.",
 )
 def _tpu(value: Mapping[str, Any]) -> Reply:
     nets = {"transformer_big": "", "bert-base": "32"}
@@ -281,7 +282,7 @@ def _per_dollar(value: Mapping[str, Any]) -> Reply:
 
 
 def _mixed(gpu: str, base: str, model: str, batch: str = "64") -> float:
-    """16 bits with tensor cores against fp32 without."""
+    """16 bits with tensor cores, compared with fp32 without."""
     return step(model, gpu, batch, "amp").samples_per_s / step(model, base, batch).samples_per_s
 
 

@@ -1,4 +1,4 @@
-"""CPU, RAM, disks, clocks, heat: the effect of the rest of the machine."""
+"""The effect of the rest of the machine (CPU, RAM, disks, clocks, heat)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _old_cpu(value: Mapping[str, Any]) -> Reply:
     "S009",
     question="What do I need for a machine with up to four GTX 980 cards?",
     how="`build --gpu '4x GTX 980'`, `matters cpu` and `matters ssd`, for networks from 2015.",
-    why="The CPU issues ops while the GPU works, so a slow CPU has no effect on typical networks. The same amount of RAM as GPU "
-    "memory is enough.",
+    why="The CPU issues ops while the GPU works, so a slow CPU has no effect on typical networks. It is enough to have as "
+    "much RAM as GPU memory.",
 )
 def _desktop(value: Mapping[str, Any]) -> Reply:
     reads = [matter("ssd", model, "GTX 980", batch=batch).value for model, batch in EARLY.items()]
@@ -48,7 +48,7 @@ def _superclocked(value: Mapping[str, Any]) -> Reply:
     return {"oc_gain": matters_over("brand", "Titan X Maxwell", EARLY)}
 
 
-@scenario("S038", question="How hot may a card run?", how="`matters cooling`: the temperature that it gives.", quoted=True)
+@scenario("S038", question="How hot may a card get?", how="`matters cooling` gives this temperature.", quoted=True)
 def _hot(value: Mapping[str, Any]) -> Reply:
     return {"max_temp_c": _degrees(r"[Bb]elow (\d+) °C")[0]}
 
@@ -56,7 +56,7 @@ def _hot(value: Mapping[str, Any]) -> Reply:
 _equal_cards = unanswered(
     "S071",
     question="Why is one of three machines five times slower than the other two, which are identical?",
-    why="The cause of this measurement was never found. `gpuwise why` would need a profile.",
+    why="The cause was never found. To find it, `gpuwise why` would need a profile.",
 )
 
 
@@ -71,7 +71,7 @@ def _water(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S112",
-    question="How much does the highest possible clock gain on a GTX 1080 Ti?",
+    question="How much faster is a GTX 1080 Ti at its highest possible clock?",
     how="`matters brand` (a 3% higher clock), for three kinds of work.",
 )
 def _clocks(value: Mapping[str, Any]) -> Reply:
@@ -80,11 +80,11 @@ def _clocks(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S114",
-    question="How much slower are MNIST and ImageNet with the CPU at a third of its clock?",
+    question="How much slower is training on MNIST and ImageNet if the CPU runs at a third of its clock?",
     how="`predict mnist_cnn` and `predict alexnet` on a GTX 970, with `--cpu 'old quad-core'` and with a desktop CPU that is "
     "twice as fast.",
-    why="Our CPU classes differ by a factor of two at most. The loss depends on the network: it is 8% for an MLP and zero for a "
-    "CNN.",
+    why="Our CPU classes differ by a factor of two at most. The loss depends on the network: a small MLP loses speed, but a "
+    "CNN does not.",
 )
 def _third_clock(value: Mapping[str, Any]) -> Reply:
     def lost(model: str) -> float:
@@ -96,7 +96,7 @@ def _third_clock(value: Mapping[str, Any]) -> Reply:
 
 _offboard = unanswered(
     "S118",
-    question="What is the latency if a drone computes over a radio link?",
+    question="What is the latency if a drone offloads its computation over a radio link?",
     why="The quoted value is the latency of a mobile network and does not depend on the GPU.",
 )
 
@@ -104,7 +104,7 @@ _offboard = unanswered(
 @scenario(
     "S162",
     question="How much do case fans lower the temperature?",
-    how="`matters cooling`: the range that it gives for a case.",
+    how="`matters cooling` gives this range for a better case.",
     quoted=True,
 )
 def _case(value: Mapping[str, Any]) -> Reply:
@@ -113,7 +113,7 @@ def _case(value: Mapping[str, Any]) -> Reply:
 
 
 def _degrees(pattern: str) -> tuple[float, ...]:
-    """Temperatures in what `matters cooling` says."""
+    """The temperatures in the answer of `matters cooling`."""
     found = matter("cooling", "resnet50", "GTX 1080 Ti", batch=KINDS["resnet50"])
     match = re.search(pattern, f"{found.answer} {found.source}")
     if match is None:

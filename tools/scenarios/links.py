@@ -42,8 +42,8 @@ def _g2_8xlarge(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S016",
     question="According to bandwidthTest, which slot is this GTX 980 in, and does the card work correctly?",
-    how="The link tables for PCIe 3.0 x16 and 2.0 x16; `predict copied.py:Copy --mode infer`, for the bytes per second of a 32 "
-    "MiB copy, as in that test.",
+    how="The link tables give the rates of PCIe 3.0 x16 and 2.0 x16. `predict copied.py:Copy --mode infer` gives the rate of "
+    "a 32 MiB copy, as in that test.",
     why="A copy this short does not reach the rate on the spec sheet (224 GB/s).",
 )
 def _bandwidth_test(value: Mapping[str, Any]) -> Reply:
@@ -67,7 +67,7 @@ def _razer(value: Mapping[str, Any]) -> Reply:
 _two_processes = unanswered(
     "S062",
     question="Why do two independent processes on two cards reach only 1.14 times the speed of one?",
-    why="The cause of this measurement was never found. In our model, two independent jobs are twice as fast as one.",
+    why="The cause was never found. In our model, two independent jobs are twice as fast as one.",
 )
 
 
@@ -78,10 +78,10 @@ def _lanes(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S079",
-    question="How much faster is an LSTM on two GTX 1080 Ti cards, by framework? (The values are for 100 to 200 time steps, and "
-    "are said to be lower for 24.)",
-    how="`predict word_lstm --seq 150 --batch 64 --gpus 2` with the stacks tf-1.15 and torch-1.4; gpuwise does not support "
-    "CNTK, so we use PyTorch.",
+    question="How much faster is an LSTM on two GTX 1080 Ti cards, by framework? (The quoted values are for 100 to 200 time "
+    "steps. For 24, they are said to be lower.)",
+    how="`predict word_lstm --seq 150 --batch 64 --gpus 2` with the stacks tf-1.15 and torch-1.4. gpuwise does not support "
+    "CNTK, so we use PyTorch instead.",
     why="For 24 time steps, we predict 1.1, because a step this short cannot hide its communication. Frameworks overlap "
     "communication and computation in different ways.",
 )
@@ -97,7 +97,7 @@ def _lstm(value: Mapping[str, Any]) -> Reply:
     "S082",
     question="How much faster are two GTX 1080 Ti cards at x8 each?",
     how="`predict --gpus 2` and `matters pcie-lanes`, for three kinds of work.",
-    why="At these batch sizes, the backward pass hides the exchange of gradients for CNNs, but not for transformers and RNNs.",
+    why="At these batch sizes, the backward pass hides the exchange of gradients in CNNs, but not in transformers and RNNs.",
 )
 def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     def speedup(model: str, batch: str) -> float:
@@ -111,7 +111,7 @@ def _two_at_x8(value: Mapping[str, Any]) -> Reply:
     "S086",
     question="How much speed does a GTX 1080 Ti lose in a PCIe 2.0 slot?",
     how="`matters pcie-gen` with one and two GPUs, for three kinds of work.",
-    why="The loss is almost zero for CNNs and as quoted for RNNs.",
+    why="For CNNs, the loss is almost zero. For RNNs, it is as large as quoted.",
 )
 def _pcie2(value: Mapping[str, Any]) -> Reply:
     return {"pcie2_1gpu": matters_over("pcie-gen", _GTX, gpus=2), "pcie2_2gpu": _together("pcie-gen", _GTX, 2)}
@@ -120,10 +120,10 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S089",
     question="How much speed does an external GPU lose in NLP?",
-    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt: the range that it gives, from the computed loss of "
-    "zero to the measured loss.",
-    why="Text takes few bytes, so almost nothing crosses the cable during training, and we compute no loss. Readers measured "
-    "more.",
+    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt. Its range extends from the computed loss of zero "
+    "to the measured loss.",
+    why="Text takes few bytes, so almost nothing crosses the cable during training, and we compute a loss of zero. Readers "
+    "measured a larger loss.",
     quoted=True,
 )
 def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
@@ -145,9 +145,9 @@ def _thunderbolt(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S123",
-    question="How much does a third GPU lose with eight lanes?",
+    question="How much speed does a third GPU lose with only eight lanes?",
     how="`matters pcie-lanes --gpus 3`, for three kinds of work.",
-    why="The loss is almost zero for CNNs and as quoted for transformers and RNNs.",
+    why="For CNNs, the loss is almost zero. For transformers and RNNs, it is as large as quoted.",
 )
 def _third(value: Mapping[str, Any]) -> Reply:
     return {"3gpu_penalty": _together("pcie-lanes", _GTX, 3)}
@@ -188,7 +188,7 @@ def _host_for_four(value: Mapping[str, Any]) -> Reply:
     "S181",
     question="Does NVLink help two RTX cards?",
     how="`matters nvlink` on two RTX 2080 Ti cards, for three kinds of work.",
-    why="We doubt the author's count of messages: CNNs gain nothing, but transformers and RNNs gain at small batch sizes.",
+    why="We doubt the author's count of messages. CNNs gain nothing, but transformers and RNNs gain at small batch sizes.",
 )
 def _nvlink(value: Mapping[str, Any]) -> Reply:
     found = matters_over("nvlink", "RTX 2080 Ti", gpus=2)
@@ -206,7 +206,7 @@ def _switch(value: Mapping[str, Any]) -> Reply:
 
 
 def _shared_lanes(gpu: str, **box: Any) -> float:
-    """Lanes of the CPU that four cards behind a switch share."""
+    """The CPU lanes that four cards behind a switch share."""
     query = ask(BuildOptions(gpu=[f"4x {gpu}"], lanes="X99", board="slots=7,x16=4,spacing=2,switch=yes", **box))
     return sum(link.lanes / link.shared for link in card_links(query.cards, query.box))
 
@@ -238,7 +238,7 @@ def _achieved(link: str) -> float:
 
 
 def _together(topic: str, gpu: str, count: int) -> Ours:
-    """What several GPUs as one job lose."""
+    """What several GPUs lose when they run one job."""
     return over([0.01 * (matter(topic, model, gpu, batch=batch, gpus=count).together or 0.0) for model, batch in KINDS.items()])
 
 

@@ -1,4 +1,4 @@
-"""What fits, what 16 bits save, whether memory adds up."""
+"""What fits, how much 16 bits save, and whether memory adds up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.types import Asked, Choice, Ours, Reply, over, scenario, unanswer
 __all__ = ["ENTRIES"]
 
 _NLP_2017 = ("word_lstm", "word_lstm_medium", "char_rnn", "bilstm", "gnmt", "transformer_base", "transformer_big")
-_ENOUGH = 16  # samples at once, below which training is a pain
+_ENOUGH = 16  # batch size below which training is impractical
 
 
 @scenario(
@@ -30,9 +30,9 @@ def _alexnet(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S015",
-    question="How much time does it cost to keep activations in host memory at 8 GB/s?",
-    how="`matters activation-offload --model vgg16 --gpu 'GTX Titan' --batch 32 --pcie 'PCIe 2.0 x16'` in fp32; the link table "
-    "for PCIe 2.0 x16.",
+    question="How much does keeping activations in host memory slow down training, at 8 GB/s?",
+    how="`matters activation-offload --model vgg16 --gpu 'GTX Titan' --batch 32 --pcie 'PCIe 2.0 x16'` in fp32. The link "
+    "table gives the rate of PCIe 2.0 x16.",
 )
 def _offload(value: Mapping[str, Any]) -> Reply:
     link = "PCIe 2.0 x16"  # the one with the rate in question
@@ -53,7 +53,7 @@ def _gtx970(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S085",
     question="For what share of NLP work is 8 GB enough?",
-    how="`fit` for seven language models from 2017 on a GTX 1070 in fp32: how many of them can run 16 samples at once.",
+    how="`fit` for seven language models from 2017 on a GTX 1070 in fp32. We count how many of them can run 16 samples at once.",
 )
 def _nlp(value: Mapping[str, Any]) -> Reply:
     fitting = [held(model, "GTX 1070").max_batch >= _ENOUGH for model in _NLP_2017]
@@ -62,21 +62,21 @@ def _nlp(value: Mapping[str, Any]) -> Reply:
 
 _volumes = unanswered(
     "S117",
-    question="What does a 3D network need that takes 30 to 60 GB on a CPU?",
+    question="What hardware does a 3D network need if it takes 30 to 60 GB on a CPU?",
     why="We do not know the network, and the quoted memory is the reader's own measurement.",
 )
 
 
-@scenario("S137", question="How much memory does a desktop take on a laptop's GTX 1050 Ti?", how="`matters display`.")
+@scenario("S137", question="How much memory does a desktop environment take on a laptop's GTX 1050 Ti?", how="`matters display`.")
 def _display(value: Mapping[str, Any]) -> Reply:
     return {"vram_gb": _desktop("GTX 1050 Ti Mobile", GIB)}
 
 
 @scenario(
     "S173",
-    question="How much memory does a desktop take on a GTX 1080 Ti?",
+    question="How much memory does a desktop environment take on a GTX 1080 Ti?",
     how="`matters display`.",
-    why="Desktops use more memory than they did in 2018. Our range is 0.3 to 1.5 GB.",
+    why="Desktop environments use more memory than they did in 2018. Our range is 0.3 to 1.5 GB.",
 )
 def _display_desktop(value: Mapping[str, Any]) -> Reply:
     return {"vram_mb": _desktop("GTX 1080 Ti", 1e6)}
@@ -91,8 +91,8 @@ def _desktop(gpu: str, unit: float) -> Ours:
 @scenario(
     "S152",
     question="How much memory does each model take if many are loaded, each from a 93 MB file?",
-    how="`fit resnet50 --mode infer --batch 1`: the allocated memory, without the one-time overhead of the framework (the file "
-    "of this model has 98 MB).",
+    how="`fit resnet50 --mode infer --batch 1`: the allocated memory, without the one-time overhead of the framework. The "
+    "file of this model is 98 MB in size.",
 )
 def _many_models(value: Mapping[str, Any]) -> Reply:
     return {"mb_per_model": held("resnet50", "GTX 1080 Ti", "1", mode="infer").memory.allocated_bytes / 1e6}
@@ -100,7 +100,7 @@ def _many_models(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S190",
-    question="How much fp32 memory is 11 GB equivalent to in 16-bit precision?",
+    question="How much memory would you need in fp32 to match 11 GB in 16-bit precision?",
     how="`fit`: the largest batch in amp divided by the largest in fp32, times 11.",
     why="The quoted answer contradicts the same author's 50% rule. The gain depends on the model.",
 )
@@ -128,7 +128,7 @@ def _pooled(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S199",
-    question="Which is best for medical images with 3,000 USD: a Titan RTX, two RTX 2080 Ti or four RTX 2070?",
+    question="With 3,000 USD, which is best for medical images: a Titan RTX, two RTX 2080 Ti or four RTX 2070?",
     how="`compare` with all three at launch prices, on unet in amp at the largest batch for two RTX 2080 Ti.",
 )
 def _medical(value: Mapping[str, Any]) -> Reply:
@@ -147,7 +147,7 @@ def _medical(value: Mapping[str, Any]) -> Reply:
     "S200",
     question="What is the largest batch for Faster R-CNN on 11 GB?",
     how="`fit mask_rcnn` on a GTX 1080 Ti in fp32.",
-    why="Our network is Mask R-CNN with a ResNet-50. The question does not state its network and image size exactly.",
+    why="Our network is Mask R-CNN with a ResNet-50. The question does not say exactly which network and image size it is about.",
 )
 def _detector(value: Mapping[str, Any]) -> Reply:
     return {"batch_max_11gb": float(held("mask_rcnn", "GTX 1080 Ti").max_batch)}
@@ -155,7 +155,7 @@ def _detector(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S202",
-    question="How much larger can the batch be in 16-bit precision on an RTX 2070 (image models)?",
+    question="For image models on an RTX 2070, how much larger can the batch be in 16-bit precision?",
     how="`fit resnet50`: the largest batch in amp and in fp32.",
 )
 def _batch_gain(value: Mapping[str, Any]) -> Reply:
@@ -164,7 +164,7 @@ def _batch_gain(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S224",
-    question="How much fp32 memory is 8 GB equivalent to in 16-bit precision, as a factor?",
+    question="By what factor does 16-bit precision stretch 8 GB of memory?",
     how="`fit`: the largest batch in amp divided by the largest in fp32.",
     why="The factor is about two for CNNs and close to one for transformers and RNNs with fp32 weights, so no single factor "
     "fits all models.",

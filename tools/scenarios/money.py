@@ -1,4 +1,5 @@
-"""Prices, rents, electricity: which of two at a given price, own or rent, and the total."""
+"""Prices, rents and electricity, for choosing between two cards at given prices, or between owning and renting, and for
+totals."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _LONG_DAYS = 365.0
 
 @scenario(
     "S022",
-    question="What is the cheapest GPU that a student can rent by the hour?",
-    how="`prices`: spot offers from clouds that include the host.",
+    question="What is the lowest hourly price at which a student can rent a GPU?",
+    how="`prices`: spot offers from clouds whose prices include the host.",
     why="Our prices are for today's small GPUs. The quoted price is from 2015.",
 )
 def _spot(value: Mapping[str, Any]) -> Reply:
@@ -59,7 +60,7 @@ def _second_premium(value: Mapping[str, Any]) -> Reply:
 
 
 def _worth(base: str, base_price: float, other: str, other_price: float, premium: float) -> Choice:
-    """Whether the dearer one is the better buy at its price, and at the premium that the question speaks of."""
+    """Whether the more expensive card is the better buy at its price, and at the premium that the question mentions."""
     found = gpuwise.compare(
         [base, other], model=list(KINDS), precision="fp32", batch="16", price=[f"{base}={base_price}", f"{other}={other_price}"]
     )
@@ -72,9 +73,9 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
 
 @scenario(
     "S108",
-    question="Is it a good price to rent a GTX 1080 for 120 EUR a month, or four GTX 1070 for 660 EUR?",
-    how="`cost --gpu … --new --cloud-price (month / 730 h) --utilization 1`: the price is good if owning takes more than half a "
-    "year to become cheaper. We use launch prices, because the question is from 2017.",
+    question="Are 120 EUR a month for a GTX 1080 and 660 EUR for four GTX 1070 good rental prices?",
+    how="`cost --gpu … --new --cloud-price (month / 730 h) --utilization 1`. We call a price good if owning takes more than "
+    "half a year to become cheaper. We use launch prices, because the question is from 2017.",
 )
 def _server(value: Mapping[str, Any]) -> Reply:
     return {
@@ -84,7 +85,7 @@ def _server(value: Mapping[str, Any]) -> Reply:
 
 
 def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
-    """Whether a rent is good: owning would take more than half a year of non-stop use to be cheaper."""
+    """Whether a rent is good, which means that owning is cheaper only after more than half a year of non-stop use."""
     answered = gpuwise.cost(
         gpu=gpu,
         gpus=count,
@@ -103,9 +104,9 @@ def _rent_first(gpu: str, count: int, eur_a_month: float) -> Choice:
 @scenario(
     "S161",
     question="Should I train GoogLeNet or ResNet on 4,000 images with a laptop's CPU, a cloud GPU or a desktop?",
-    how="`predict` on a V100 (amp) and a Core i7-4770K, for the CPU hours of work that takes 5 min on the GPU; `cost --gpu 'GTX "
-    "1050 Ti'`.",
-    why="We assume 700 USD for the rest of the desktop. The one in the question cost about half that.",
+    how="`predict` on a V100 (amp) and a Core i7-4770K gives the CPU hours for work that takes 5 min on the GPU. `cost --gpu "
+    "'GTX 1050 Ti'` gives the cost of a desktop.",
+    why="We assume 700 USD for the rest of the desktop, which is about twice as much as in the question.",
     given=("gpu_min",),
 )
 def _laptop_cpu(value: Mapping[str, Any]) -> Reply:
@@ -153,7 +154,7 @@ def _workstation(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S220",
     question="Should I buy a used Tesla K20 for 1,000 or a GTX 680 for 180?",
-    how="`predict alexnet` and `predict word_lstm` on both cards, for the speed per price.",
+    how="`predict alexnet` and `predict word_lstm` on both cards, to compare the speed relative to the price.",
     given=("680_usd",),
 )
 def _used(value: Mapping[str, Any]) -> Reply:

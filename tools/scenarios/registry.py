@@ -1,4 +1,4 @@
-"""Lists all scenarios, and the table of them."""
+"""Lists all scenarios and reads their table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ASKED: dict[str, Asked] = {entry.id: entry for module in (compare, money, memory
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The numeric scenarios of a file, one JSON object a line."""
+    """The numeric scenarios in a file with one JSON object per line."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [row for row in rows if row["numeric"]]
 
 
 def judged(path: Path) -> list[Judged]:
-    """Every numeric scenario with our answer. One that nobody asks yet is an error."""
+    """Every numeric scenario with our answer. A scenario without an entry is an error."""
     return [judge(ASKED[row["id"]], row) for row in read(path)]

@@ -1,8 +1,7 @@
-"""The types for a scenario and its answer, and the rule for when an answer counts.
-
-An answer counts for a figure if it is within a quarter of it, and for a range if it is inside it or within a quarter of its
-nearer end. If the question names no particular model, the answer is a range over kinds of work; then overlapping ranges count
-too, and the report says so. A scenario is answered if all its figures are.
+"""The types for a scenario and its answer, and the rule for when an answer is accepted. For a figure, an answer is accepted if it
+is within a quarter of it. For a range, it is accepted if it is inside it or within a quarter of its nearer end. If the question
+names no particular model, the answer is a range over kinds of work. In that case, overlapping ranges are also accepted, and the
+report says so. A scenario is answered if all its figures are.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ NEAR = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ours:
-    """A figure of ours; `low` and `high` are its ends over kinds of work."""
+    """Our figure. `low` and `high` are its ends over kinds of work."""
 
     value: float
     low: float
@@ -36,7 +35,7 @@ class Ours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Where a decision was asked for, and the figure is part of the question: whether we decide alike, and what we say."""
+    """For a question about a decision in which the figure is given, whether we make the same decision, and what we say."""
 
     agrees: bool
     text: str
@@ -50,9 +49,9 @@ Reply = Mapping[str, "Ours | Choice | float"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How one scenario is asked. `given` are figures of the question itself, `at_least` such that mean "or more".
-
-    `ask` is None where we have no answer. `quoted`: our answer repeats a published rule of the same author, it is not computed.
+    """How one scenario is asked. `given` lists figures from the question itself, and `at_least` those that mean "or more". `ask`
+    is None if we have no answer. `quoted` means that our answer is not computed but repeats a published rule from the same
+    author.
     """
 
     id: str
@@ -77,7 +76,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One scenario with our answer. `doubt` is what the evidence itself says against the quoted answer."""
+    """One scenario with our answer. `doubt` says why the evidence itself contradicts the quoted answer."""
 
     asked: Asked
     parts: tuple[Part, ...]
@@ -89,12 +88,12 @@ class Judged:
 
 
 def over(values: Sequence[float], unit: str = "") -> Ours:
-    """The median, with the ends, of one figure over kinds of work."""
+    """The median and the ends of one figure over kinds of work."""
     return Ours(value=statistics.median(values), low=min(values), high=max(values), unit=unit)
 
 
 def flat(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures by name, those of a group as `group.name`."""
+    """Figures by name, with those in a group as `group.name`."""
     found: dict[str, Any] = {}
     for key, entry in value.items():
         found |= {f"{key}.{name}": one for name, one in entry.items()} if isinstance(entry, dict) else {key: entry}
@@ -102,7 +101,7 @@ def flat(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge(asked: Asked, row: Mapping[str, Any]) -> Judged:
-    """Our answer beside the quoted one. Every figure is answered or said to be part of the question."""
+    """Our answer next to the quoted one. Every figure is either answered or marked as part of the question."""
     theirs = {key: value for key, value in flat(row["value"]).items() if key not in asked.given}
     reply = dict(asked.ask(row["value"])) if asked.ask else {}
     if asked.ask and set(reply) - set(flat(row["value"])):
@@ -149,7 +148,7 @@ def scenario(
     at_least: tuple[str, ...] = (),
     quoted: bool = False,
 ) -> Callable[[Callable[[Mapping[str, Any]], Reply]], Asked]:
-    """Makes a function that asks gpuwise into an entry. It is given the figures of the question."""
+    """Turns a function that asks gpuwise into an entry. The function receives the figures from the question."""
 
     def entry(ask: Callable[[Mapping[str, Any]], Reply]) -> Asked:
         return Asked(id=id, question=question, how=how, why=why, ask=ask, given=given, at_least=at_least, quoted=quoted)

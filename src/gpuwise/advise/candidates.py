@@ -13,24 +13,23 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from gpuwise.advise.jobs import Job, JobPace
+from gpuwise.core.text import both
 from gpuwise.hardware.machines import nodes
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Tariff, own, rent
-from gpuwise.money.estimates import remaining
-from gpuwise.money.prices import PriceBook, price_now, rent_median, rent_offers, sold_new
+from gpuwise.money.prices import PriceBook, is_used, price_now, rent_median, rent_offers, resale_usd, sold_new
 from gpuwise.money.types import HOURS_PER_YEAR, Grid, Price, RentRange
 
 __all__ = [
     "KINDS",
     "Candidate",
-    "Offered",
     "TaskRun",
     "Terms",
     "Wanted",
     "buy_kind",
     "buyable",
+    "describe_run",
     "kept",
-    "offered",
     "owned",
     "price_for",
     "rentable",
@@ -38,6 +37,7 @@ __all__ = [
     "rented_counts",
     "run_on",
     "served",
+    "spread",
     "whole",
 ]
 
@@ -45,6 +45,7 @@ __all__ = [
 
 _ENOUGH_CLOUDS = 2  # a single cloud's price is not a market price
 _CARDS = ("desktop", "workstation")
+_WAITING = 0.1  # of its rated power: what a GPU draws while another one works, assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +60,13 @@ class Wanted:
     def accepts(self, gpu: Gpu) -> bool:
         """Whether vendor and segment match, at any price."""
         kinds = ("laptop",) if self.laptop else (*_CARDS, "soc", *(["datacenter"] if self.servers else []))
-        return gpu.segment in kinds and self.vendor.lower() in ("", gpu.vendor.lower())
+        sold = gpu.segment in kinds or (self.laptop and _in_macbooks(gpu))
+        return sold and self.vendor.lower() in ("", gpu.vendor.lower())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """A GPU and how it is available: on sale to anyone, for rent, or neither."""
-
-    gpu: Gpu
-    price: Price | None
-    rent: RentRange | None
-
-
-def offered(gpus: Sequence[Gpu], book: PriceBook) -> list[Offered]:
-    """Return how each of these is available. Data-centre modules and accelerators are only rented, even if a price is known,
-    and cards that current software no longer supports are not worth buying.
-    """
-    rents = {gpu.name: rent for gpu, rent in rentable(gpus, "", book)}
-    prices = {gpu.name: price_for(gpu, book) for gpu in gpus if gpu.segment in (*_CARDS, "laptop") and served(gpu)}
-    return [Offered(gpu=gpu, price=prices.get(gpu.name), rent=rents.get(gpu.name)) for gpu in gpus]
+def _in_macbooks(gpu: Gpu) -> bool:
+    """Whether Apple sells it in laptops: all its chips but the largest."""
+    return gpu.vendor == "Apple" and gpu.segment == "soc" and "Ultra" not in gpu.name
 
 
 def served(gpu: Gpu) -> bool:
@@ -92,9 +81,7 @@ def whole(gpu: Gpu) -> bool:
 
 def buy_kind(gpu: Gpu, price: Price, today: date) -> str:
     """Bought new or used."""
-    if price.kind in ("new", "used"):
-        return f"buy {price.kind}"
-    return "buy new" if sold_new(gpu, today) else "buy used"
+    return "buy used" if is_used(gpu, price, today) else "buy new"
 
 
 def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None:
@@ -104,12 +91,15 @@ def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
 
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
-    """Return GPUs on sale, with their price. Laptop GPUs come with a laptop: their price is unknown unless the user gives one."""
+    """Return GPUs on sale, with their price. Laptop GPUs come with a laptop: unless one is published, their price is unknown.
+    The published prices of Apple's chips are those of desktops.
+    """
     found = []
     for gpu in gpus:
         if not (wanted.accepts(gpu) and served(gpu)):
             continue
-        price = price_for(gpu, book, wanted.condition)
+        known = not wanted.laptop or gpu.segment == "laptop" or gpu.name in book.given
+        price = price_for(gpu, book, wanted.condition) if known else None
         offered = price is not None or (wanted.laptop and sold_new(gpu, book.today))
         used = price is not None and buy_kind(gpu, price, book.today) == "buy used"
         if offered and not (used and wanted.condition == "new"):
@@ -152,11 +142,14 @@ class Terms:
     grid: Grid
     machine_watts: float
     machine_usd: float
+    today: date
     resale_fraction: float | None = None
 
-    def resale_share(self, kind: str) -> float:
-        """Return the resale value as a share of the price: the user's value, or the usual loss of value."""
-        return remaining(self.years, new=kind == "buy new") if self.resale_fraction is None else self.resale_fraction
+    def resale_usd(self, gpu: Gpu, price: Price) -> float:
+        """Return what one GPU bought at this price brings at the end: the user's share, or by the usual loss of value."""
+        if self.resale_fraction is not None:
+            return price.usd * self.resale_fraction
+        return resale_usd(gpu, price, self.years, self.today)
 
     @property
     def hours(self) -> float:
@@ -166,7 +159,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
-    """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time."""
+    """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time. With
+    `beside`, so many of the GPUs are of another kind, which the user has. If it `takes_turns`, one GPU works at a time.
+    """
 
     gpu: Gpu
     gpu_count: int
@@ -175,6 +170,8 @@ class TaskRun:
     samples: float
     low: float
     high: float
+    beside: tuple[Gpu, int] | None = None
+    takes_turns: bool = False
     seconds: float = field(init=False)
     fits: bool = field(init=False)
     adds_up: bool = field(init=False)
@@ -185,6 +182,13 @@ class TaskRun:
         object.__setattr__(self, "adds_up", all(pace.adds_up for pace in self.paces))
 
     @property
+    def held(self) -> str:
+        """How several GPUs hold what they train, in words."""
+        if any(pace.shares_model for pace in self.paces):
+            return "the GPUs share the weights, gradients and optimizer states of the model (FSDP)"
+        return "each GPU holds the whole model, so their memory does not add up"
+
+    @property
     def needed_bytes(self) -> float:
         """The memory of the job that needs most."""
         return max(pace.memory_bytes for pace in self.paces)
@@ -193,11 +197,29 @@ class TaskRun:
     def samples_per_s(self) -> float:
         return self.samples / self.seconds
 
+    @property
+    def parts(self) -> tuple[tuple[Gpu, int], ...]:
+        """Every kind of GPU with its number."""
+        if self.beside is None:
+            return ((self.gpu, self.gpu_count),)
+        return (self.beside, (self.gpu, self.gpu_count - self.beside[1]))
+
+    @property
+    def watts(self) -> float:
+        """Rated power of all GPUs; of those that wait for their turn, what they draw meanwhile."""
+        rated = [gpu.tdp_watts or 0.0 for gpu, count in self.parts for _ in range(count)]
+        return max(rated) + _WAITING * (sum(rated) - max(rated)) if self.takes_turns else sum(rated)
+
+    @property
+    def shared_bytes(self) -> float:
+        """The memory that one model can use: of all GPUs where their memory adds up, else of one."""
+        return sum(gpu.memory_bytes * count for gpu, count in self.parts) if self.adds_up else self.gpu.memory_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One option. Amounts of None are unknown because no price is published. `running_usd` is the part of the total that
-    depends on use: electricity, or rent. `added` of the GPUs are bought to join others of the same kind that the user has.
+    depends on use: electricity, or rent. `added` of the GPUs are bought to join others that the user has.
     """
 
     kind: str
@@ -223,8 +245,16 @@ class Candidate:
 
     @property
     def name(self) -> str:
+        if self.run.beside is not None:
+            own, held = self.run.beside
+            return f"{self.gpu.name} with your {f'{held}x ' if held > 1 else ''}{own.name}"
         more = f" ({self.added} more)" if self.added else ""
         return f"{self.gpu_count}x {self.gpu.name}{more}" if self.gpu_count > 1 else self.gpu.name
+
+    @property
+    def short_name(self) -> str:
+        """The name in a table."""
+        return self.name if self.run.beside is None else f"{self.gpu.name} + yours"
 
     @property
     def key(self) -> str:
@@ -259,8 +289,16 @@ class Candidate:
         return None if each is None else each / self.run.samples * 1e6
 
 
-def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: float) -> TaskRun:
-    """Return the run at these step times, all on the same number of one GPU."""
+def run_on(
+    jobs: Sequence[Job],
+    paces: Sequence[JobPace],
+    low: float,
+    high: float,
+    *,
+    beside: tuple[Gpu, int] | None = None,
+    takes_turns: bool = False,
+) -> TaskRun:
+    """Return the run at these step times, all on the same number of one GPU, or also on GPUs `beside` it."""
     return TaskRun(
         gpu=paces[0].gpu,
         gpu_count=paces[0].gpu_count,
@@ -269,7 +307,21 @@ def run_on(jobs: Sequence[Job], paces: Sequence[JobPace], low: float, high: floa
         samples=sum(job.samples for job in jobs),
         low=low,
         high=high,
+        beside=beside,
+        takes_turns=takes_turns,
     )
+
+
+def describe_run(jobs: Sequence[Job]) -> str:
+    """What a run is, in a few words."""
+    first, *others = jobs
+    if others:
+        done = "trained" if all(job.mode == "train" for job in jobs) else "run"
+        return f"{both(job.model for job in jobs)}, each {done} once"
+    if first.note:
+        return f"{first.model}: {first.note}"
+    what = f"sequences of {first.seq:,} tokens" if first.seq else "samples"
+    return f"{first.samples:,.0f} {what} with {first.model}"
 
 
 def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, upfront_usd: float = 0.0, added: int = 0) -> Candidate:
@@ -278,10 +330,10 @@ def owned(run: TaskRun, terms: Terms, price: Price | None, *, kind: str, upfront
     """
     whole = 0.0 if price is None else price.usd * (added or run.gpu_count)
     machine = 0.0 if kind == "keep" else terms.machine_usd
-    resale = 0.0 if price is None else whole * terms.resale_share(kind)
+    resale = 0.0 if price is None else terms.resale_usd(run.gpu, price) * (added or run.gpu_count)
     found = own(
         price_usd=whole,
-        watts=_watts(run) + terms.machine_watts,
+        watts=run.watts + terms.machine_watts,
         utilization=terms.utilization,
         years=terms.years,
         tariff=terms.tariff,
@@ -312,7 +364,7 @@ def kept(run: TaskRun, terms: Terms) -> Candidate:
 def rented(run: TaskRun, terms: Terms, offer: RentRange) -> Candidate:
     """The same hours in a cloud, at the median of what clouds charge."""
     bill = rent(offer.usd_per_gpu_hour, terms.hours, gpu_count=run.gpu_count)
-    energy = (_watts(run) + terms.machine_watts) * terms.hours / 1000
+    energy = (run.watts + terms.machine_watts) * terms.hours / 1000
     return Candidate(
         kind="rent",
         run=run,
@@ -326,5 +378,17 @@ def rented(run: TaskRun, terms: Terms, offer: RentRange) -> Candidate:
     )
 
 
-def _watts(run: TaskRun) -> float:
-    return (run.gpu.tdp_watts or 0.0) * run.gpu_count
+# ---------------------------------------------------------------- which of many to show
+
+
+def spread(options: Sequence[Candidate], count: int) -> list[Candidate]:
+    """Return this many of them, evenly along the list, including its ends and the one with the least time times cost."""
+    if len(options) <= count or count < 2:
+        return list(options[: max(0, count)])
+    places = sorted({round(place * (len(options) - 1) / (count - 1)) for place in range(count)})
+    value = [one.run.seconds * (math.inf if one.total_usd is None else one.total_usd) for one in options]
+    best = value.index(min(value))
+    if best not in places and len(places) > 2:
+        places.remove(min(places[1:-1], key=lambda place: abs(place - best)))
+        places.append(best)
+    return [options[place] for place in sorted(places)]

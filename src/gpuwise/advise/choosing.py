@@ -1,11 +1,8 @@
 """Decides which option to recommend (the best within the limits), which few others to show, and what would change that.
 
 With a budget, it is the fastest option the budget buys, or a clearly cheaper one that is nearly as fast. Without one, it is the
-lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory each, because several
-need code that uses them all; without a budget, they must be clearly cheaper per run, and their software must use them by default,
-as engines that generate text do. What the user has is kept unless something is clearly faster and, without a budget, also costs
-less per run. Renting is recommended if nothing can be bought, or if `is_cheaper_rented` holds for a rented GPU that is as fast as
-what would be bought or kept.
+lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory each. What the user has
+is kept unless something is clearly faster. `docs/concepts/choosing.md` has the whole rule.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.candidates import Candidate, Terms
+from gpuwise.advise.candidates import Candidate, Terms, spread
 from gpuwise.core.units import GIB
 from gpuwise.money.costs import is_cheaper_rented
 from gpuwise.money.types import HOURS_PER_YEAR
@@ -42,12 +39,15 @@ __all__ = [
 ]
 
 MOST_ROWS = 7  # as many options as a person can compare at a glance
-NEARLY = 0.93  # share of the fastest speed: the difference is hardly noticeable
+NEARLY = 0.90  # share of the fastest speed: the usual error of a predicted ratio, so the difference may not exist
 CLEARLY_CHEAPER = 0.85  # share of its price: the saving is worth that difference
 WORTH_A_CHANGE = 1.3  # times as fast as the present GPU: less is not worth the trouble
 WORTH_SEVERAL = 1.5  # times as fast as one GPU alone: more cards also need power, slots and code that uses them all
+_TIED = 1.02  # times as long: less than the error of a prediction, so the cheaper option is named
+_IN_A_MACHINE = 8  # GPUs: more need a network and code for several machines
 _ROOMY = 24 * GIB  # of each of several GPUs is enough for most jobs
 _USEFUL = 4.0  # times as long as the best: slower options are not useful alternatives
+_FAR_DEARER = 5.0  # times the price of the best purchase: nobody who gave no budget is about to spend that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,8 @@ class UserLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to recommend (None if nothing is within the limits), and what else to show, best first.
-
-    `rented` has the lowest cost per run of all rented GPUs, `hired` of those that are about as fast as what is `bought`.
+    """What to recommend (None if nothing is within the limits), and what else to show, best first. `rented` has the lowest cost
+    per run of all rented GPUs, `hired` of those that are about as fast as what is `bought`.
     """
 
     best: Candidate | None
@@ -105,6 +104,8 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
     hired = best if best is not None and best.kind == "rent" else best_rented(able, as_fast_as=bought)
     bought = best if best is not None and best.kind.startswith("buy") else bought
     front = pareto([option for option in able if option.kind != "rent" or option in (rented, hired) or bought is None])
+    most = math.inf if limits.budget_usd is not None or bought is None else _FAR_DEARER * _upfront(bought)
+    near = [option for option in front if _upfront(option) <= most]
     rents = [option for option in dict.fromkeys((hired, rented)) if option is not None and option.run.seconds < own_s]
     return Selection(
         best=best,
@@ -112,7 +113,7 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
         rented=rented,
         hired=hired,
         kept=kept,
-        shown=_shown(best, [option for option in (kept, bought, *rents) if option is not None], front, able),
+        shown=_shown(best, [option for option in (kept, bought, *rents) if option is not None], near, able),
         front=front,
     )
 
@@ -151,37 +152,47 @@ def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | No
     single = _prefer([option for option in bought if option.gpu_count == 1], limits)
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
     sets = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
-    several = _prefer(sets, limits)
+    several = _prefer_few(sets, limits)
     if single is None or several is None:
         return single or several
     winners = [option for option in sets if _beats(option, single)]
+    if limits.budget_usd is not None and _worth_more(several, single):
+        return several
     if winners:
         return _prefer(winners, limits)
     if limits.budget_usd is None:
         dearer = NEARLY * _usd_per_run(single) >= _usd_per_run(several)
         beaten = _usd_per_run(single) > _usd_per_run(several) and single.run.seconds > several.run.seconds
         return several if (dearer or beaten) and adds_up(several) else single
-    least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
-    if single.run.seconds >= least * several.run.seconds:
-        return several
     return _prefer(_nearly(bought, single), limits) or single
 
 
+def _prefer_few(sets: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
+    """The preferred set. One in several machines must be much faster than any in one machine, or as fast and clearly cheaper."""
+    here, there = (_prefer([one for one in sets if (one.gpu_count > _IN_A_MACHINE) == far], limits) for far in (False, True))
+    if here is None or there is None or _worth_more(there, here):
+        return there or here
+    cheaper = there.run.seconds <= here.run.seconds and _upfront(there) <= CLEARLY_CHEAPER * _upfront(here)
+    return there if cheaper else here
+
+
+def _worth_more(several: Candidate, fewer: Candidate) -> bool:
+    """Return whether more GPUs are so much faster that they are worth the effort."""
+    return fewer.run.seconds >= (WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL) * several.run.seconds
+
+
 def _beats(several: Candidate, single: Candidate) -> bool:
-    """Return whether a set is faster and costs less in every way, with no less memory on each card."""
-    faster = several.run.seconds < single.run.seconds and several.gpu.memory_bytes >= single.gpu.memory_bytes
+    """Return whether a set is faster and costs less in every way, with no less memory for one model."""
+    faster = several.run.seconds < single.run.seconds and several.run.shared_bytes >= single.run.shared_bytes
     return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
 
 
 def _nearly(bought: Sequence[Candidate], single: Candidate) -> list[Candidate]:
-    """Return the sets that are nearly as fast as anything with no more cards and clearly cheaper than the preferred single card,
-    where no code must change to use them.
-    """
+    """Sets that no code must change for: nearly as fast as anything with no more cards, and clearly cheaper than the single."""
     return [
         option
         for option in bought
-        if option.gpu_count > 1
-        and adds_up(option)
+        if (option.gpu_count > 1 and adds_up(option))
         and all(one.run.seconds >= NEARLY * option.run.seconds for one in bought if one.gpu_count <= option.gpu_count)
         and _upfront(option) <= CLEARLY_CHEAPER * _upfront(single)
         and _usd_per_run(option) <= _usd_per_run(single)
@@ -189,10 +200,12 @@ def _nearly(bought: Sequence[Candidate], single: Candidate) -> list[Candidate]:
 
 
 def roomy(able: Sequence[Candidate]) -> list[Candidate]:
-    """Return what can be bought without having less memory than on the user's present GPU."""
-    own = [option.gpu.memory_bytes for option in able if option.kind == "keep" and not option.gpu.is_cpu]
-    least = min(max(own, default=0.0), _ROOMY)
-    return [one for one in able if one.kind.startswith("buy") and (adds_up(one) or one.gpu.memory_bytes >= least)]
+    """Return what can be bought that is faster than the user's present GPUs and has no less memory."""
+    own = [option for option in able if option.kind == "keep" and not option.gpu.is_cpu]
+    least = min(max((option.gpu.memory_bytes for option in own), default=0.0), _ROOMY)
+    soonest = min((option.run.seconds for option in own), default=math.inf)
+    bought = [one for one in able if one.kind.startswith("buy") and one.run.seconds < soonest]
+    return [one for one in bought if adds_up(one) or one.gpu.memory_bytes >= least]
 
 
 def adds_up(option: Candidate) -> bool:
@@ -201,19 +214,19 @@ def adds_up(option: Candidate) -> bool:
 
 
 def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    if not bought:
-        return None
     if limits.budget_usd is None:
-        return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds))
+        return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds), default=None)
     return _nearly_fastest(bought, _upfront)
 
 
 def _nearly_fastest(options: Sequence[Candidate], cost: Callable[[Candidate], float]) -> Candidate | None:
     """The fastest, or one nearly as fast that costs clearly less."""
-    if not options:
+    least = min((option.run.seconds for option in options), default=None)
+    if least is None:
         return None
-    fastest = min(options, key=lambda option: (option.run.seconds, cost(option)))
-    near = [option for option in options if fastest.run.seconds >= NEARLY * option.run.seconds]
+    tied = [option for option in options if option.run.seconds <= _TIED * least]
+    fastest = min(tied, key=lambda option: (cost(option), option.run.seconds))
+    near = [option for option in options if least >= NEARLY * option.run.seconds]
     cheaper = [option for option in near if cost(option) <= CLEARLY_CHEAPER * cost(fastest)]
     return min(cheaper, key=lambda option: (cost(option), option.run.seconds)) if cheaper else fastest
 
@@ -230,16 +243,13 @@ def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
     several GPUs only if they are much faster, or better in everything.
     """
     rents = [option for option in able if option.kind == "rent"]
-    single, several = (
-        _nearly_fastest([option for option in rents if (option.gpu_count > 1) == more], _total) for more in (False, True)
-    )
+    single, several = (_nearly_fastest([one for one in rents if (one.gpu_count > 1) == more], _total) for more in (False, True))
     if single is None or several is None:
         return single or several
     winners = [option for option in rents if option.gpu_count > 1 and _beats(option, single)]
     if winners:
         return _nearly_fastest(winners, _total)
-    least = WORTH_A_CHANGE if adds_up(several) else WORTH_SEVERAL
-    return several if single.run.seconds >= least * several.run.seconds else single
+    return several if _worth_more(several, single) else single
 
 
 def pareto(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -262,7 +272,7 @@ def _shown(
     own_s = min((option.run.seconds for option in able if option.kind == "keep"), default=math.inf)
     slowest = own_s if best is None else min(own_s, _USEFUL * best.run.seconds)  # only faster ones than what is paid for
     rest = [one for one in front if one is not best and one not in ends and one.run.seconds <= slowest]
-    chosen = _spread(rest, room)
+    chosen = spread(rest, room)
     if len(chosen) < room:
         unpriced = [option for option in able if option.total_usd is None]
         others = [option for option in unpriced if option not in (*chosen, *ends, *rest, best)]
@@ -273,30 +283,22 @@ def _shown(
     return tuple([best] if best else []) + tuple(rows) + tuple(option for option in ends if option not in bought)
 
 
-def _spread(options: Sequence[Candidate], count: int) -> list[Candidate]:
-    """Return this many of them, evenly along the list, including its ends."""
-    if len(options) <= count or count < 2:
-        return list(options[: max(0, count)])
-    places = {round(place * (len(options) - 1) / (count - 1)) for place in range(count)}
-    return [options[place] for place in sorted(places)]
-
-
 def _usd_per_run(option: Candidate) -> float:
     return option.usd_per_run if option.usd_per_run is not None else float("inf")
 
 
 def _upfront(option: Candidate) -> float:
-    return option.upfront_usd if option.upfront_usd is not None else float("inf")
+    return math.inf if option.upfront_usd is None else option.upfront_usd
 
 
 def _total(option: Candidate) -> float:
-    return option.total_usd if option.total_usd is not None else float("inf")
+    return option.total_usd if option.total_usd is not None else math.inf
 
 
 # ---------------------------------------------------------------- thresholds that would change the answer
 
-_WEEKS_PER_YEAR = HOURS_PER_YEAR / 168.0
 _WEEK_HOURS = 168.0
+_WEEKS_PER_YEAR = HOURS_PER_YEAR / _WEEK_HOURS
 _HALVINGS = 16  # share of a price range: the threshold is then accurate to a dollar, so one that equals the budget reads like it
 
 
@@ -313,11 +315,11 @@ def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
     """Return the same option if one of its GPUs costs this much."""
     if option.price is None or option.upfront_usd is None or option.total_usd is None:
         return option
-    more = (usd - option.price.usd) * option.bought_count
-    resold = more * terms.resale_share(option.kind)
+    price, more = replace(option.price, usd=usd), (usd - option.price.usd) * option.bought_count
+    resold = terms.resale_usd(option.gpu, price) * option.bought_count - option.resale_usd
     return replace(
         option,
-        price=replace(option.price, usd=usd),
+        price=price,
         upfront_usd=option.upfront_usd + more,
         total_usd=option.total_usd + more - resold,
         resale_usd=option.resale_usd + resold,

@@ -1,7 +1,5 @@
-"""Jobs: which models represent a kind of work, the ways to run one on a GPU, and how fast it runs.
-
-Jobs for users who name no model are listed in `data/jobs.toml`. Memory comes first, because it limits how many samples run at
-once. All GPUs with the same limits are then predicted together.
+"""Jobs: which models represent a kind of work, the ways to run one on a GPU, and how fast it runs. Jobs for users who name no
+model are listed in `data/jobs.toml`.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from gpuwise.workload.model.types import Workload
 
 __all__ = [
     "GRID",
+    "NO_BLOCKS",
     "SHORT_WAYS",
     "WAYS",
     "Job",
@@ -36,6 +35,7 @@ __all__ = [
     "Pacer",
     "StandIn",
     "Task",
+    "Tried",
     "find_task",
     "stand_ins",
     "taken",
@@ -112,7 +112,6 @@ def _jobs() -> _Jobs:
 
 @cache
 def tasks() -> dict[str, Task]:
-    """Every task by name."""
     return {name: msgspec.structs.replace(task, name=name) for name, task in _jobs().tasks.items()}
 
 
@@ -160,7 +159,7 @@ SHORT_WAYS = {
     "qlora": "with QLoRA adapters on 4-bit weights",
     "dora": "with DoRA adapters",
 }
-_NO_BLOCKS, _ALL_BLOCKS = (0, 0), (1, 10_000)
+NO_BLOCKS, _ALL_BLOCKS = (0, 0), (1, 10_000)
 _TRIED = {"train": ("amp", "amp-bf16", "tf32", "fp32"), "infer": ("fp16", "bf16", "tf32", "fp32")}
 
 
@@ -190,7 +189,7 @@ def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
 
 def taken(way: str, pace: JobPace) -> str:
     """Return how a job runs on this GPU: in the usual way where it holds all activations."""
-    return "usual" if way == "checkpoint" and pace.choices.checkpoint == _NO_BLOCKS else way
+    return "usual" if way == "checkpoint" and pace.choices.checkpoint == NO_BLOCKS else way
 
 
 # ---------------------------------------------------------------- how fast one job runs on every GPU of a list
@@ -238,8 +237,13 @@ class JobPace:
         """Whether several GPUs hold the job together, with software that does so by default."""
         return False
 
+    @property
+    def shares_model(self) -> bool:
+        """Whether several GPUs share the weights (FSDP)."""
+        return self.choices.zero_stage == 3
 
-class _Tried(NamedTuple):
+
+class Tried(NamedTuple):
     """One way to run the job on a GPU and the batches to evaluate: all that fit, or the smallest if none does."""
 
     choices: Choices
@@ -256,7 +260,7 @@ class Pacer:
         self._needs: dict[Choices, Needs] = {}
         self._refusal: DoesNotApply | None = None  # raised if no way of running is left
         self._fitting: dict[tuple[Choices, str], tuple[int, ...]] = {}
-        self._parted: dict[tuple[Choices, str, int], _Tried] = {}
+        self._parted: dict[tuple[Choices, str, int], Tried] = {}
         self._steps: dict[tuple[Choices, str], dict[int, tuple[float, str]]] = {}  # seconds and bound by batch
         self._paced: dict[_Key, JobPace] = {}
 
@@ -271,7 +275,7 @@ class Pacer:
         tried = {gpu.name: found for gpu in left if (found := self._tried(gpu, keys[gpu.name][1], batch, auto))}
         if self._refusal is not None and len(left) == len(gpus) and not tried:
             raise self._refusal.__cause__ or self._refusal
-        self._price((gpu, one) for gpu in left for one in tried.get(gpu.name, ()))
+        self.price((gpu, one) for gpu in left for one in tried.get(gpu.name, ()))
         for gpu in left:
             if gpu.name in tried:
                 self._paced[keys[gpu.name]] = self._soonest(gpu, tried[gpu.name])
@@ -282,26 +286,24 @@ class Pacer:
         divided = {choices: replace(choices, gpu_count=gpu_count) for choices in {pace.choices for pace in paces}}
         keys = {pace.gpu.name: (pace.gpu.name, (divided[pace.choices],), pace.batch, False) for pace in paces}
         left = [pace for pace in paces if not self._knows(pace.gpu, keys[pace.gpu.name])]
-        self._price((pace.gpu, _Tried(divided[pace.choices], (pace.batch,), pace.fits)) for pace in left)
+        self.price((pace.gpu, Tried(divided[pace.choices], (pace.batch,), pace.fits)) for pace in left)
         for pace in left:
-            self._paced[keys[pace.gpu.name]] = self._pace(pace.gpu, divided[pace.choices], pace.batch)
+            self._paced[keys[pace.gpu.name]] = self.pace(pace.gpu, divided[pace.choices], pace.batch)
         return {name: self._paced[key] for name, key in keys.items()}
 
-    def _knows(self, gpu: Gpu, key: _Key) -> bool:
-        """Return whether this was asked before, of the same GPU: another one may have its name."""
+    def _knows(self, gpu: Gpu, key: _Key) -> bool:  # the same GPU: another one may have its name
         return key in self._paced and self._paced[key].gpu is gpu
 
     def workload(self, choices: Choices) -> Workload:
-        """What a GPU runs with these choices."""
         return self.ways.way(choices).workload
 
-    def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[_Tried]:
+    def _tried(self, gpu: Gpu, ways: Sequence[Choices], batch: int | None, auto: bool) -> list[Tried]:
         """Return every batch of the grid that fits; for a single batch, the fewest micro-batches that fit; otherwise the
         smallest. Activations are recomputed only where a whole batch does not fit without that.
         """
-        found: list[_Tried] = []
+        found: list[Tried] = []
         for choices in ways:
-            plain = replace(choices, checkpoint=_NO_BLOCKS)
+            plain = replace(choices, checkpoint=NO_BLOCKS)
             if not auto and plain != choices and any(one.fits and one.choices == plain for one in found):
                 continue
             try:
@@ -311,22 +313,22 @@ class Pacer:
                 continue
             if "batch" in workload.symbols and auto:
                 kept = self._of_the_grid(gpu, choices)
-                found.append(_Tried(choices, kept or GRID[:1], bool(kept)))
+                found.append(Tried(choices, kept or GRID[:1], bool(kept)))
             else:
                 key = (choices, gpu.name, batch or workload.batch)
                 if key not in self._parted:
-                    self._parted[key] = self._in_parts(gpu, choices, batch or workload.batch)
+                    self._parted[key] = self.in_parts(gpu, choices, batch or workload.batch)
                 found.append(self._parted[key])
         return found
 
-    def _in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> _Tried:
+    def in_parts(self, gpu: Gpu, choices: Choices, batch: int) -> Tried:
         """One batch, at once or in the fewest parts that fit, halving repeatedly."""
         is_open = "batch" in self.workload(choices).symbols
         for size in [batch >> power for power in range(batch.bit_length())] if is_open else [batch]:
             tried = replace(choices, accumulate=-(-batch // size)) if size < batch else choices
             if self._need(tried).within(gpu, safe_bytes(gpu))(-(-batch // tried.accumulate)):
-                return _Tried(tried, (batch,), True)
-        return _Tried(tried, (batch,), False)
+                return Tried(tried, (batch,), True)
+        return Tried(tried, (batch,), False)
 
     def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
         """Return the batches of the grid that fit: a larger one needs more, so the first that does not fit ends them."""
@@ -344,7 +346,7 @@ class Pacer:
             self._needs[choices] = next(same, None) or Needs(workload, setting)
         return self._needs[choices]
 
-    def _price(self, wanted: Iterable[tuple[Gpu, _Tried]]) -> None:
+    def price(self, wanted: Iterable[tuple[Gpu, Tried]]) -> None:
         """Predict steps of GPUs that run the same way at the same batches, all at once."""
         groups: dict[tuple[Choices, tuple[int, ...]], dict[str, Gpu]] = {}
         for gpu, (choices, sizes, _) in wanted:
@@ -361,9 +363,9 @@ class Pacer:
                 bounds = [steps.bound_name(point, place) for point in range(len(sizes))]
                 self._steps[choices, gpu.name].update(zip(sizes, zip(seconds, bounds, strict=True), strict=True))
 
-    def _soonest(self, gpu: Gpu, tried: Sequence[_Tried]) -> JobPace:
+    def _soonest(self, gpu: Gpu, tried: Sequence[Tried]) -> JobPace:
         """Return the fastest or, among those nearly as fast, the one with the smallest batch."""
-        able = [one for one in tried if one.fits] or [min(tried, key=lambda one: self._least_bytes(gpu, one))]
+        able = [one for one in tried if one.fits] or [min(tried, key=lambda one: self.least_bytes(gpu, one))]
         rates = [
             (size / self._steps[choices, gpu.name][size][0], -size, place)
             for place, (choices, sizes, _) in enumerate(able)
@@ -371,13 +373,12 @@ class Pacer:
         ]
         least = _ENOUGH * max(rates)[0]
         _, size, place = max((one for one in rates if one[0] >= least), key=lambda one: (one[1], one[0]))
-        return self._pace(gpu, able[place].choices, -size)
+        return self.pace(gpu, able[place].choices, -size)
 
-    def _least_bytes(self, gpu: Gpu, one: _Tried) -> float:
+    def least_bytes(self, gpu: Gpu, one: Tried) -> float:
         return self._need(one.choices).total_bytes(gpu, -(-one.sizes[0] // one.choices.accumulate))
 
-    def _pace(self, gpu: Gpu, choices: Choices, batch: int) -> JobPace:
-        """A pace whose step is priced."""
+    def pace(self, gpu: Gpu, choices: Choices, batch: int) -> JobPace:  # its step must be priced
         step_s, bound = self._steps[choices, gpu.name][batch]
         return JobPace(
             gpu=gpu,

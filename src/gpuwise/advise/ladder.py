@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwise.advise.candidates import Offered
+from gpuwise.advise.offers import Offered
 from gpuwise.advise.proposals import Proposal, Remedy
 from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
@@ -13,7 +13,7 @@ from gpuwise.advise.types import EFFECTS, Rung
 from gpuwise.engine.choices import Choices, DoesNotApply
 from gpuwise.engine.ways import room_of
 
-__all__ = ["Advice", "advise", "bigger", "sparing"]
+__all__ = ["Advice", "advise", "bigger", "changes", "sparing"]
 
 _WORTH = 0.99  # of the peak: a rung that saves less is none
 _FREE = 1.001  # a rung that costs no more stays in the ladder even where others would do
@@ -30,7 +30,22 @@ _USUAL = (
     ("qlora", "checkpoint", "shorter-sequence"),
     ("checkpoint", "shorter-sequence"),
 )
+# The same with several GPUs, which then share the weights.
+_USUAL_ON_SEVERAL = (
+    ("zero-3",),
+    ("zero-3", "checkpoint"),
+    ("zero-3", "checkpoint", "accumulate"),
+    ("8-bit-optimizer", "zero-3", "checkpoint"),
+    ("8-bit-optimizer", "bf16", "zero-3", "checkpoint"),
+    ("zero-3", "offload-weights", "checkpoint"),
+    ("lora", "zero-3", "checkpoint"),
+    ("qlora", "zero-3", "checkpoint"),
+    ("qlora", "zero-3", "offload-weights", "checkpoint"),
+    ("zero-3", "offload-weights", "checkpoint", "shorter-sequence"),
+    ("qlora", "zero-3", "offload-weights", "checkpoint", "shorter-sequence"),
+)
 _ADJUSTING = ("shorter-sequence", "checkpoint", "accumulate")
+_ON_TOP = {"offload-weights": "zero-3"}  # remedies that apply only after another
 _ADDING_TIME = ("checkpoint", "accumulate")
 
 
@@ -50,7 +65,7 @@ def advise(trial: Trial, larger: Sequence[Offered] = ()) -> Advice:
     instead = bigger(trial, larger)
     if not instead:
         refused.append(
-            ("bigger-gpu", "the model fits on this GPU" if trial.fits(trial.now) else "the model fits on no GPU in the catalogue")
+            ("bigger-gpu", "the model fits on this GPU" if trial.fits(trial.now) else "no GPU in the catalogue has enough memory")
         )
     found = [*(rung for _, rung in alone), *instead]
     climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
@@ -69,6 +84,16 @@ def sparing(trial: Trial, effects: Sequence[str]) -> tuple[tuple[Rung, ...], Cho
     climbed = [] if trial.fits(trial.now) else _climb(trial, alone)
     rungs = tuple(_rung(trial, remedy, proposal) for remedy, proposal in climbed)
     return rungs, climbed[-1][1].choices if climbed else trial.now
+
+
+def changes(trial: Trial) -> tuple[Rung, ...]:
+    """Return only the ladder, on the GPUs that there are: what people usually do if that is enough, because it takes less time to
+    find. On several GPUs, any other remedy is tried too; on one, that takes ten seconds for a large model, as in `fit`.
+    """
+    found = _as_people_do(trial, {remedy.name: remedy for remedy in REMEDIES})
+    rungs = tuple(_rung(trial, remedy, proposal) for remedy, proposal in found)
+    rungs = rungs or (advise(trial).ladder if trial.now.gpu_count > 1 else ())
+    return () if any(rung.gpu_count > trial.now.gpu_count for rung in rungs) else rungs
 
 
 def _each(trial: Trial, remedies: Sequence[Remedy]) -> tuple[list[tuple[Remedy, Rung]], list[tuple[str, str]]]:
@@ -106,27 +131,35 @@ def _climb(trial: Trial, alone: Sequence[tuple[Remedy, Rung]]) -> list[tuple[Rem
         saved = min(missing, peak - rung.memory.total_bytes)
         return (rung.cost - 1.0) / saved
 
-    if found := _as_people_do(trial, {remedy.name: remedy for remedy, _ in alone}):
+    known = {remedy.name: remedy for remedy, _ in alone}
+    known |= {one.name: one for one in REMEDIES if _ON_TOP.get(one.name) in known}
+    if found := _as_people_do(trial, known):
         return found
     useful = [(remedy, rung) for remedy, rung in alone if rung.memory.total_bytes < _WORTH * peak]
     ordered = sorted(useful, key=lambda pair: (_tier(pair[1], trial), price(pair[1])))
-    alone_s = [(remedy, rung.step_s) for remedy, rung in ordered]
-    for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
-        climber = _Climber(careful, alone_s)
-        if found := climber.climbed():
-            return found
+    here = [(remedy, rung) for remedy, rung in ordered if rung.effect != "hardware"]
+    for tried in (here, ordered) if len(here) < len(ordered) else (ordered,):  # more GPUs only where nothing else helps
+        alone_s = [(remedy, rung.step_s) for remedy, rung in tried]
+        for careful in (replace(trial, careful=True), trial):  # with room to spare if it can be had
+            climber = _Climber(careful, alone_s)
+            if found := climber.climbed():
+                return found
     return []
 
 
 def _as_people_do(trial: Trial, known: Mapping[str, Remedy]) -> list[tuple[Remedy, Proposal]]:
-    """Return the usual way to make a large language model fit for training: the first of these that fits with room to spare."""
+    """Return the usual way to make a large language model fit for training: the first of these that fits with room to spare.
+    On one GPU, the first that fits at all is better than more GPUs.
+    """
     plain = trial.ways.plain(trial.now)
-    if plain.mode != "train" or plain.seq is None or plain.parameters < _LARGE or trial.now.gpu_count > 1:
+    if plain.mode != "train" or plain.seq is None or plain.parameters < _LARGE:
         return []
-    climber = _Climber(replace(trial, careful=True), ())
-    for names in _USUAL:
-        if all(name in known for name in names) and (found := climber.applied([known[name] for name in names])):
-            return found
+    alone = trial.now.gpu_count == 1
+    for tried in (replace(trial, careful=True), trial) if alone else (replace(trial, careful=True),):
+        climber = _Climber(tried, ())
+        for names in _USUAL if alone else _USUAL_ON_SEVERAL:
+            if all(name in known for name in names) and (found := climber.applied([known[name] for name in names])):
+                return found
     return []
 
 
@@ -199,17 +232,23 @@ class _Climber:
             others = [one for one in kept if one is not remedy]
             allowed = _FREE if _effect(remedy, self._trial) == "same" else _DEARER
             limit = allowed * self._time_of(kept)
-            if others and self._least_time(others) <= limit and self._time_of(others) <= limit:
+            if others and self._may_take(others, kept, limit) and self._time_of(others) <= limit:
                 kept = others
         return kept
 
-    def _least_time(self, taken: Sequence[Remedy]) -> float:
-        """Return the seconds without remedies that only add time: a bound that needs no search."""
+    def _may_take(self, others: Sequence[Remedy], kept: Sequence[Remedy], limit: float) -> bool:
+        """Return whether a step with the others may stay within this time, by a bound that needs no search: the time without
+        remedies that only add to it.
+        """
+        least = self._without_added_time(others)
+        return least == self._without_added_time(kept) or self._trial.step_s(least) <= limit
+
+    def _without_added_time(self, taken: Sequence[Remedy]) -> Choices:
         choices = self._trial.now
         for remedy in taken:
             proposal = None if remedy.name in _ADDING_TIME else self._propose(remedy, choices)
             choices = proposal.choices if proposal else choices
-        return self._trial.step_s(choices)
+        return choices
 
     def _adjusting_last(self, taken: list[Remedy]) -> list[Remedy]:
         """Put self-adjusting remedies last, so that they do only what is still needed, or nothing."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_only
-from gpuwise.advise.remedies_several import split, zero
+from gpuwise.advise.remedies_several import offload_weights, split, zero
 from gpuwise.advise.trial import Trial
 from gpuwise.core.text import the
 from gpuwise.engine.choices import Choices, DoesNotApply
@@ -157,7 +157,7 @@ def _checkpoint(trial: Trial, choices: Choices) -> Proposal:
     )
     return Proposal(
         choices=replace(choices, checkpoint=(depth, count)),
-        title=f"checkpointing of {count} of {most} blocks",
+        title=f"checkpointing of {f'{count} of the' if count < most else 'all'} {most} blocks",
         how=some if count < most else "torch.utils.checkpoint around every block",
     )
 
@@ -353,6 +353,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(name="zero-1", effect="hardware", propose=zero(1)),
     Remedy(name="zero-2", effect="hardware", propose=zero(2)),
     Remedy(name="zero-3", effect="hardware", propose=zero(3)),
+    Remedy(name="offload-weights", effect="hardware", propose=offload_weights),
     Remedy(name="split-layers", effect="hardware", propose=split("layers")),
     Remedy(name="split-matrices", effect="hardware", propose=split("matrices")),
 )

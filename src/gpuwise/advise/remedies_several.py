@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from gpuwise.advise.proposals import Proposal, inference_only, training_only
 from gpuwise.advise.trial import Trial
+from gpuwise.core.units import GIB
 from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.scale.cluster.collectives import weight_bytes
 from gpuwise.workload.transform.checkpoint import blocks_of
 
-__all__ = ["split", "zero"]
+__all__ = ["offload_weights", "split", "zero"]
 
 _COUNTS = (2, 4, 8)
 
@@ -46,6 +48,20 @@ def zero(stage: int) -> Callable[[Trial, Choices], Proposal]:
         return Proposal(choices=replace(choices, zero_stage=stage, gpu_count=count), title=title, how=how)
 
     return propose
+
+
+def offload_weights(trial: Trial, choices: Choices) -> Proposal:
+    """The frozen weights of FSDP ranks in the host's memory: each GPU fetches its part of a block and gathers the rest."""
+    training_only(trial)
+    if not choices.adapters:
+        raise DoesNotApply("only frozen weights can stay in the host's memory")
+    if choices.zero_stage < 3:
+        raise DoesNotApply("only weights that are sharded with FSDP can stay in the host's memory")
+    if choices.weights_on_host or trial.room.shared:
+        raise DoesNotApply("the weights are already in the host's memory")
+    held = choices.gpu_count * weight_bytes(trial.workload(choices)) / GIB
+    how = f"FSDP: CPUOffloadPolicy; the host needs {held:.0f} GiB of free memory"
+    return Proposal(choices=replace(choices, weights_on_host=True), title="frozen weights in host memory", how=how)
 
 
 def split(kind: str) -> Callable[[Trial, Choices], Proposal]:

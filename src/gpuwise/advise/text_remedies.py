@@ -1,5 +1,5 @@
-"""Remedies for a language model that does not fit as requested, each with its memory and speed: fewer bits for weights or
-cache, more GPUs, layers on the CPU, fewer users, a shorter context, another GPU.
+"""Remedies for a language model that does not fit as requested, each with its memory and speed: fewer bits for cache or
+weights, more GPUs, layers on the CPU, fewer users, a shorter context, another GPU.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from gpuwise.advise.candidates import Offered
+from gpuwise.advise.offers import Offered
 from gpuwise.advise.types import Rung
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB
@@ -19,10 +19,10 @@ from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.time.engines import Engine, engines, refusal, usual_split, weights_in
 from gpuwise.workload.language.formats import FORMATS
 
-__all__ = ["TextRung", "TextWay", "ladder", "remedies", "spread"]
+__all__ = ["FEWEST_BITS", "TextRung", "TextWay", "ladder", "remedies", "spread"]
 
 _FORMATS = ("fp8", "int8", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "awq", "int4", "gptq", "nf4")
-_SMALLEST = ("q3_k_m", "q2_k")  # offered only to those who have 4 bits already
+FEWEST_BITS = ("q3_k_m", "q2_k")  # offered only to those who have 4 bits already
 _FEW_BITS = 0.75  # bytes of a weight below which answers may get worse
 _CACHES = ("fp8", "q8_0", "int8", "q4_0")
 _WORTH = 0.97  # of the memory: what saves less is no remedy
@@ -93,14 +93,16 @@ def _sooner(rung: TextRung, now: TextWay) -> bool:
 
 
 def ladder(now: TextWay) -> tuple[TextRung, ...]:
-    """Combine remedies until it fits, with room to spare if possible: the most bits that fit, then a smaller cache, then more
-    GPUs, finally layers on the CPU; none if it already fits or never does.
+    """Combine remedies until it fits, the least harmful ones first and with room to spare if possible: a smaller cache, then the
+    most bits that fit, then more GPUs, finally layers on the CPU; none if it already fits or never does.
     """
     if now.fits:
         return ()
-    held = list(product((None, *_smaller_caches(now)), (None, *_smaller_formats(now))))
-    for count, margin in product((None, *_more_gpus(now, _MOST_GPUS)), (HIGH, 1.0)):  # more GPUs only where nothing else helps
-        for cache, weights in held:
+    formats, caches = _smaller_formats(now), (None, *_smaller_caches(now))
+    groups: list[Sequence[_Proposal | None]] = [[None], [one for one in formats if one.name not in FEWEST_BITS]]
+    groups += [[one] for one in formats if one.name in FEWEST_BITS]
+    for count, group, margin in product((None, *_more_gpus(now, _MOST_GPUS)), groups, (HIGH, 1.0)):
+        for cache, weights in product(caches, group):
             taken = _together(now, [step for step in (weights, cache, count) if step], margin)
             if taken:
                 return tuple(_rung(now, one) for one in taken)
@@ -155,7 +157,7 @@ def _rung(now: TextWay, proposal: _Proposal) -> TextRung:
 def _smaller_formats(now: TextWay) -> list[_Proposal]:
     """Return formats with fewer bits that the engine runs on this GPU, most bits first; of equivalent ones, the most common."""
     engine, has = now.serving.engine, now.total_bytes
-    offered = (*_FORMATS, *_SMALLEST) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
+    offered = (*_FORMATS, *FEWEST_BITS) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
     found: dict[str, _Proposal] = {}
     for name in offered:
         form = weights_in(engine, name)
@@ -164,7 +166,7 @@ def _smaller_formats(now: TextWay) -> list[_Proposal]:
         if runs and form.name not in found and _saves(way, has) and form.bytes_a_weight < now.serving.weights.bytes_a_weight:
             effect = "numerics" if form.bytes_a_weight >= _FEW_BITS else "quality"
             found[form.name] = _Proposal(
-                name=name, title=f"weights in {name}", effect=effect, how=_how_weights(engine, name), way=way
+                name=name, title=f"{name} weights", effect=effect, how=_how_weights(engine, name), way=way
             )
     if "int4" in found:
         found.pop("nf4", None)  # as small, and slower
@@ -302,8 +304,8 @@ def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:
 
 
 _REMEDIES: tuple[tuple[str, Callable[[TextWay], Sequence[_Proposal] | Iterator[_Proposal]]], ...] = (
-    ("smaller-weights", _smaller_formats),
     ("smaller-cache", _smaller_caches),
+    ("smaller-weights", _smaller_formats),
     ("more-gpus", _more_gpus),
     ("cpu-layers", _on_cpu),
     ("fewer-users", _fewer_users),

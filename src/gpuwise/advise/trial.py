@@ -13,6 +13,7 @@ from gpuwise.engine.ways import LARGEST_BATCH, Room, Ways, largest
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.lifetimes import peak_bytes
 from gpuwise.step.memory.peak import Memory, MemorySetting, memory_of, survives
+from gpuwise.workload.compile.stored import stored_bytes
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.model.types import Workload
 
@@ -68,7 +69,12 @@ class Trial:
         return memory.high_bytes if self.careful else memory.total_bytes
 
     def fits(self, choices: Choices, batch: int | None = None) -> bool:
-        """Whether the step stays within the room."""
+        """Whether the step stays within the room. Compiling a step takes long, so first whether what it stores can."""
+        micro = -(-(self.batch if batch is None else batch) // choices.accumulate)
+        if choices.compiled and choices.precision != "fp8" and (choices, micro) not in self._memories:
+            eager = self.workload(replace(choices, compiled=False))
+            if stored_bytes(eager, micro if "batch" in eager.symbols else None) > self.room.usable_bytes:
+                return False
         return self.need(choices, batch) <= self.room.usable_bytes
 
     def survives(self, choices: Choices) -> bool:

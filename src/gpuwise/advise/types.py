@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from gpuwise.advise.jobs import JobPace
 from gpuwise.step.memory.peak import Memory
 
-__all__ = ["EFFECTS", "Rung"]
+__all__ = ["EFFECTS", "Divides", "Rung"]
 
 # What a remedy changes for its user, from least to most: only time; rounding; rounding that may affect quality; the training
 # method; the hardware; the task.
@@ -32,3 +35,9 @@ class Rung:
     max_batch: int
     step_s: float
     cost: float
+
+
+class Divides(Protocol):
+    """A function that predicts how fast a job runs on several of one GPU."""
+
+    def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]: ...

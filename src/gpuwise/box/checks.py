@@ -1,7 +1,7 @@
 """Runs all checks on a box. Space, airflow, lanes and the host are checked here, power in `power.py`. The functions are pure:
 the same cards and box give the same lines.
 
-A x16 slot is divided into halves: 16, 8 + 8, 8 + 4 + 4. Cards without a piece of their own are connected to the chipset and share
+An x16 slot is divided into halves: 16, 8 + 8, 8 + 4 + 4. Cards without their own part are connected to the chipset and share
 its link. The cost for a training step is computed where steps are predicted.
 """
 
@@ -16,7 +16,7 @@ from itertools import combinations
 from gpuwise.box.parts import form_lines, is_card
 from gpuwise.box.power import card_watts, connector_lines, outlet_lines, power_lines
 from gpuwise.box.types import VERDICTS, Board, Box, Cards, CheckLine
-from gpuwise.core.text import either
+from gpuwise.core.text import both, counted, either
 from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import links
 from gpuwise.hardware.types import Gpu
@@ -56,9 +56,9 @@ class CardPlacement:
     gap: int | None
 
 
-def thickness(gpu: Gpu, cooler: str | None) -> int:
-    """Return the positions that a card takes with this cooler."""
-    own = gpu.slots or _USUAL_SLOTS
+def thickness(gpu: Gpu, cooler: str | None, slots: int | None = None) -> int:
+    """Return the positions that a card takes with this cooler; `slots` is how thick the user's card is."""
+    own = slots or gpu.slots or _USUAL_SLOTS
     taken = {"water": min(own, _WATER_SLOTS), "blower": min(own, _BLOWER_SLOTS)}.get(cooler or "", own)
     return math.ceil(taken)
 
@@ -79,8 +79,8 @@ def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacemen
 
 
 def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether the cards fit beside each other on the board and in the case."""
-    widths = [thickness(each.gpu, box.cooler) for each in cards for _ in range(each.count)]
+    """Check whether the cards fit next to each other on the board and in the case."""
+    widths = [thickness(each.gpu, box.cooler, box.card_slots) for each in cards for _ in range(each.count)]
     total, count = sum(widths), len(widths)
     long = "1 long slot" if box.board.x16 == 1 else f"{box.board.x16} long slots"
     board = f"the {box.board.name} board" if box.board.name else "your board"
@@ -89,7 +89,7 @@ def slot_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
         return (_on_risers(total, count, box),)
     found = placed(widths, box.board, box.case_slots)
     if found:
-        at = ("position " if count == 1 else "positions ") + ", ".join(str(position) for position in found.positions)
+        at = ("position " if count == 1 else "positions ") + both(str(position) for position in found.positions)
         text = f"{_cards(widths)} {'fits' if count == 1 else 'fit'} in {at} of {where}"
         return (_slot_line("pass", total, box.case_slots, text, ""),)
     fitting = max((n for n in range(1, count) if placed(sorted(widths)[:n], box.board, box.case_slots)), default=0)
@@ -103,7 +103,8 @@ def _on_risers(total: int, count: int, box: Box) -> CheckLine:
         text = f"{count} cards on risers need {count} long slots, but the board has {box.board.x16}"
         return _slot_line("fail", count, box.board.x16, text, f"use {_longer(count)}")
     verdict = "pass" if total <= box.case_slots else "tight"
-    text = f"{count} cards on risers take up {_many(total)}, and the case has {box.case_slots}"
+    takes = "takes" if count == 1 else "take"
+    text = f"{counted(count, 'card')} on risers {takes} up {_many(total)}, and the case has {box.case_slots}"
     remedy = "" if verdict == "pass" else "use an open frame, or mount the cards vertically in the case"
     return _slot_line(verdict, total, box.case_slots, text, remedy)
 
@@ -146,7 +147,7 @@ def _slot_line(verdict: str, value: float, limit: float, text: str, remedy: str)
 
 _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
-_HOT_BLOWER_WATTS = 300.0  # blowers above this are loud and hot side by side, assumed
+_HOT_BLOWER_WATTS = 300.0  # blower cards above this power are loud and hot side by side, assumed
 _MANY = 3  # open-air cards without a gap: a card in the middle has hot air on both sides
 _HINT = "with a gap, they would stay 10 to 30 °C cooler (they throttle at 80 °C)"
 
@@ -157,7 +158,7 @@ def cooler_of(gpu: Gpu, box: Box) -> str:
 
 
 def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """One line for cards that need a duct, one for the rest."""
+    """Return one line for cards that need a duct and one for the rest."""
     passive = [each for each in cards if cooler_of(each.gpu, box) == "passive"]
     others = [each for each in cards if each not in passive]
     return (*(_passive(each, box) for each in passive), *([_beside(others, cards, box)] if others else []))
@@ -165,7 +166,7 @@ def cooling_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 
 def _passive(cards: Cards, box: Box) -> CheckLine:
     watts = card_watts(cards.gpu, box.power_limit_watts)
-    text = f"the {cards.gpu.name} has no fan" + (f", so its {watts:.0f} W need forced airflow" if watts else "")
+    text = f"the {cards.gpu.name} has no fan" + (f", so its {watts:.0f} W of heat require forced airflow" if watts else "")
     return _air_line("fail", 0, 1, text, "use a server case, or a duct with a strong fan in front of each card")
 
 
@@ -181,7 +182,7 @@ def _beside(cards: Sequence[Cards], everything: Sequence[Cards], box: Box) -> Ch
         return _air_line("pass", 1, 1, "risers leave space for air around each card", "")
     if count == 1:
         return _air_line("pass", None, None, "a single card gets all the airflow in the case", "")
-    widths = [thickness(each.gpu, box.cooler) for each in everything for _ in range(each.count)]
+    widths = [thickness(each.gpu, box.cooler, box.card_slots) for each in everything for _ in range(each.count)]
     found = placed(widths, box.board, box.case_slots)
     gap = found.gap if found and found.gap is not None else 0
     if gap >= 1:
@@ -204,7 +205,7 @@ def _touching(cards: Sequence[Cards], kinds: set[str], count: int, box: Box) -> 
         )
     verdict = "fail" if count >= _MANY else "tight"
     text = f"{count} open-air cards have no gap between them; {_HINT}"
-    remedy = "use blower cards, risers or water cooling, leave gaps, or lower the power limit"
+    remedy = "use blower cards, risers or water cooling, leave gaps, or limit the power"
     return _air_line(verdict, 0, 1, text, remedy)
 
 
@@ -214,7 +215,7 @@ def _air_line(verdict: str, value: float | None, limit: float | None, text: str,
     )
 
 
-# ---------------------------------------------------------------- PCIe: how the CPU's lanes are cut among the cards
+# ---------------------------------------------------------------- PCIe: how the CPU's lanes are divided among the cards
 
 _WIDEST = 16
 _NVME_LANES = 4
@@ -236,7 +237,7 @@ class CardLink:
 
 
 def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
-    """Return the widths of `count` cards on these lanes, widest first; fewer if no piece is left.
+    """Return the widths of `count` cards on these lanes, widest first; fewer if no lanes are left.
 
     >>> split(16, 3, 4), split(16, 3, 8), split(44, 4, 8)
     ((8, 4, 4), (8, 8), (16, 8, 8, 8))
@@ -253,7 +254,7 @@ def split(lanes: int, count: int, smallest: int) -> tuple[int, ...]:
 
 
 def card_links(cards: Sequence[Cards], box: Box) -> tuple[CardLink, ...]:
-    """The link of every card, in the order they were given; the first ones get the widest."""
+    """Return the link of every card, in the given order; the first ones get the widest."""
     gpus = [each.gpu for each in cards for _ in range(each.count)]
     lanes = _lanes_for_cards(box)
     if box.board.switch and lanes >= _WIDEST:
@@ -286,13 +287,13 @@ def _link(gpu: Gpu, box: Box, generation: int, lanes: int, through: str, shared:
 
 
 def _parse_link(link: str) -> tuple[int, int]:
-    """Generation and width by the name of a PCIe link."""
+    """Return the generation and width in the name of a PCIe link."""
     match = re.fullmatch(r"PCIe (\d)\.0 x(\d+)", links()[link].name)
     return (int(match[1]), int(match[2])) if match else (1, 1)
 
 
 def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Whether each card has the lanes it needs."""
+    """Check whether each card has the lanes it needs."""
     count = sum(each.count for each in cards)
     found = card_links(cards, box)
     if len(found) < count:
@@ -307,10 +308,9 @@ def lane_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
     verdict = "pass" if effective >= enough else "tight" if narrow.lanes >= _LEAST else "fail"
     shared = ", shared with others" if narrow.shared > 1 else ""
     widths = _widths([link.lanes for link in found])
-    way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared}"
-    text = (
-        f"{box.platform.name} runs the cards at {widths}, and the narrowest link is {way} ({narrow.bytes_per_s / 1e9:.1f} GB/s)"
-    )
+    way = f"PCIe {narrow.generation}.0 x{narrow.lanes} through {narrow.through}{shared} ({narrow.bytes_per_s / 1e9:.1f} GB/s)"
+    card, over = ("card", "over") if len(found) == 1 else ("cards", "and the narrowest link is")
+    text = f"{box.platform.name} runs the {card} at {widths}, {over} {way}"
     remedy = "" if verdict == "pass" else _more_lanes(narrow, box)
     return (_lane_line(verdict, narrow.lanes, enough, "lanes", text, remedy),)
 
@@ -338,13 +338,13 @@ _THREADS_EACH = 2  # threads of the CPU for each GPU
 
 
 def gpu_memory_bytes(cards: Sequence[Cards]) -> tuple[float, float]:
-    """Memory of all devices together, and of the largest one."""
+    """Return the memory of all devices together, and of the largest one."""
     each = [(entry.count * entry.gpu.devices_per_board, entry.gpu.memory_bytes) for entry in cards]
     return sum(count * size for count, size in each), max(size for _, size in each)
 
 
 def usual_ram_bytes(cards: Sequence[Cards]) -> float:
-    """The smallest size on sale that is at least the memory of all GPUs together."""
+    """Return the smallest size on sale that is at least the memory of all GPUs together."""
     total, _ = gpu_memory_bytes(cards)
     return next((size * GIB for size in _SIZES_GIB if size * GIB >= total), total)
 
@@ -359,8 +359,9 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     has = box.ram_bytes or usual_ram_bytes(cards)
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
     short = f"you have {has / GIB:.0f} GiB of RAM" if box.ram_bytes else f"get {has / GIB:.0f} GiB of RAM"
-    together = f"at least the total GPU memory ({total / GIB:.0f} GiB) is recommended"
-    text = f"{short}; {together}, and the largest GPU has {largest / GIB:.0f} GiB"
+    alone = f"; the largest GPU alone has {largest / GIB:.0f} GiB" if total != largest else ""
+    whose = "the GPUs have together" if alone else "the GPU has"
+    text = f"{short}; we recommend at least as much as {whose} ({total / GIB:.0f} GiB){alone}"
     remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB, or less if you read the data in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)
 
@@ -383,7 +384,7 @@ _CHECKS = (power_lines, connector_lines, slot_lines, cooling_lines, lane_lines, 
 
 
 def check_build(gpu: Gpu, count: int, box: Box) -> tuple[CheckLine, ...]:
-    """Whether this many cards of one kind work in this box."""
+    """Return whether this many cards of one kind work in this box."""
     return check_cards((Cards(gpu=gpu, count=count),), box)
 
 
@@ -395,5 +396,5 @@ def check_cards(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 
 
 def worst(lines: Iterable[CheckLine]) -> str:
-    """The worst verdict among them."""
+    """Return the worst verdict."""
     return max((line.verdict for line in lines), key=VERDICTS.index, default=VERDICTS[0])

@@ -23,6 +23,7 @@ from gpuwise.box.types import (
     Outlet,
     Platform,
     Plug,
+    PowerCurve,
     PsuSize,
     PsuStandard,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "platform_with_lanes",
     "platforms",
     "plugs",
+    "power_curves",
     "psu_sizes",
     "psu_standards",
     "rest_watts",
@@ -59,7 +61,7 @@ __all__ = [
 ]
 
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
-_REGION = "United States"  # the default of the prices too
+_REGION = "United States"  # also the default for prices
 _FEW = 2  # cards that a desktop board takes
 _DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those that boards route to slots
 _BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to this many lanes that are not desktop CPUs
@@ -68,7 +70,7 @@ _MOST_LANES = "EPYC 7003"
 
 @cache
 def box_sources() -> Mapping[str, Source]:
-    """Every document a figure about the box is taken from, by id."""
+    """Return every document from which a figure about the machine is taken, by id."""
     return {
         key: Source(id=key, title=row["title"], url=row.get("url", ""), basis=Basis(row.get("basis", "datasheet")))
         for key, row in _table("box_sources.toml").items()
@@ -77,61 +79,68 @@ def box_sources() -> Mapping[str, Source]:
 
 @cache
 def platforms() -> Mapping[str, Platform]:
-    """Every CPU socket by name."""
+    """Return every CPU socket by name."""
     return {name: Platform(name=name, **_with_source(row)) for name, row in _table("platforms.toml").items()}
 
 
 @cache
 def cpu_families() -> tuple[CpuFamily, ...]:
-    """Every family of desktop CPUs that is known by the names of its CPUs."""
+    """Return every family of desktop CPUs that is recognised by CPU names."""
     return tuple(CpuFamily(**_with_source({**row, "models": tuple(row["models"])})) for row in _table("cpu_names.toml")["family"])
 
 
 def find_cpu_family(name: str) -> CpuFamily | None:
-    """The family of desktop CPUs that a name belongs to; None where the table has none."""
+    """Return the family of desktop CPUs that a name belongs to; None if the table has none."""
     model = cpu_model(name)
     return next((one for one in cpu_families() if any(re.fullmatch(pattern, model) for pattern in one.models)), None)
 
 
 @cache
 def boards() -> Mapping[str, Board]:
-    """Every kind of board by name."""
+    """Return every kind of board by name."""
     return {name: Board(name=name, **_with_source(row)) for name, row in _table("boards.toml").items()}
 
 
 @cache
 def outlets() -> Mapping[str, Outlet]:
-    """Every kind of wall outlet by name."""
+    """Return every kind of wall outlet by name."""
     return {name: Outlet(name=name, **_with_source(row)) for name, row in _table("outlets.toml").items()}
 
 
 @cache
 def psu_sizes() -> tuple[PsuSize, ...]:
-    """Sizes of power supplies that are sold, small to large."""
+    """Return the sizes of power supplies on sale, in ascending order."""
     return tuple(PsuSize(**_with_source(row)) for row in _table("psus.toml")["size"])
 
 
 @cache
 def psu_standards() -> Mapping[int, PsuStandard]:
-    """ATX 2 and ATX 3."""
+    """Return the limits of ATX 2 and ATX 3."""
     return {int(number): PsuStandard(**_with_source(row)) for number, row in _table("psus.toml")["standard"].items()}
 
 
 @cache
 def efficiencies() -> Mapping[str, Efficiency]:
-    """80 PLUS labels."""
+    """Return the 80 PLUS labels."""
     return {label: Efficiency(**_with_source(row)) for label, row in _table("psus.toml")["efficiency"].items()}
 
 
 @cache
 def excursions() -> Mapping[str, Excursion]:
-    """By generation of GPUs; `default` for the others."""
+    """Return power spikes by generation of GPUs; `default` for the others."""
     return {generation: Excursion(**_with_source(row)) for generation, row in _table("psus.toml")["excursion"].items()}
 
 
 @cache
+def power_curves() -> tuple[PowerCurve, ...]:
+    """Speeds measured on GeForce cards at lower power limits."""
+    rows = _table("psus.toml")["power_curve"]
+    return tuple(PowerCurve(**_with_source({**row, "points": tuple(map(tuple, row["points"]))})) for row in rows)
+
+
+@cache
 def plugs() -> Mapping[str, Plug]:
-    """Plugs on cards by name."""
+    """Return plugs on cards by name."""
     return {name: Plug(**_with_source(row)) for name, row in _table("psus.toml")["plug"].items()}
 
 
@@ -144,12 +153,12 @@ def load_shares() -> tuple[float, float]:
 
 @cache
 def rest_watts() -> float:
-    """What board, disks, fans and memory draw."""
+    """Return the power that board, disks, fans and memory draw."""
     return float(_table("psus.toml")["rest"]["watts"])
 
 
 def find_platform(name: str) -> Platform:
-    """The platform of this name or alias."""
+    """Return the platform with this name or alias."""
     return _find(name, platforms(), "platform")
 
 
@@ -166,22 +175,22 @@ def platform_with_lanes(count: int) -> Platform:
 
 
 def is_desktop(platform: Platform) -> bool:
-    """Whether boards for this platform have the slots of a desktop."""
+    """Return whether boards for this platform have the slots of a desktop."""
     return platform.slot_lanes <= _DESKTOP_SLOT_LANES
 
 
 def find_board(name: str) -> Board:
-    """The board of this name or alias."""
+    """Return the board with this name or alias."""
     return _find(name, boards(), "board")
 
 
 def find_outlet(name: str) -> Outlet:
-    """The outlet of this name or alias."""
+    """Return the outlet with this name or alias."""
     return _find(name, outlets(), "outlet")
 
 
 def outlet_of(region: str) -> Outlet:
-    """The usual outlet of a region, by the region's name in `regions.csv`."""
+    """Return the usual outlet of a region, by the region's name in `regions.csv`."""
     found = {name.lower(): outlet for outlet in outlets().values() for name in outlet.regions}.get(region.strip().lower())
     if found is None:
         raise UnknownName(
@@ -220,7 +229,7 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _with_source(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its source looked up; lists become tuples."""
+    """Convert a row, with its source looked up and lists as tuples."""
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
     return {**plain, "source": box_sources()[row["source"]]}
 
@@ -252,7 +261,7 @@ _WHOLE = {
 
 
 def is_card(gpu: Gpu) -> bool:
-    """Return whether it goes into a PCIe slot."""
+    """Return whether it fits into a PCIe slot."""
     return gpu.segment not in _WHOLE and gpu.cooler != "module"
 
 

@@ -13,20 +13,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuwise.box.parts import efficiencies, excursions, load_shares, plugs, psu_sizes, psu_standards
+import numpy as np
+
+from gpuwise.box.parts import efficiencies, excursions, load_shares, plugs, power_curves, psu_sizes, psu_standards
 from gpuwise.box.types import Box, Cards, CheckLine, Outlet, PsuSize
+from gpuwise.core.text import both, counted
 from gpuwise.hardware.types import Gpu
 
 __all__ = [
     "card_watts",
     "connector_lines",
     "continuous_watts",
+    "deepest_losses",
     "efficiency",
     "failing",
     "fitting_limit",
     "highest_limit",
     "least_limit",
     "load_watts",
+    "measured_losses",
     "mended",
     "outlet_lines",
     "peak_watts",
@@ -37,9 +42,10 @@ __all__ = [
 ]
 
 _STEP_WATTS = 5  # power limits are proposed in these steps
-_MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies are made for 200 V and more
-_SOLD_NOW = 3  # the ATX standard of supplies that one would buy
-_LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
+_MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies need 200 V or more
+_SOLD_NOW = 3  # the ATX standard of new supplies
+_REAL_LIMIT = 0.97  # of the rated power: what a supply bears is not known more exactly than that
+_LEAST_POWER = 0.2  # of the rated power, if the lowest limit is not published
 
 
 def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
@@ -74,12 +80,16 @@ def smallest_psu(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
-    """Return the highest power limit per device with which the supply does not fail, or None if none helps."""
+    """Return the highest power limit per device with which the supply does not fail. None if none helps, or if it is so close to
+    the rated power that the supply would still be at the edge of failing.
+    """
 
     def fits(held: Box) -> bool:
         return _worst(load_watts(cards, held), peak_watts(cards, held), held.psu_watts or math.inf, held.psu_standard) != "fail"
 
-    return highest_limit(cards, box, fits)
+    limit = highest_limit(cards, box, fits)
+    rated = max((each.gpu.tdp_watts or 0.0 for each in cards), default=0.0)
+    return limit if limit is not None and limit <= _REAL_LIMIT * rated else None
 
 
 def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
@@ -95,7 +105,7 @@ def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]
 
 
 def least_limit(cards: Cards) -> float:
-    """The lowest limit that a card can be set to."""
+    """Return the lowest limit that can be set on a card."""
     return cards.gpu.power_min_watts or _LEAST_POWER * (cards.gpu.tdp_watts or 0.0)
 
 
@@ -131,7 +141,9 @@ def _check_transient(cards: Sequence[Cards], box: Box, psu: float, size: float |
     peak, standard = peak_watts(cards, box), psu_standards()[box.psu_standard]
     verdict = _grade(peak / psu, standard.safe_fraction, standard.most_fraction)
     bears = standard.safe_fraction * psu
-    guaranteed = f"ATX {box.psu_standard} guarantees {bears / psu:.0%}"
+    guaranteed = f"an ATX {box.psu_standard} supply is guaranteed to deliver {bears / psu:.0%}"
+    if standard.most_fraction > standard.safe_fraction:
+        guaranteed += f" and is assumed to shut down near {standard.most_fraction:.0%}"
     text = f"100 µs spikes of {peak:,.0f} W are {peak / psu:.0%} of the power supply's rating; {guaranteed}"
     return _with_remedy(_line("transients", verdict, peak, bears, text), cards, box, size)
 
@@ -141,7 +153,7 @@ def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float 
         return line
     bigger = f"use an ATX 3 power supply of {size:,.0f} W or more{_high_volts(size, box)}" if size else "use two power supplies"
     limit = fitting_limit(cards, box) if line.verdict == "fail" else None
-    remedy = f"{bigger}, or limit each GPU to {limit:.0f} W" if limit else bigger
+    remedy = f"{bigger}, or limit {_each(cards)} to {limit:.0f} W" if limit else bigger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
@@ -163,15 +175,15 @@ def _line(check: str, verdict: str, value: float | None, limit: float | None, te
     return CheckLine(check=check, verdict=verdict, value=value, limit=limit, unit="W", text=text, remedy=remedy)
 
 
-# ---------------------------------------------------------------- plugs: needed, and of a usual supply
+# ---------------------------------------------------------------- plugs: those needed, and those of a typical supply
 
 _SLOT_WATTS = 75.0  # watts that a PCIe slot delivers; a card that draws more has plugs
 _ADAPTED = ("12-pin", "16-pin", "EPS")
-_ADAPTER_WATTS = 150.0  # of each 8-pin that an adapter to 16-pin takes
+_ADAPTER_WATTS = 150.0  # of each 8-pin plug that an adapter to 16-pin needs
 
 
 def plugs_of(text: str) -> Mapping[str, int]:
-    """Plugs of a card as the catalogue writes them.
+    """Parse the plugs of a card as the catalogue lists them.
 
     >>> dict(plugs_of("1x 6-pin + 2x 8-pin"))
     {'6-pin': 1, '8-pin': 2}
@@ -211,8 +223,18 @@ def _has_unknown_plugs(each: Cards) -> bool:
 
 
 def _nearest(watts: float) -> PsuSize:
-    """The largest size not above this one."""
+    """Return the largest size that is not above this one."""
     return max((size for size in psu_sizes() if size.watts <= watts), key=lambda size: size.watts, default=psu_sizes()[0])
+
+
+def _each(cards: Sequence[Cards]) -> str:
+    return "the GPU" if sum(each.count for each in cards) == 1 else "each GPU"
+
+
+def _of_plugs(used: int, has: int, kind: str) -> str:
+    if used == has:
+        return f"the only {kind} plug" if has == 1 else f"all {has} {kind} plugs"
+    return f"{used} of the {has} {kind} plugs"
 
 
 def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, adapters: int) -> CheckLine:
@@ -220,12 +242,14 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
     unknown = any(_has_unknown_plugs(each) for each in cards)
     verdict = "fail" if needed > has else "tight" if adapters or unknown else "pass"
     wants = "; ".join(f"{each.gpu.name}: {_describe_plugs(each.gpu.power_connectors)}" for each in cards)
-    used = [f"{direct} of the {size.sixteen_pin} sixteen-pin plugs"] if direct else []
-    used += [f"{needed} of the {has} eight-pin plugs"] if needed or not direct else []
-    text = f"the cards use {' and '.join(used)} that a typical {size.watts:,.0f} W power supply has ({wants})"
+    used = [_of_plugs(direct, size.sixteen_pin, "sixteen-pin")] if direct else []
+    used += [_of_plugs(needed, has, "eight-pin")] if needed or not direct else []
+    alone = sum(each.count for each in cards) == 1
+    text = f"{'the card uses' if alone else 'the cards use'} {both(used)} of a typical {size.watts:,.0f} W power supply ({wants})"
     if needed > has:
-        besides = f"besides {direct} sixteen-pin plugs, " if direct else ""
-        text = f"{besides}the cards need {needed} eight-pin plugs, but a typical {size.watts:,.0f} W supply has {has} ({wants})"
+        besides = f"besides {counted(direct, 'sixteen-pin plug')}, " if direct else ""
+        short = f"{counted(needed, 'eight-pin plug')}, but a typical {size.watts:,.0f} W supply has {has}"
+        text = f"{besides}{'the card needs' if alone else 'the cards need'} {short} ({wants})"
     remedy = {
         "pass": "",
         "tight": _remedy_for_plugs(adapters, unknown),
@@ -236,7 +260,7 @@ def _plug_line(cards: Sequence[Cards], size: PsuSize, direct: int, needed: int, 
 
 def _remedy_for_plugs(adapters: int, unknown: bool) -> str:
     look = "check the plugs on the card, because they are not published"
-    adapt = f"use adapters for {adapters} of the connections, each with its own cable, or a power supply with native plugs"
+    adapt = f"use {counted(adapters, 'adapter')} with separate cables, or a power supply with native plugs"
     return "; ".join(([look] if unknown else []) + ([adapt] if adapters else []))
 
 
@@ -247,11 +271,11 @@ def _describe_plugs(connectors: str) -> str:
 # ---------------------------------------------------------------- the wall, the room and its heat
 
 _LOADS = (0.2, 0.5, 1.0)
-_GOOD = 0.9  # share of what the outlet delivers: a screen or a lamp uses it too
+_GOOD = 0.9  # share of what the outlet delivers, because a screen or a lamp also uses it
 _BTU_PER_H = 3.412  # for each watt
 _LOSS_WATTS_PER_K_M2 = 5.0  # heat that a closed room loses through walls, door and air per m² of floor, assumed
 _WARM = 5.0  # kelvins above which a room becomes uncomfortable, assumed
-_HEATER_WATTS = 1500.0  # the most that an electric room heater draws on 120 V
+_HEATER_WATTS = 1500.0  # the maximum power of an electric room heater on 120 V
 
 
 def continuous_watts(outlet: Outlet) -> float:
@@ -277,7 +301,7 @@ def wall_watts(cards: Sequence[Cards], box: Box) -> float:
 
 
 def outlet_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """The outlet, and the room."""
+    """Check the outlet and the room."""
     watts = wall_watts(cards, box)
     return (_outlet(cards, watts, box), _room(watts, box))
 
@@ -293,12 +317,12 @@ def _outlet(cards: Sequence[Cards], watts: float, box: Box) -> CheckLine:
     limit = highest_limit(cards, box, lambda held: wall_watts(cards, held) <= carries)
     circuits = math.ceil(watts / carries)
     stronger = f"use a circuit with a higher rating, or {circuits} power supplies on {circuits} circuits"
-    remedy = f"{stronger}, or limit each GPU to {limit:.0f} W" if limit else stronger
+    remedy = f"{stronger}, or limit {_each(cards)} to {limit:.0f} W" if limit else stronger
     return replace(line, remedy=remedy, power_limit_watts=limit)
 
 
 def _room(watts: float, box: Box) -> CheckLine:
-    """Heat alone never fails the check: a window can be opened."""
+    """Describe the heat, which never fails the check, because a window can be opened."""
     heat = (
         f"the machine gives off {watts:,.0f} W of heat under load ({watts * _BTU_PER_H:,.0f} BTU/h, "
         f"{watts * 24 / 1000:.0f} kWh per day)"
@@ -326,22 +350,47 @@ def _describe_cooling(watts: float) -> str:
     return f"open a door or window, or use {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
 
 
-# ---------------------------------------------------------------- what a slight power limit mends
+# ---------------------------------------------------------------- what a slight power limit fixes
 
-_SLIGHT_LIMIT = 0.9  # of the rated power: training loses next to nothing
+_SLIGHT_LIMIT = 0.9  # of the rated power, at which training loses almost nothing
 
 
 def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
-    """What fails, beyond what a slight power limit mends."""
+    """Return what fails and cannot be fixed by a slight power limit."""
     return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
 
 
 def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
-    """The check that asks for the lowest of the slight power limits; None where none is needed."""
+    """Return the check that requires the lowest of the slight power limits; None if none is needed."""
     return min((line for line in lines if _is_mended(line, gpu)), key=lambda line: line.power_limit_watts or 0.0, default=None)
 
 
 def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
-    """Whether a power limit that hardly costs speed mends what fails."""
+    """Return whether a power limit that hardly reduces speed fixes what fails."""
     limit, rated = line.power_limit_watts, gpu.tdp_watts
     return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated
+
+
+# ---------------------------------------------------------------- what a power limit was measured to cost
+
+
+def measured_losses(share: float) -> Mapping[str, tuple[float, float]]:
+    """Return the least and the most speed that measured GeForce cards lost at this share of their rated power, by kind of work.
+    Kinds that were not measured at limits so low are left out.
+    """
+    found: dict[str, list[float]] = {}
+    for curve in power_curves():
+        watts, speeds = zip(*curve.points, strict=True)
+        if watts[0] <= share * curve.rated_watts:
+            kept = float(np.interp(share * curve.rated_watts, watts, speeds) / np.interp(curve.rated_watts, watts, speeds))
+            found.setdefault(curve.work, []).append(max(0.0, 1.0 - kept))
+    return {work: (min(lost), max(lost)) for work, lost in found.items()}
+
+
+def deepest_losses() -> Mapping[str, float]:
+    """Return the speed lost at the lowest share of the rated power at which each kind of work was measured."""
+    lowest: dict[str, float] = {}
+    for curve in power_curves():
+        share = curve.points[0][0] / curve.rated_watts
+        lowest[curve.work] = min(share, lowest.get(curve.work, share))
+    return {work: measured_losses(share)[work][0] for work, share in lowest.items()}

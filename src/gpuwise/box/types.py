@@ -20,6 +20,7 @@ __all__ = [
     "Outlet",
     "Platform",
     "Plug",
+    "PowerCurve",
     "PsuSize",
     "PsuStandard",
 ]
@@ -133,6 +134,18 @@ class Excursion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCurve:
+    """Speeds measured on a card at several power limits in watts, relative to that at the highest, for one kind of work."""
+
+    gpu: str
+    rated_watts: float
+    work: str
+    points: tuple[tuple[float, float], ...]
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
     """A plug on a card: what it carries, and how many 8-pin plugs of a supply replace it."""
 
@@ -166,10 +179,10 @@ class Cards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The machine around the cards. None is a part that is still to be chosen: the check says which one to take.
+    """The machine around the cards. A part that is None is still to be chosen, and the check says which one to take.
 
-    `host` is the class of the CPU, if it was named. `cooler` of None is what each card is sold with. `riser` names the link that
-    extenders carry, such as `PCIe 3.0 x16`.
+    `host` is the class of the CPU, if it was named. `cooler` of None is what each card is sold with, and `card_slots` of None is
+    how thick its launch model is. `riser` names the link that extenders carry, such as `PCIe 3.0 x16`.
     """
 
     platform: Platform
@@ -186,6 +199,7 @@ class Box:
     psu_label: str = "gold"
     power_limit_watts: float | None = None
     cooler: str | None = None
+    card_slots: int | None = None
     riser: str | None = None
     ram_bytes: float | None = None
     nvme_count: int = 1

@@ -1,4 +1,4 @@
-"""Files that users ask for: paths are checked before long work starts, and files are written atomically."""
+"""Files that users request: paths are checked before long work starts, and files are written atomically."""
 
 from __future__ import annotations
 

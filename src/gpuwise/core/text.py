@@ -1,4 +1,4 @@
-"""Helpers for printed text: escape control characters from outside, list names in a sentence, and give them articles."""
+"""Helpers for printed text: escape control characters from outside, list names, and add articles and plurals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["a", "are", "both", "either", "plain", "share_of", "the"]
+__all__ = ["a", "are", "both", "counted", "either", "plain", "plural", "share_of", "the"]
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirectional marks), lone surrogates, line ends
 _SEVERAL = re.compile(r"\d+ ?x[ A-Z]|.* \+ ")  # "2x T4", "RTX 3090 + T4"
@@ -43,6 +43,27 @@ def both(names: Iterable[str]) -> str:
     """
     known = list(names)
     return " and ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
+
+
+def plural(number: str, noun: str) -> str:
+    """Return a number, as it is shown, with its noun, which is in the plural unless the number is 1.
+
+    >>> plural("1", "hour"), plural("1.5", "day"), plural("2", "copy"), plural("0", "process")
+    ('1 hour', '1.5 days', '2 copies', '0 processes')
+    """
+    if number == "1":
+        return f"{number} {noun}"
+    many = f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number} {many}"
+
+
+def counted(count: float, noun: str) -> str:
+    """Return a rounded count with its noun.
+
+    >>> counted(1, "kernel"), counted(1234, "kernel")
+    ('1 kernel', '1,234 kernels')
+    """
+    return plural(f"{count:,.0f}", noun)
 
 
 def _written(letter: str) -> str:

@@ -26,7 +26,7 @@ def _scaled(unit: str, prefixes: Mapping[str, float] = _DECIMAL) -> dict[str, fl
     return {prefix + unit: factor for prefix, factor in prefixes.items()}
 
 
-# Spelling (lower case) -> factor to SI, by kind of quantity. Bits and bytes differ only in case, so `_unit_key` tells them apart
+# Spelling (lower case) -> factor to SI, by kind of quantity. Bits and bytes differ only in case, so `_unit_key` separates them
 # before lower-casing.
 _FACTORS: dict[str, dict[str, float]] = {
     "clock": _scaled("hz"),
@@ -130,7 +130,7 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
 
 
 def format_span(low: float, high: float, unit: str, like: float | None = None) -> str:
-    """Format a range, with both ends in the unit that suits the value `like` beside it, or else the upper end.
+    """Format a range, with both ends in the unit that suits the value `like` next to it, or else the upper end.
 
     >>> format_span(6_780.0, 11_520.0, "s"), format_span(4_680.0, 9_400.0, "s", like=6_300.0)
     ('1.88 h to 3.2 h', '78 min to 157 min')

@@ -20,7 +20,7 @@ _CLASS_PATTERNS = (
     (
         "communication",
         r"nccl|rccl|msccl|oneccl|userbuffers|all[-_]?reduce(?!.*gemm)|cross_device_reduce|^(c10d|gloo|nccl|mpi|ucc):"
-        # what hands tokens to experts and fetches them back: DeepEP, pplx-kernels, MORI, TensorRT-LLM, and what runs on NVSHMEM
+        # kernels that send tokens to experts and collect the results: DeepEP, pplx-kernels, MORI, TensorRT-LLM, and NVSHMEM
         r"|deep_?ep(?![a-z])|(intra|inter)node(_ll)?::|pplx|moe_?(a2a|all_?to_?all)|nvshmem|rocshmem|all[-_]?to[-_]?all(?!.*gemm)"
         r"|(^|::|_)(all[-_]?gather|reduce[-_]?scatter)(?!.*gemm)|notify_dispatch|mori::|(^|::)ep(dispatch|combine)(intra|inter|kernel|lowlatency)",
     ),
@@ -28,7 +28,7 @@ _CLASS_PATTERNS = (
     (
         "attention",
         r"flash_(fwd|bwd)|flash_attn|fmha|attn_fwd|attn_bwd|bwd_kernel_d[kq]|efficient_attention|attention|flash::|sdpa|(prefill|decode)withpagedkv"
-        r"|selective_scan|chunk_(scan|state)|delta_rule",  # state spaces and linear attention take its place
+        r"|selective_scan|chunk_(scan|state)|delta_rule",  # state-space models and linear attention replace it
     ),
     (
         "norm",
@@ -95,7 +95,7 @@ def kernel_class(name: str) -> str:
 
 
 def math_unit(name: str) -> str:
-    """Which unit a matmul, convolution or attention kernel ran on: `matrix`, `fp32`, `unknown`; `none` for everything else.
+    """Return which unit a matmul, convolution or attention kernel used: `matrix`, `fp32` or `unknown`; `none` for all others.
 
     >>> [math_unit(name) for name in ("volta_sgemm_64x64_nt", "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1", "attn_fwd")]
     ['fp32', 'matrix', 'unknown']

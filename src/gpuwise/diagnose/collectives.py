@@ -19,7 +19,7 @@ from gpuwise.trace.types import Mask
 
 __all__ = ["Arrivals", "Gathering", "arrivals", "gatherings"]
 
-_CLOSE_NS = 200_000  # between the ends of one collective on several ranks, clocks put right; assumed
+_CLOSE_NS = 200_000  # between the ends of one collective on several ranks, after correcting the clocks; assumed
 _CLOSE_SHARE = 0.2
 _NOISE_NS = 10_000  # ranks that differ by less arrive together; assumed
 _NOISE_SHARE = 0.05
@@ -43,7 +43,7 @@ class Arrivals:
 
     @property
     def caused_s(self) -> Seconds:
-        """How long the median of the other ranks waits for the one that arrives last; 0 for all the others."""
+        """Return how long the median of the other ranks waits for the rank that arrives last; 0 for all other ranks."""
         caused = np.zeros_like(self.took_s)
         for column, took in enumerate(self.took_s.T):
             last = int(np.nanargmin(took))

@@ -63,7 +63,7 @@ class Difference:
 
 
 def difference(before: View, after: View) -> Difference:
-    """From `before` to `after`, by median step and by part of the mean steady step."""
+    """Compare `before` with `after`, by median step and by part of the mean steady step."""
     first, second = before.scene.steps.median_s, after.scene.steps.median_s
     parts = tuple(_change(part, before, after) for part in before.parts.parts_s)
     told = sorted(
@@ -155,13 +155,15 @@ def _unlike(before: View, after: View) -> tuple[tuple[str, ...], tuple[str, ...]
     counts = before.count(before.scene.kernels), after.count(after.scene.kernels)
     if min(counts) > 0 and max(counts) / min(counts) > 1.0 + _SAME:
         found.append(f"{counts[0]:,.0f} kernels per step in the first run, {counts[1]:,.0f} in the second")
-    if before.gpu is None or after.gpu is None:
-        unknown.append("the expected difference, because one GPU is not in the catalogue (name it with --gpu)")
+    if before.scene.on_cpu and after.scene.on_cpu:
+        unknown.append("the expected difference, because neither trace contains a GPU")
+    elif before.gpu is None or after.gpu is None:
+        unknown.append("the expected difference, because one of the GPUs is not in the catalogue (name it with --gpu)")
     return tuple(found), tuple(unknown)
 
 
 def _precision(view: View) -> str:
-    """The unit that does the matrix work."""
+    """Name the unit that does the matrix work."""
     matrix, vector = view.work_s(view.scene.is_unit("matrix")), view.work_s(view.scene.is_unit("fp32"))
     if matrix + vector < 0.02 * max(view.kernel_s, 1e-12):
         return "no matrix work"

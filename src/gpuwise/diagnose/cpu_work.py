@@ -51,7 +51,9 @@ def named_ops(trace: Trace, *names: str) -> Events:
 
 
 def _outermost_computing(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], free: Mask) -> Mask:
-    """Given ops of one thread in order of start, parents first: which of them compute and are inside no other that does."""
+    """Return which ops compute and are not inside another op that does. The ops are of one thread, in order of start, parents
+    first.
+    """
     own = (end - start).tolist()
     parents = [-1] * len(own)
     starts, ends = start.tolist(), end.tolist()

@@ -16,7 +16,7 @@ from gpuwise.diagnose.view import View
 
 __all__ = ["Cause", "why_late"]
 
-_FAIR_PART = 0.25  # share of the others' wait: a smaller difference explains nothing; assumed
+_FAIR_PART = 0.25  # of the others' wait; a smaller difference does not explain it; assumed
 _KERNELS = tuple(name for name in CLASSES if name != "communication")
 _BECAUSE = {
     "input_wait": (
@@ -35,10 +35,10 @@ _BECAUSE = {
     ),
     "more": (
         "it runs more kernels",
-        "spread the work evenly over the ranks: sequence lengths, experts, embedding tables, stages",
+        "spread sequence lengths, experts, embedding tables and stages evenly over the ranks",
     ),
 }
-_IDLE = ("its GPU is idle for longer", "also record its host, to see what it does in the meantime")
+_IDLE = ("its GPU is idle for longer", "record its host as well, to see what it does in the meantime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def why_late(
         lines.append(_kernels_text(late, usual, part))
     check = _matching(seconds, seen, seen_usually)
     if check is not None:
-        lines.append(f"the check {check.code} reports on this rank: {check.title}")
+        lines.append(f"finding on this rank: {check.title} ({check.code})")
         lines += check.evidence[:2]
         remedy = check.remedy
     return Cause(part=part, extra_s=seconds, because=because, remedy=remedy, evidence=tuple(lines))
@@ -88,7 +88,9 @@ def _extra(late: View, usual: View) -> dict[str, float]:
 
 
 def _changes(late: View, usual: View) -> dict[str, tuple[float, float]]:
-    """For each kernel name: seconds per step by which those that both ranks have are slower, and by which there are more."""
+    """For each kernel name, return the extra seconds per step: from slower kernels that both ranks have, and from additional
+    kernels.
+    """
     one, two = _by_name(late), _by_name(usual)
     changes = {}
     for name in {*one, *two}:
@@ -101,7 +103,7 @@ def _changes(late: View, usual: View) -> dict[str, tuple[float, float]]:
 
 
 def _by_name(view: View) -> dict[str, tuple[float, float]]:
-    """How many kernels of each name a steady step has besides collectives, and their seconds."""
+    """Return the number of kernels of each name in a steady step, without collectives, and their seconds."""
     scene = view.scene
     rows = scene.kernels & scene.steady & ~scene.is_class("communication")
     names, place, counts = np.unique(scene.work.name[rows], return_inverse=True, return_counts=True)
@@ -120,7 +122,7 @@ def _kernels_text(late: View, usual: View, part: str) -> str:
     worst = max(gained, key=gained.__getitem__)
     counts = [view.count(view.scene.is_class(*_KERNELS)) for view in (late, usual)]
     if part == "more":
-        return f"{counts[0]:,.0f} kernels {late.per}, compared with {counts[1]:,.0f}; most of the difference is {worst}"
+        return f"it runs {counts[0]:,.0f} kernels {late.per} instead of {counts[1]:,.0f}; most extra time is in {worst} kernels"
     spent = [
         view.work_s(view.scene.is_class(worst)) / max(view.count(view.scene.is_class(worst)), 1e-12) for view in (late, usual)
     ]

@@ -11,7 +11,7 @@ from gpuwise.diagnose.vitals import GpuVitals
 __all__ = ["FleetFinding", "Member", "Named", "gathered"]
 
 _SURE = {"high": 2, "medium": 1, "low": 0}
-_MOST = 20.0  # times as much work, where next to nothing is done now
+_MOST = 20.0  # times as much work, if a GPU does almost nothing now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

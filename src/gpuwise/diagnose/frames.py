@@ -10,7 +10,7 @@ from gpuwise.trace.types import printable
 
 __all__ = ["LIBRARY", "OWN", "PACKAGE", "Frame", "parse_frame"]
 
-OWN, PACKAGE, LIBRARY = range(3)  # whose code it is: the user's, an installed package's, or that of PyTorch and Python
+OWN, PACKAGE, LIBRARY = range(3)  # the owner of the code: the user, an installed package, or PyTorch and Python
 
 _FRAME = re.compile(r"^(?P<path>.+?)\((?P<line>\d+)\): (?P<function>.+)$")
 _BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<function>[^\s>]+)")
@@ -39,7 +39,7 @@ class Frame:
 
 
 def parse_frame(name: str) -> Frame:
-    """The function that a profiler means.
+    """Return the function that a profiler's name refers to.
 
     >>> str(parse_frame("/data/me/image_processing.py(120): preprocess"))
     'preprocess (image_processing.py:120)'

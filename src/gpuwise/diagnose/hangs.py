@@ -15,7 +15,7 @@ from gpuwise.trace.readers.flight_recorder import Call, FlightDump
 __all__ = ["Hang", "find_hangs"]
 
 _UNEVEN = ("all_to_all", "alltoall", "scatter", "gather", "coalesced", "send", "recv")  # sizes of ranks may differ there
-_EVEN = ("all_gather", "allgather", "reduce_scatter")  # though one of the words above is in their names
+_EVEN = ("all_gather", "allgather", "reduce_scatter")  # although their names contain one of the words above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

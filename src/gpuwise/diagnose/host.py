@@ -28,10 +28,10 @@ _WAITS = 2  # times as long as the wait, at most, for a gap that it causes
 _WHOLE = 0.98  # of a step: a mark of the step itself, which explains nothing
 _FEWEST_STEPS = 3
 _LOOP = 0.9  # of a step: a function that takes as long is the training loop
-_COVERS = 0.5  # of a stall, to count as what happened in it
+_COVERS = 0.5  # of a stall that an event must fill to explain it
 _MOST_STALLS = 64  # the longest ones are enough to name what takes most of the time
 _COMPILES_NS = 1_000_000
-# Functions that compile, not those that run what was compiled and lie in the same files.
+# Functions that compile, but not the functions in the same files that run compiled code.
 _COMPILES = re.compile(
     r"^cuModuleLoad|^cuLibraryLoad|^hipModuleLoad|nvrtc|dynamo_timed|compile_inner|async_compile|benchmark_all_configs"
     r"|backend_compile|XlaCompile|torch/_dynamo/convert_frame\.py|triton/compiler/"
@@ -69,11 +69,11 @@ def stalls(scene: Scene) -> Spans:
     least = stall_ns(scene)
     pauses = _pauses(scene)
     long = pauses.end - pauses.start >= least
-    if scene.on_cpu:  # other programs interrupt this one, so only what was recorded counts
+    if scene.on_cpu:  # other programs interrupt this one, so only recorded events count
         return _explained(scene, Spans(pauses.start[long], pauses.end[long]))
     starts, ends = [pauses.start[long]], [pauses.end[long]]
     kernels = ~scene.trace.named("memcpy", "memset")[scene.launches.name]  # a long copy waits for the device
-    kernels &= among(scene.launches.correlation, scene.work.correlation)  # and others are for another one
+    kernels &= among(scene.launches.correlation, scene.work.correlation)  # and other calls belong to another device
     for calls in (scene.launches.where(kernels), scene.sync):
         held = calls.duration_ns >= least
         starts.append(calls.start_ns[held])

@@ -14,7 +14,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Disjoint intervals in order; an empty interval is none."""
+    """Disjoint intervals in order, without empty ones."""
 
     start: Times
     end: Times
@@ -33,7 +33,7 @@ class Spans:
         return Spans(start[kept], end[kept])
 
     def and_(self, other: Spans) -> Spans:
-        """What both cover.
+        """Return what both cover.
 
         >>> union(np.array([0, 10]), np.array([5, 20])).and_(union(np.array([3]), np.array([12]))).total_ns
         4
@@ -50,14 +50,14 @@ class Spans:
         return Spans(start[kept], end[kept])
 
     def without(self, other: Spans) -> Spans:
-        """What this covers and the other does not."""
+        """Return what this covers and the other does not."""
         if not len(self) or not len(other):
             return self
         begin, end = int(self.start[0]), int(self.end[-1])
         return self.and_(other.gaps(begin, end))
 
     def gaps(self, begin_ns: int, end_ns: int) -> Spans:
-        """What this leaves open between two times."""
+        """Return what this leaves open between two times."""
         inside = self.within(begin_ns, end_ns)
         start = np.concatenate([np.array([begin_ns], dtype=np.int64), inside.end])
         end = np.concatenate([inside.start, np.array([end_ns], dtype=np.int64)])
@@ -66,7 +66,7 @@ class Spans:
 
 
 def union(start: Times, end: Times) -> Spans:
-    """Any intervals, overlapping or not, as disjoint ones."""
+    """Convert any intervals, even overlapping ones, to disjoint ones."""
     kept = end > start
     start, end = start[kept].astype(np.int64), end[kept].astype(np.int64)
     if not len(start):
@@ -79,7 +79,8 @@ def union(start: Times, end: Times) -> Spans:
 
 
 def among(values: Times, wanted: Times) -> npt.NDArray[np.bool_]:
-    """Which values are among the wanted ones. Several times as fast as `np.isin` for ids, which are nearly in order.
+    """Return which values are among the wanted ones. For ids, which are nearly sorted, this is several times as fast as
+    `np.isin`.
 
     >>> among(np.array([3, 8, 1]), np.array([1, 2, 3])).tolist()
     [True, False, True]

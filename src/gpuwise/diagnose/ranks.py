@@ -15,7 +15,7 @@ from gpuwise.diagnose.view import View
 __all__ = ["Late", "Rank", "as_ranks", "in_one_file", "late_rank", "missing_ranks", "peers", "typical"]
 
 MOSTLY = 0.7  # share of the steps in which a rank has to be last at a collective
-_WORKS = 0.1  # share of the busiest GPU's work: a GPU with less is not part of the job; assumed
+_WORKS = 0.1  # of the busiest GPU's work; a GPU with less is not part of the job; assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Rank:
 
     @property
     def communication_s(self) -> float:
-        """Time in the collectives that a steady step launches, hidden or not: the device may run them after the step."""
+        """Time in the collectives that a steady step launches, hidden or not, even if the device runs them after the step."""
         scene = self.view.scene
         begin, end = scene.steps.steady_window
         called = np.where(scene.launch_ns >= 0, scene.launch_ns, scene.work.start_ns)
@@ -176,7 +176,7 @@ def _late_by_total(by_step: npt.NDArray[np.float64]) -> Late:
     place = int(np.argmin(waits))
     return Late(
         place=place,
-        lost_s=float(np.median(np.delete(waits, place)) - by_step[place].min()),  # its shortest: nobody was waited for
+        lost_s=float(np.median(np.delete(waits, place)) - by_step[place].min()),  # the shortest time, in which nobody waited
         waits_s=tuple(waits.tolist()),
         often_fraction=float((by_step.argmin(axis=0) == place).mean()),
         step_count=by_step.shape[1],

@@ -11,6 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
+from gpuwise.core.text import a
 from gpuwise.diagnose import checks
 from gpuwise.diagnose.checks import (
     cpu_starved,
@@ -40,7 +41,7 @@ Check = Callable[[View], Finding | Abstained | None]
 
 
 def _of_folder() -> tuple[Check, ...]:
-    """The `check` of every file in the folder: what looks at a trace needs no line here."""
+    """Return the `check` of every file in the folder, so that a new check of traces needs no line here."""
     names = sorted(found.name for found in iter_modules(checks.__path__))
     modules = [import_module(f"{checks.__name__}.{name}") for name in names]
     return tuple(cast(Check, module.check) for module in modules if hasattr(module, "check"))
@@ -104,15 +105,15 @@ def _found(view: View) -> list[Finding]:
 
 
 def _asked(check: Check, view: View) -> Finding | Abstained | None:
-    """The answer of a check; one about the units, libraries or drivers of GPUs is not asked about another accelerator."""
+    """Run a check. Checks about the units, libraries or drivers of GPUs are skipped for other accelerators."""
     code, device = check.__module__.rpartition(".")[2], view.scene.device
     if device.is_gpu or code not in _ABOUT_GPUS:
         return check(view)
-    return Abstained(code=code, reason=f"the device is an {device.name}, not a GPU", record_next="use its vendor's tools")
+    return Abstained(code=code, reason=f"the device is {a(device.name)}, not a GPU", record_next="use its vendor's tools")
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort by the gain that a fix gives at least, in steps of 5%, with circumstances after causes. A slow step is neither and
+    """Sort by the lower end of the gain, in steps of 5%, with circumstances after causes. A slow step is neither and
     comes last."""
     late = slower_than_expected.CODE
     return tuple(
@@ -144,7 +145,7 @@ def run_live_checks(vitals: Vitals) -> tuple[tuple[Finding, ...], tuple[Abstaine
         blind += [Abstained(code=name, reason="no steps were found", record_next=vitals.without_steps) for name in names]
     if vitals.cores_used_fraction is None:
         reason = next((fault for fault in vitals.faults if "CPU load" in fault), "the run was too short")
-        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch it for a few seconds on Linux"))
+        blind.append(Abstained(code=cpu_starved.CODE, reason=reason, record_next="watch the run for a few seconds on Linux"))
     return ranked(answer for answer in answers if answer is not None), tuple(blind)
 
 

@@ -23,7 +23,7 @@ from gpuwise.trace.types import Kind, Mask
 __all__ = ["Change", "Recording", "record"]
 
 _MOST_WORK = 24_000
-_QUEUE = 1024  # launches that may wait before the host blocks: CUDA's queue of a stream
+_QUEUE = 1024  # launches that fit in the queue of a CUDA stream before the host blocks
 _JOIN_NS = 15_000
 _ON_HOST = ("profiler", "marks", "loader", "optimizer")  # marks of steps on the clock of the host
 _LAUNCH, _SYNC, _LOAD, _ALLOCATE, _END = range(5)
@@ -97,7 +97,9 @@ class Recording:
                 if target >= _QUEUE and clock < starts[target - _QUEUE]:
                     clock = starts[target - _QUEUE]
                 stream = self.stream[target]
-                start = max(clock + latency, free.get(stream, 0))
+                start = clock + latency
+                if (idle_from := free.get(stream, 0)) > start:
+                    start = idle_from
                 dependency = self.depends[target]
                 if dependency >= 0 and start < ends[dependency]:
                     start = ends[dependency]
@@ -209,7 +211,7 @@ def _actions(scene: Scene, rows: npt.NDArray[np.intp], begin: int, end: int) -> 
 
 
 def _is_inside(spans: Spans, start: Times, stop: Times) -> Mask:
-    """Which calls lie in these spans for at least half of their time."""
+    """Return which calls lie in these spans for at least half of their time."""
     if not len(spans):
         return np.zeros(len(start), dtype=bool)
     edges = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
@@ -230,7 +232,7 @@ def _blocking(scene: Scene, rows: npt.NDArray[np.intp]) -> Mask:
 
 
 def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times) -> npt.NDArray[np.int64]:
-    """For each wait, the last work that was launched before it and had ended when it returned."""
+    """For each wait, return the last work that was launched before it and had ended when it returned."""
     launched, ended = scene.launch_ns[rows], scene.work.end_ns[rows]
     found = np.full(len(start), -1, dtype=np.int64)
     for place, (begin, stop) in enumerate(zip(start, end, strict=True)):
@@ -243,7 +245,9 @@ def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times)
 
 
 def _ties(start: Times, end: Times, stream: Times, launched: Times, latency: int) -> tuple[Times, Times]:
-    """For each piece of work, in launch order: the work on another stream it waited for (or -1), and the unexplained delay."""
+    """For each piece of work in launch order, return the work on another stream that it waited for (or -1) and the unexplained
+    delay.
+    """
     previous = np.full(len(start), np.iinfo(np.int64).min // 2, dtype=np.int64)
     for number in np.unique(stream):
         rows = np.flatnonzero(stream == number)

@@ -14,7 +14,7 @@ from gpuwise.diagnose.roofline.op_time import OpTime
 
 __all__ = ["MOST_OPS", "collective_rows", "gpu_rows", "last_fractions", "op_rows", "rank_row"]
 
-MOST_OPS = 50  # those that lose most
+MOST_OPS = 50  # the ones that lose most
 _MOST_COLLECTIVES = 20
 
 

@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def busy(self) -> Spans:
-        """When anything ran on the device; a copy counts."""
+        """When anything ran on the device, including copies."""
         return union(self.work.start_ns, self.work.end_ns)
 
     def spans(self, chosen: Mask) -> Spans:
@@ -114,7 +114,7 @@ class Scene:
 
     @property
     def step_s(self) -> float:
-        """The mean steady step: what parts and losses are shares of."""
+        """The mean steady step, of which parts and losses are shares."""
         begin, end = self.steps.steady_window
         return (end - begin) * 1e-9 / max(self.steps.steady_count, 1)
 
@@ -129,7 +129,7 @@ def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> S
     on_cpu = not (work.kind == Kind.KERNEL).any()
     if on_cpu:
         computing = cpu_work.computing_ops(trace)
-        on_cpu = bool(len(computing)) or not len(work)  # copies alone are a GPU's work only where the host computes nothing
+        on_cpu = bool(len(computing)) or not len(work)  # copies alone count as the GPU's work only if the host computes nothing
     if on_cpu:
         work, device = computing, Device(index=-1, name="CPU")
     else:

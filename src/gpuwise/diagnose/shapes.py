@@ -29,7 +29,7 @@ _MOST_SHAPES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A (batched) product of m × k with k × n, or a convolution as the product it is."""
+    """A (batched) product of m × k with k × n, or a convolution expressed as such a product."""
 
     op: str
     batch: int
@@ -45,13 +45,13 @@ class Product:
 
 
 def dims_of(shape: bytes) -> tuple[list[Any], list[Any]]:
-    """The sizes and types of an op's inputs; empty where they are not as expected."""
+    """Return the sizes and types of an op's inputs; empty if they are not as expected."""
     dims, _, rest = shape.partition(b"|")
     return _listed(dims), _listed(rest.partition(b"|")[0])
 
 
 def settings_of(shape: bytes) -> list[Any]:
-    """What an op was given besides tensors, in the places of its arguments; nothing where the trace does not tell."""
+    """Return an op's arguments other than tensors, at their positions; nothing if the trace does not record them."""
     parts = shape.split(b"|", 2)
     return _listed(parts[2]) if len(parts) > 2 else []
 
@@ -65,7 +65,7 @@ def _listed(text: bytes) -> list[Any]:
 
 
 def products(scene: Scene) -> Counter[Product]:
-    """Each distinct product of the steady steps and how often it was asked for, from the innermost ops that tell it."""
+    """Return each distinct product of the steady steps and how often it ran, from the innermost ops that record it."""
     trace = scene.trace
     wanted = {name: trace.names.index(name) for name in (*_MATMULS[:3], *_CONVOLUTIONS[:2]) if name in trace.names}
     if not wanted or not trace.shapes:
@@ -103,7 +103,7 @@ def _product(name: str, shape: bytes) -> Iterator[Product]:
 
 
 def type_of(name: str) -> str:
-    """The type of a product by what PyTorch calls that of its inputs."""
+    """Return the type of a product from PyTorch's names for the types of its inputs."""
     word = name.lower()
     if "bfloat16" in word:
         return "bf16"
@@ -117,7 +117,9 @@ def type_of(name: str) -> str:
 
 
 def batch_of(scene: Scene) -> int | None:
-    """Samples a step, as the commonest first dimension of what convolutions and linear layers are given; None without shapes."""
+    """Return the samples per step: the most common first dimension of inputs to convolutions and linear layers; None without
+    shapes.
+    """
     trace = scene.trace
     found: Counter[int] = Counter()
     wanted = [trace.names.index(name) for name in (*_CONVOLUTIONS, "aten::linear", "aten::addmm") if name in trace.names]

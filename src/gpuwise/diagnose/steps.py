@@ -35,10 +35,10 @@ _BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
 _WARM_UP_OF_TWO = 3  # times as long as the second of two
-_LONGEST_RATIO = 1.05  # a first step like other long ones is no warm-up
+_LONGEST_RATIO = 1.05  # a first step that is like other long ones is not warm-up
 _CUT_RATIO = 0.5
 _REPEATS = 4
-_SHORTEST = 4  # kernels: shorter sequences repeat inside a step
+_SHORTEST = 4  # kernels; shorter sequences repeat inside a step
 _FILLED = 0.9
 _GAP = 1.5  # times the usual distance between two layers
 _LAYERS = 8  # fewer repeats between two gaps are steps, some of them longer
@@ -122,7 +122,7 @@ def find_steps(trace: Trace, work: Events) -> Steps:
 
 
 def _without_first_of_two(steps: Steps, work: Events) -> Steps:
-    """Two steps of which the first is warm-up: it takes several times as long, but for hardly more work. With as much less work,
+    """Handle two steps of which the first is warm-up: it takes several times as long, for hardly more work. With much less work,
     the second would have been cut short instead."""
     lengths = steps.end_ns - steps.start_ns
     if len(lengths) != 2 or lengths[0] < _WARM_UP_OF_TWO * lengths[1]:
@@ -181,7 +181,7 @@ def _repeats(work: Events) -> Times:
 
 
 def _is_whole_step(kernels: Events, found: npt.NDArray[np.intp]) -> bool:
-    """Whether steps begin at these kernels."""
+    """Return whether steps begin at these kernels."""
     gaps = np.diff(found)
     period = int(np.median(gaps))
     starts = kernels.start_ns[found]
@@ -265,9 +265,9 @@ def _is_step(name: str) -> bool:
 
 
 def _from_start_to_start(rows: Events) -> Steps:
-    """Steps that begin with these marks. What lies between two of them belongs to the step as well."""
+    """Return steps that begin with these marks. The time between two marks also belongs to the step."""
     between = float(np.median(rows.start_ns[1:] - rows.end_ns[:-1]))
-    if between > _BETWEEN * float(np.median(rows.duration_ns)):  # the last step lacks what comes between
+    if between > _BETWEEN * float(np.median(rows.duration_ns)):  # the last step lacks the time after its mark
         return _steps(rows.start_ns[:-1], rows.start_ns[1:], "marks")
     return _steps(rows.start_ns, np.append(rows.start_ns[1:], rows.end_ns[-1]), "marks")
 

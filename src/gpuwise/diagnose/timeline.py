@@ -16,7 +16,7 @@ from gpuwise.trace.types import Events, Kind, Mask
 __all__ = ["Lane", "LaneSpan", "Timeline", "timeline"]
 
 _MOST_SPANS = 300
-_FINEST = 1 / 2000  # of a step: gaps below that are not seen
+_FINEST = 1 / 2000  # of a step; shorter gaps are not visible
 _LONGEST_NAME = 120
 
 
@@ -32,7 +32,7 @@ class LaneSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """What one unit did, or one thing that the host did."""
+    """What one unit of the device did, or one activity of the host."""
 
     name: str
     spans: tuple[LaneSpan, ...]
@@ -139,7 +139,7 @@ def _join(pieces: Sequence[_Piece], gap_ns: float) -> list[_Piece]:
 
 
 def _slices(pieces: Sequence[_Piece], begin: int, width_ns: float, most: int) -> list[_Piece]:
-    """One piece for each slice of time in which anything ran, as long as everything that ran in it."""
+    """Return one piece for each slice of time in which anything ran, as long as everything that ran in it."""
     inside: dict[int, list[_Piece]] = {}
     for piece in pieces:
         for place in range(max(0, int((piece.start - begin) / width_ns)), min(most, int((piece.end - begin) / width_ns) + 1)):

@@ -11,7 +11,7 @@ __all__ = ["Abstained", "Finding", "Gain"]
 
 _MINOR = 1.05
 _MAJOR = 1.2
-_LEAST_LEFT = 0.05  # of a step, whatever is fixed
+_LEAST_LEFT = 0.05  # of a step remains, whatever is fixed
 _ROUNDING = 1.005
 _REPORTED = ("gpu_fault",)  # reported by the driver, so certain regardless of the loss
 _WIDE = 3.0  # high divided by low; a wider range is not reported with high confidence

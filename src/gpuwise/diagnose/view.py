@@ -19,9 +19,7 @@ from gpuwise.trace.types import Mask
 
 __all__ = ["View", "make_view"]
 
-_PROFILED = (
-    1.3  # what recording costs ops on a CPU: measured 1.0 to 2.2, the more the smaller the ops (tools/record_pathologies.py)
-)
+_PROFILED = 1.3  # how much recording slows ops on a CPU: measured 1.0 to 2.2, most for small ops (tools/record_pathologies.py)
 _MOST = 20.0
 _FEWEST_STEPS, _FEW, _NEARLY_ALL = 4, 0.5, 0.9  # steps; of the steps; of the time lost
 _UNPROFILED = "without the profiler, CPU ops take less time, so the share of this cause is larger"
@@ -49,7 +47,7 @@ class View:
 
     @property
     def calls_it(self) -> str:
-        """What sentences call the device."""
+        """The name of the device in sentences."""
         return "CPU" if self.scene.on_cpu else "GPU" if self.scene.device.is_gpu else self.scene.device.name
 
     @property
@@ -59,11 +57,11 @@ class View:
 
     @property
     def kernel_s(self) -> float:
-        """Summed kernel time of a steady step."""
+        """The total kernel time of a steady step."""
         return self.work_s(self.scene.kernels)
 
     def work_s(self, chosen: Mask) -> float:
-        """Summed time of chosen work in a steady step."""
+        """Return the total time of chosen work in a steady step."""
         rows = chosen & self.scene.steady
         return float(self.scene.work.duration_ns[rows].sum()) * 1e-9 / max(self.scene.steps.steady_count, 1)
 
@@ -73,7 +71,7 @@ class View:
         return self.scene.spans(chosen).within(begin, end).total_ns * 1e-9 / max(self.scene.steps.steady_count, 1)
 
     def count(self, chosen: Mask) -> float:
-        """How many pieces of chosen work a steady step has."""
+        """Return how many pieces of chosen work a steady step has."""
         return float((chosen & self.scene.steady).sum()) / max(self.scene.steps.steady_count, 1)
 
     def exposed_s(self, chosen: Mask) -> float:
@@ -116,7 +114,9 @@ class View:
         return Change() if self.recording is None else Change(work=factors[self.recording.rows])
 
     def seldom(self, spans: Spans) -> tuple[str, tuple[str, ...]]:
-        """For a title and for the evidence: in how few of the steady steps these spans occur; nothing if they occur in most."""
+        """Return text for a title and for the evidence if these spans occur in only a few steady steps; nothing if they occur
+        in most.
+        """
         held = self.by_step_ns(spans)
         most = np.sort(held)[::-1].cumsum()
         if len(held) < _FEWEST_STEPS or most[-1] <= 0:
@@ -128,7 +128,7 @@ class View:
         return f", {few}", (f"nearly all of this time is lost {few}: {each_ms:,.1f} ms{' in each' if count > 1 else ''}",)
 
     def by_step_ns(self, spans: Spans) -> npt.NDArray[np.int64]:
-        """How much of each steady step these spans take."""
+        """Return how much of each steady step these spans take."""
         steps = self.scene.steps
         starts, ends = steps.start_ns[steps.steady].tolist(), steps.end_ns[steps.steady].tolist()
         return np.array([spans.within(start, end).total_ns for start, end in zip(starts, ends, strict=True)], dtype=np.int64)

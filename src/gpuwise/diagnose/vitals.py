@@ -65,5 +65,5 @@ class Vitals:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the work itself runs on the host, as far as can be seen: no GPU, or none that is ever busy."""
+        """Whether the work itself seems to run on the host, because there is no GPU or none that is ever busy."""
         return not any((gpu.busy_fraction or 0.0) > 0.01 for gpu in self.gpus)

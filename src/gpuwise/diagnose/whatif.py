@@ -16,7 +16,7 @@ from gpuwise.kernels.types import Group, Ops, dtype_code
 __all__ = ["cast_share", "half_type", "least_factors", "padded", "speed_up"]
 
 _BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp64": 8.0}
-_SHORTEST_NS = 15_000  # a kernel on matrix units that does next to nothing; shorter ones stay as they are; assumed
+_SHORTEST_NS = 15_000  # the time of a nearly empty kernel on matrix units; shorter kernels stay as they are; assumed
 _LEAST = (
     1.6  # times as fast, for long kernels: where a quarter of a step was in them, pairs of runs became 1.09 to 1.13 times as fast
 )
@@ -65,7 +65,7 @@ def cast_share(products: Mapping[Product, int], gpu: Gpu, seconds: float) -> flo
 
 
 def padded(products: Mapping[Product, int], gpu: Gpu, multiple: int) -> float:
-    """How many times as fast the products would be with every dimension rounded up."""
+    """Return how many times as fast the products would be with every dimension rounded up."""
 
     def up(size: int) -> int:
         return -(-size // multiple) * multiple

@@ -21,6 +21,7 @@ class Choices:
     `fused_attention` says whether the software has a fused kernel for attention ops; `folded_attention` merges attention that a
     model writes out into one op. `checkpoint` is the depth of the recomputed blocks and their number, counted from the first.
     `adapters` is one of `METHODS`; adapters have this `rank` and are added to the linear layers named by `targets`.
+    `weights_on_host` keeps the shards of frozen weights in the host's memory.
     """
 
     precision: str
@@ -42,4 +43,5 @@ class Choices:
     offload: bool = False
     gpu_count: int = 1
     zero_stage: int = 0
+    weights_on_host: bool = False
     split: str = ""

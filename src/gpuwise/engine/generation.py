@@ -366,14 +366,16 @@ def most_users(serving: Serving, gpu: Gpu) -> int:
     return 0 if left < 0 else min(_MOST_USERS, 1 + int(left / max(two - one, 1.0)))
 
 
-def least_offloaded(serving: Serving, gpu: Gpu) -> float | None:
+def least_offloaded(serving: Serving, gpu: Gpu, *, any_ram: bool = False) -> float | None:
     """Return the smallest fraction of layers on the CPU with which this serving fits; None if no fraction helps, or if the host's
-    memory cannot hold them either.
+    memory cannot hold them either, unless the host may have `any_ram`.
     """
     for layers in range(serving.shape.layers + 1):
         moved = replace(serving, offloaded=layers / serving.shape.layers)
         if fits(moved, gpu):
             held = generation_memory(moved)
+            if any_ram and not room_of(gpu).shared:
+                return moved.offloaded
             return moved.offloaded if held.host_bytes <= host_memory_bytes(serving.host, gpu, held.total_bytes) else None
     return None
 

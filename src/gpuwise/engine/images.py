@@ -16,6 +16,7 @@ from gpuwise.engine.run import Run
 from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
 from gpuwise.engine.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.evidence.fits import shipped
+from gpuwise.evidence.ranges import Range, report_range
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.peak import Memory
 from gpuwise.step.types import Array
@@ -57,6 +58,14 @@ class Drawings:
         models: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0]
         return models + self.program_s + self.moved_s
 
+    def width(self, place: int) -> Range:
+        """Measured over predicted time on this GPU. Unless the user measured it, the range also contains what single users of web
+        interfaces report, because the settings of such programs differ.
+        """
+        ends = self.denoiser.widths
+        own = Range(low=float(ends.low[0, place]), high=float(ends.high[0, place]), rows=int(ends.rows[0, place]))
+        return own if self.denoiser.run.measured else own.around(report_range(self.denoiser.gpus[place]))
+
     @property
     def program_s(self) -> float:
         """The time of a program outside its models in a call, fitted to whole calls."""
@@ -67,10 +76,11 @@ class Drawings:
     @cached_property
     def moved_s(self) -> Array:
         """The time to load the weights of every part onto the GPU in a call, if they do not all stay there."""
-        places = range(len(self.denoiser.gpus))
-        return np.array(
-            [self._weights(place) / link_bytes_per_s(self.denoiser.gpus[place]) * self.moves(place) for place in places]
-        )
+        return np.array([self.loading_s(place) * self.moves(place) for place in range(len(self.denoiser.gpus))])
+
+    def loading_s(self, place: int) -> float:
+        """The time to load the weights of every part onto this GPU."""
+        return self._weights(place) / link_bytes_per_s(self.denoiser.gpus[place])
 
     def moves(self, place: int) -> bool:
         """Whether the parts take turns on this GPU, because it can hold each of them but not all at once."""

@@ -58,9 +58,9 @@ class Correction:
         if not self.steps:
             return []
         said = assumed(
-            "measured",
-            f"{self.raw:.2f}x the predicted time",
-            f"{TRUST:.0%} of the deviation is applied to other predictions, which are multiplied by {self.factor:.2f}",
+            "your measurement",
+            f"{self.raw:.2f} times the predicted time",
+            f"other predictions are corrected by {TRUST:.0%} of this difference, a factor of {self.factor:.2f}",
             basis="measured",
         )
         far = [(gpu, measured_s, measured_s / predicted_s) for gpu, _, measured_s, predicted_s in self.steps]
@@ -186,13 +186,13 @@ def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """Return what the ranges of plans are based on, for the kinds of plans that are shown."""
     from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
 
-    published = f"{unknown_range().rows:,} published step times of language models split over GPUs"
+    published = f"{unknown_range().rows:,} published step times for language models split over several GPUs"
     kinds = (
-        ("range where only the samples are divided", alone, "contains 80% of measured step times, as in `gpuwise predict`"),
-        ("range of other plans", divided, f"contains those step times and 80% of {published}"),
+        ("range for data parallelism alone", alone, "contains 80% of measured step times, as in `gpuwise predict`"),
+        ("range for other plans", divided, f"also covers 80% of {published}"),
     )
     return [
-        assumed(name, f"{one.low:.2f} to {one.high:.2f} times the step", effect, basis="measured")
+        assumed(name, f"{one.low:.2f} to {one.high:.2f} times the predicted step", effect, basis="measured")
         for name, one, effect in kinds
         if one is not None and one.rows
     ]

@@ -22,9 +22,10 @@ from gpuwise.engine.run import Run
 from gpuwise.engine.ways import Needs
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
-from gpuwise.scale.cluster.collectives import gradient_bytes, slowed_fraction, waits_fraction
+from gpuwise.scale.cluster.collectives import collective_s, gradient_bytes, slowed_fraction, waits_fraction, weight_bytes
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
 from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradients_of, timeline_at
+from gpuwise.scale.split.habits import gathered_width, habits_of, sharded_s
 from gpuwise.step.memory.peak import Memory, MemorySetting
 from gpuwise.step.time.least import least_s
 from gpuwise.step.time.setting import as_run, slow_s
@@ -42,7 +43,6 @@ __all__ = ["Steps", "correction_by", "link_bytes_per_s", "main_bound", "power_cu
 # Waiting time outside the step's own lanes: for other GPUs, for memory in a slow segment, for work on the host.
 
 _USUAL_LINK = "PCIe 3.0 x16"
-_STAGE_3 = 1.5  # weights are gathered twice and gradients scattered once: three passes, compared with two for an all-reduce
 _SUMS_A_BLOCK = 2  # with split matrices: after attention and after the MLP
 _HIDDEN = ("input", "copy")  # the part that overlaps with the GPU's work
 _HIDDEN_IN_RANGES = (*_HIDDEN, "communication")  # ranges were fitted with these values
@@ -114,7 +114,7 @@ def _communication_s(
     if workload.mode != "train":
         return _summed_s(workload, gpus, run, micro)
     if run.zero_stage:
-        return _sharded_s(workload, gpus, run, passes)
+        return _sharded_s(workload, gpus, run, setting, passes)
     last, slowed = passes[0][0], slowed_fraction(setting)
     alone = total(times.seconds * count for times, count in passes)
     found = np.zeros_like(alone, dtype=np.float64)
@@ -128,17 +128,31 @@ def _communication_s(
     return found
 
 
-def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, passes: Passes) -> Array:
-    """With the optimizer's state divided: gradients are averaged while the last micro-batch runs; stage 3 also gathers weights in
-    each.
+def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, passes: Passes) -> Array:
+    """With the optimizer's state divided: gradients are averaged while the last micro-batch runs, and weights gathered after it.
+    Stage 3 divides gradients and gathers weights in every micro-batch, as plans with FSDP do.
     """
-    rounds = 1.0
-    busy = passes[0][0].lanes["gpu"]
-    if run.zero_stage == 3:
-        rounds = _STAGE_3 if run.accumulate == 1 else (1.0 + 2.0 * run.accumulate) / 2.0
-        busy = total(times.lanes["gpu"] * count for times, count in passes)
-    moved = gradient_bytes(workload) * rounds
-    return np.array([[exposed_s(moved, gpu, run.gpu_count, float(row[place])) for place, gpu in enumerate(gpus)] for row in busy])
+    last = passes[0][0].lanes["gpu"]
+    if run.zero_stage < 3:
+        moved = gradient_bytes(workload)
+        return np.array([[exposed_s(moved, gpu, run.gpu_count, float(row[at])) for at, gpu in enumerate(gpus)] for row in last])
+    habits, units = habits_of(setting), len(blocks_of(workload)) + 2
+    weights = weight_bytes(workload) * run.gpu_count * gathered_width(workload.precision)
+    each = np.array([weights, gradient_bytes(workload)]) / units
+    alone = total(times.seconds * count for times, count in passes)
+    found = np.zeros_like(alone, dtype=np.float64)
+    for place, gpu in enumerate(gpus):
+        cluster = run.cluster or _joined(gpu, run.gpu_count, run.gpu_link)
+        ranks = (cluster.gpus_per_node, cluster.node_count)
+        gather = units * collective_s("all_gather", each[:1], cluster, *ranks)
+        scatter = units * collective_s("reduce_scatter", each[1:], cluster, *ranks)
+        for point in range(len(alone)):
+            for times, count in passes:
+                line = timeline_at(workload if times is passes[0][0] else without_update(workload), times, point, place)
+                forward, backward = line.forward_end_s, line.backward_end_s - line.forward_end_s
+                shown, hidden = sharded_s(gather, gather + scatter, np.array([forward]), np.array([backward]), habits)
+                found[point, place] += count * float(shown[0] + habits.contention_fraction * hidden[0])
+    return found + waits_fraction(run.gpu_count) * (alone + found)
 
 
 def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence[int]) -> Array:

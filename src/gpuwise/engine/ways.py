@@ -22,12 +22,11 @@ from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.types import Workload, no_collection
 from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import has_attention, unfolded
-from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 from gpuwise.workload.transform.flash import folded
 from gpuwise.workload.transform.lora import Adapters, adapted
 from gpuwise.workload.transform.low_precision import held_in_low, in_low
 from gpuwise.workload.transform.packed import quantised
-from gpuwise.workload.transform.share import accumulating, offloaded, sharded, split
+from gpuwise.workload.transform.share import rank_step, split
 
 __all__ = [
     "BYTES_A_WEIGHT",
@@ -61,6 +60,7 @@ class Way:
     workload: Workload
     link_bytes: float = 0.0
     host_bytes: float = 0.0
+    fetched_bytes: float = 0.0
 
     def run(self, run: Run) -> Run:
         """Return `run` with the changes that this way requires."""
@@ -72,7 +72,7 @@ class Way:
             accumulate=choices.accumulate,
             zero_stage=choices.zero_stage,
             splits_matrices=choices.split == "matrices",
-            offloaded_bytes=self.link_bytes,
+            offloaded_bytes=self.link_bytes + self.fetched_bytes * choices.accumulate,
             host_bytes=self.host_bytes,
         )
 
@@ -96,8 +96,7 @@ class Ways:
     def _resized(self, choices: Choices) -> Way:
         """Return the rewritten workload at another sequence length or number of micro-batches."""
         way = self.way(_rewritten_as(choices))
-        same = choices.seq in (None, way.workload.seq)
-        return replace(way, choices=choices, workload=way.workload if same else replace(way.workload, seq=choices.seq))
+        return replace(way, choices=choices, workload=way.workload.sized(seq=choices.seq))
 
     def plain(self, choices: Choices) -> Workload:
         """Return the model as its source provides it, before any rewrite."""
@@ -111,7 +110,7 @@ class Ways:
         if key not in self._asked:
             self._asked[key] = self._given(key)
         found = self._asked[key]
-        return found if choices.seq in (None, found.seq) else replace(found, seq=choices.seq)
+        return found.sized(seq=choices.seq)
 
     def _given(self, key: Choices) -> Workload:
         """Get the workload from the source. Adafactor is rewritten from AdamW, because only captures have it."""
@@ -129,21 +128,20 @@ class Ways:
         workload = self._with_weights(workload, choices)
         if not choices.fused_attention and has_attention(workload):
             workload = unfolded(workload)
-        depth, count = choices.checkpoint
-        if count:
-            workload = checkpointed(workload, blocks_of(workload, depth)[:count])
-        if choices.zero_stage:
-            workload = sharded(workload, choices.zero_stage, choices.gpu_count)
         if choices.split:
             workload = split(workload, choices.gpu_count, matrices=choices.split == "matrices")
-        if choices.accumulate > 1:
-            workload = accumulating(workload)
-        link = host = 0.0
-        if choices.offload:
-            workload, link, host = offloaded(workload)
-        if choices.compiled:
-            workload = fused(workload)
-        return Way(choices=choices, workload=as_computed(workload), link_bytes=link, host_bytes=host)
+        step = rank_step(
+            workload,
+            checkpoint=choices.checkpoint,
+            zero_stage=choices.zero_stage,
+            ranks=choices.gpu_count,
+            accumulates=choices.accumulate > 1,
+            offload=choices.offload,
+            weights_on_host=choices.weights_on_host,
+        )
+        workload = as_computed(fused(step.workload) if choices.compiled else step.workload)
+        moved = {"link_bytes": step.link_bytes, "host_bytes": step.host_bytes, "fetched_bytes": step.fetched_bytes}
+        return Way(choices=choices, workload=workload, **moved)
 
     def _with_weights(self, workload: Workload, choices: Choices) -> Workload:
         """Apply adapters or quantised weights, once for everything that is added to them."""
@@ -158,6 +156,7 @@ class Ways:
             offload=False,
             gpu_count=1,
             zero_stage=0,
+            weights_on_host=False,
             split="",
         )
         if key not in self._weighted:

@@ -13,7 +13,7 @@ from gpuwise.workload.language.shape import LanguageShape
 
 __all__ = ["asked_doubt", "speed_doubt"]
 
-# (source and software as written, mode, why it cannot be compared)
+# (source and software as written, mode, reason why it cannot be compared)
 _COUNTED = (
     (
         r"premAI-io/benchmarks.* \| .*TensorRT-LLM",

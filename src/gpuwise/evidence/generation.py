@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 _ENGINES = (  # as people write them; the first match counts, with the version whose kernels it ran
-    (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq", "", ""),
-    (r"llama[.-]?cpp 2023", "", ""),
+    (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq|llama[.-]?cpp 2023", "", ""),
+    (r"llama[.-]?cpp.* vulkan", "llama.cpp", "vulkan"),
     (r"llama[.-]?cpp 2024|llama[.-]?cpp$", "llama.cpp", "2024"),
     (r"llama[.-]?cpp", "llama.cpp", ""),
     (r"ollama", "ollama", ""),

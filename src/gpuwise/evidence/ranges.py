@@ -34,6 +34,7 @@ __all__ = [
     "probability_above",
     "range_of",
     "ratio_range",
+    "report_range",
     "step_range",
     "trust_of",
 ]
@@ -47,7 +48,7 @@ TRUST = 0.7
 _TRUST_FITTED = {(True, True): 0.9, (True, False): 0.3, (False, True): 0.3, (False, False): 0.0}
 _SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: of rows with fitted software, and of sources around each other
 _TENTH = 1.2815515655446004  # standard deviations from the mean to the 90th percentile of a normal distribution
-UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as wide as the widest of those that have
+UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as wide as the widest range of the other makers
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -186,10 +187,11 @@ def _inverse(one: Range) -> Range:
 
 
 def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", procedure: str = "") -> Range:
-    """The range for a question: was the GPU's generation measured, was the software, is the step held up by the host?
+    """Return the range for a question, by whether the GPU's generation and the software were measured and the host limits the
+    step.
 
-    Sources differ in how alike their steps are. For a `procedure` (source and way of running) with rows enough its own range
-    serves, as much wider for a new generation as the general one is.
+    Sources differ in how much their steps vary. A `procedure` (source and way of running) with enough rows has its own range,
+    which is widened for a new generation as much as the general one.
     """
     found = _file().ranges
     end = "" if known_stack else "_unknown_stack"
@@ -201,6 +203,15 @@ def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", proc
     pairs = [(found[f"known{tail}"], found[f"new_generation{tail}"]) for tail in ("", "_unknown_stack")]
     lower, higher = min(new.low / old.low for old, new in pairs), max(new.high / old.high for old, new in pairs)
     return Range(low=own.low * min(1.0, lower), high=own.high * max(1.0, higher), rows=own.rows)
+
+
+def report_range(gpu: Gpu) -> Range:
+    """Return the range for what one person measures with a program that has many settings, such as a web interface for images.
+
+    It is wider than that for the median of several people, because their settings, versions and hosts differ.
+    """
+    found = _file().ranges["report" if gpu.vendor == "NVIDIA" else "report_other_maker"]
+    return found if knows_vendor(gpu) else found.around(_assumed(gpu))
 
 
 def ratio_range(*, known: bool) -> Range:

@@ -11,7 +11,8 @@ import numpy as np
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.evidence.e2e import Question, residual
 from gpuwise.evidence.fits import Fit, shipped
-from gpuwise.evidence.ranges import as_known, knows, range_of
+from gpuwise.evidence.images import WEB_UI
+from gpuwise.evidence.ranges import as_known, knows, range_of, report_range
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
@@ -134,6 +135,8 @@ def _one(question: Question, steps: StepTimes, point: int, place: int, known: bo
     seconds += _sharing_s(question, steps, point, place, fit)
     procedure = f"{question.cells['source']}/{question.cells.get('stack') or 'eager'}"
     width = range_of(known_generation=knows(question.gpu), known_stack=known, bound=bound, procedure=procedure)
+    if question.cells.get("program") == WEB_UI and "reports" not in question.cells:
+        width = report_range(question.gpu)
     width = as_known(width, question.gpu, known_stack=known)
     return replace(residual(question, seconds, seconds * width.low, seconds * width.high, bound), known=known)
 

@@ -326,17 +326,16 @@ class Catalog:
                 f"the GPU name '{name[:40]}…' is too long ({len(name):,} characters)", hint="list all GPUs with `gpuwise gpus`"
             )
         if "=" in name:
-            return Match(gpu=specs.gpu_from_text(name))
-        match = (
-            self._own_index.exact(name)
-            or self._index.exact(name)
-            or self._tail_index.exact(name)
-            or self._cpu_index.exact(name)
-            or self._loose(name)
-        )
+            return Match(gpu=specs.gpu_from_text(name, lambda like: self.find(like).gpu))
+        match = self.match(name)
         if match is None:
             raise self._unknown(name)
         return match
+
+    def match(self, name: str) -> Match | None:
+        """Return what a name means, or None, without searching for names that are spelled alike."""
+        match = self._own_index.exact(name) or self._index.exact(name) or self._tail_index.exact(name)
+        return match or self._cpu_index.exact(name) or self._loose(name)
 
     def _loose(self, name: str) -> Match | None:
         """Return the product that explains the name with the least added detail. A memory size in the name selects among the
@@ -381,7 +380,7 @@ class Catalog:
         elif named:
             nearest = (named.gpu, *named.others[:2], *self._of_size(name))
             meant = either(f"`{gpu.name}` ({gpu.memory_bytes / GIB:g} GB)" for gpu in dict.fromkeys(nearest))
-            hint = f"did you mean {meant}? Otherwise, pass its specs: {specs.EXAMPLE}"
+            hint = f"did you mean {meant}? Otherwise, pass its specs: {specs.like_text(named.gpu, name)}"
         elif near:
             hint = "did you mean " + either(f"`{other}`" for other in near) + "? List all GPUs with `gpuwise gpus`"
             hint += specs.own_specs(name, lambda text: getattr(self._index.exact(text), "gpu", None))
@@ -392,7 +391,7 @@ class Catalog:
 
 def load_catalog(own: Path | None = None) -> Catalog:
     """Load the shipped catalogue, extended by the user's own file if there is one."""
-    return Catalog(specs.read_catalog(own)) if own else _shipped()
+    return Catalog(specs.read_catalog(own, lambda like: _shipped().find(like).gpu)) if own else _shipped()
 
 
 @cache

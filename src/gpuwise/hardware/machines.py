@@ -5,18 +5,23 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from gpuwise.core.errors import UnknownName
+from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.hardware.tables import read_toml, sources
 from gpuwise.hardware.types import Host, Link, Loader, Node
 
-__all__ = ["cpu_model", "find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes"]
+__all__ = ["cpu_model", "find_host", "find_link", "find_node", "hosts", "links", "loaders", "nodes", "with_ram"]
 
 _LONGEST = 200  # the longest name accepted
+_MODULES = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(?:lp)?ddr\d[a-z]?[- ]?(\d{3,5})", re.IGNORECASE)
+_TRANSFER_BYTES = 8.0  # a channel is 64 bits wide
+_HINT = "give the modules, such as `--ram-speed DDR5-6000` or `--ram-speed '8x DDR5-4800'`, or a bandwidth such as `90GB/s`"
+_MOST_BYTES_PER_S = 1e14
 _MAKERS = re.compile(r"\(r\)|\(tm\)|\b(?:intel|amd|apple|core|cpu|processor|\d+-core)\b|\b\d+(?:st|nd|rd|th) gen\b")
 _Named = TypeVar("_Named", bound="Link | Node | Host")
 _Entry = TypeVar("_Entry", bound="Link | Node | Host | Loader")
@@ -67,6 +72,27 @@ def find_host(name: str) -> Host:
         hint = f"use a CPU name such as `i7-8700K`, `Ryzen 5 5600` or `Xeon Gold 6248`, or a CPU class: {classes}"
         raise UnknownName(f"unknown CPU '{name}'", looked_in=f"{len(hosts())} CPU classes", hint=hint)
     return _find(name, hosts, "host")
+
+
+def with_ram(host: Host, text: str) -> Host:
+    """Return the host with RAM of this speed: modules in all of its channels or in as many as given, or a bandwidth.
+
+    >>> with_ram(hosts()["desktop"], "DDR4-3200").memory_bytes_per_s
+    51200000000.0
+    """
+    found = _MODULES.fullmatch(text.strip())
+    if found is None:
+        try:
+            rate = parse(text, "bandwidth")
+        except BadValue as fault:
+            raise BadValue(f"invalid --ram-speed '{text}': {fault.message}", hint=_HINT) from None
+        if not 1e8 <= rate <= _MOST_BYTES_PER_S:
+            raise BadValue(f"invalid --ram-speed '{text}'", hint=_HINT)
+        return replace(host, memory_bytes_per_s=rate)
+    channels = int(found[1]) if found[1] else host.memory_channels
+    if not channels:
+        raise BadValue(f"the memory of a {host.name} CPU has no modules", hint="give a bandwidth, such as `--ram-speed 300GB/s`")
+    return replace(host, memory_bytes_per_s=channels * int(found[2]) * 1e6 * _TRANSFER_BYTES)
 
 
 def cpu_model(name: str) -> str:
@@ -150,6 +176,7 @@ def _host(name: str, row: Mapping[str, Any]) -> Host:
         launch_low_s=parse(row["launch_low"], "time"),
         launch_high_s=parse(row["launch_high"], "time"),
         memory_bytes_per_s=parse(row["memory_bandwidth"], "bandwidth"),
+        memory_channels=row.get("memory_channels", 0),
         source=sources()[row["source"]],
         note=row.get("note", ""),
     )

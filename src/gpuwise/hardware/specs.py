@@ -9,6 +9,8 @@
     boost = "2.5 GHz"
     mem = "16 GB"
     bw = "500 GB/s"
+
+A card that differs from a listed one in a few values needs only these: `name=RTX 4090 48GB,like=RTX 4090,mem=48GB`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +30,7 @@ from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
 
-__all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "own_specs", "read_catalog", "spec_text"]
+__all__ = ["EXAMPLE", "KEYS", "find_architecture", "gpu_from_spec", "gpu_from_text", "like_text", "own_specs", "read_catalog"]
 
 EXAMPLE = '"name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W"'
 _TYPED = Source(id="typed", title="entered by the user", basis=Basis.GIVEN)
@@ -67,6 +70,8 @@ KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "accumulate": ("half_accumulate", _accumulate),
 }
 _REQUIRED = ("arch", "sm", "boost", "mem", "bw")
+_LIKE = "like"  # a listed GPU that has all values that are not given
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 
 
 def find_architecture(name: str) -> Architecture:
@@ -80,16 +85,20 @@ def find_architecture(name: str) -> Architecture:
     raise UnknownName(f"unknown architecture '{name}'", looked_in=f"{len(known)} architectures", hint=hint)
 
 
-def spec_text(gpu: Gpu, name: str) -> str:
-    """Return the specs of a GPU as a user would type them, under another name.
-
-    The result can be parsed again: `gpu_from_text(spec_text(gpu, "Foo").strip('"'))`.
+def like_text(gpu: Gpu, name: str, *keys: str) -> str:
+    """Return specs under another name as a user would type them: like this GPU, but with the memory that the name gives. The
+    values of these `keys` are included, to be changed.
     """
-    tdp = f",tdp={gpu.tdp_watts:g}W" if gpu.tdp_watts else ""
-    accumulate = ",accumulate=half" if gpu.half_accumulate else ""
-    chip = f"arch={gpu.architecture.id},sm={gpu.sm_count},boost={gpu.boost_clock_hz / 1e9:g}GHz"
-    memory = f"mem={gpu.memory_bytes / GIB:g}GB,bw={gpu.memory_bytes_per_s / 1e9:g}GB/s"
-    return f'"name={name},{chip},{memory}{tdp}{accumulate}"'
+    asked = _SIZE.search(name)
+    shown = {
+        "sm": f"{gpu.sm_count}",
+        "boost": f"{gpu.boost_clock_hz / 1e9:g}GHz",
+        "mem": f"{asked[1] if asked else f'{gpu.memory_bytes / GIB:g}'}GB",
+        "bw": f"{gpu.memory_bytes_per_s / 1e9:g}GB/s",
+        "tdp": f"{gpu.tdp_watts:g}W" if gpu.tdp_watts else "",
+    }
+    values = ",".join(f"{key}={shown[key]}" for key in shown if shown[key] and (key == "mem" or key in keys))
+    return f'"name={" ".join(name.replace(",", " ").split())},like={gpu.name},{values}"'
 
 
 def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
@@ -98,13 +107,14 @@ def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
     base = next((gpu for size in range(len(words) - 1, 1, -1) if (gpu := find(" ".join(words[:size])))), None)
     if base is None or base.is_cpu:
         return ""
-    return f". For a GPU that is not listed, change the specs of the {base.name}: {spec_text(base, ' '.join(words))}"
+    text = like_text(base, name, "sm", "boost", "bw", "tdp")
+    return f". For a GPU that is not listed, change the specs of the {base.name}: {text}"
 
 
-def gpu_from_text(text: str) -> Gpu:
-    """Parse a GPU from `key=value,key=value`."""
+def gpu_from_text(text: str, find: Callable[[str], Gpu] | None = None) -> Gpu:
+    """Parse a GPU from `key=value,key=value`; `find` looks up the GPU that it is like."""
     values: dict[str, str] = {}
-    for part in text.split(","):
+    for part in " ".join(text.split()).split(","):  # a hint that was copied may contain line breaks
         key, equals, value = part.partition("=")
         key = key.strip().lower()
         if not equals or not value.strip():
@@ -112,22 +122,27 @@ def gpu_from_text(text: str) -> Gpu:
         if key in values:
             raise BadValue(f"'{key}' appears twice in the custom GPU", hint=f"try {EXAMPLE}")
         values[key] = value.strip()
-    return gpu_from_spec(values, source=_TYPED)
+    return gpu_from_spec(values, source=_TYPED, find=find)
 
 
-def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
-    """Build a GPU from the user's own values. A missing L2 size or TDP is estimated from similar GPUs and marked as assumed."""
-    unknown = [key for key in values if key not in KEYS]
+def gpu_from_spec(values: Mapping[str, str], *, source: Source, find: Callable[[str], Gpu] | None = None) -> Gpu:
+    """Build a GPU from the user's own values, and from those of the GPU that it is like. Without one, a missing L2 size or TDP is
+    estimated from similar GPUs and marked as assumed.
+    """
+    known = (*KEYS, *([_LIKE] if find else []))
+    unknown = [key for key in values if key not in known]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], KEYS, n=1, cutoff=0.3)
+        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.3)
         hint = f"did you mean `{near[0]}`? " if near else ""
-        raise BadValue(f"'{unknown[0]}' is not a valid key for a custom GPU", known=", ".join(KEYS), hint=f"{hint}Try {EXAMPLE}")
-    missing = [key for key in _REQUIRED if key not in values]
+        raise BadValue(f"'{unknown[0]}' is not a valid key for a custom GPU", known=", ".join(known), hint=f"{hint}Try {EXAMPLE}")
+    base = find(values[_LIKE]) if find and _LIKE in values else None
+    missing = [key for key in _REQUIRED if key not in values] if base is None else []
     if missing:
         raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"try {EXAMPLE}")
-    fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items()}
-    _check_memory(fields["architecture"], fields["memory_bytes_per_s"])
-    gpu = _complete(fields, source)
+    fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items() if key != _LIKE}
+    if base is None:
+        _check_memory(fields["architecture"], fields["memory_bytes_per_s"])
+    gpu = _changed(base, fields, source) if base else _complete(fields, source)
     found = physics.faults(gpu)
     if found:
         raise BadValue(
@@ -137,7 +152,7 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source) -> Gpu:
     return gpu
 
 
-_GEFORCE = re.compile(r"(nvidia )?(geforce )?rtx \d{4}( ti)?( super)?( d)?")  # how GeForce cards are called
+_GEFORCE = re.compile(r"(nvidia )?(geforce )?rtx \d{4}( ti)?( super)?( d)?( \d+ ?gb)?")  # how GeForce cards are called
 _STACKED_BYTES_PER_S = 3e12  # data-centre Blackwell has 7.7 TB/s, and no graphics card of its generation above 1.8 TB/s
 
 
@@ -148,6 +163,24 @@ def _check_memory(architecture: Architecture, bytes_per_s: float) -> None:
             f"arch=blackwell is the data-centre chip, whose memory is far faster than {bytes_per_s / 1e9:,.0f} GB/s",
             hint="write `arch=blackwell-rtx` for a GeForce RTX or RTX PRO card",
         )
+
+
+def _changed(base: Gpu, fields: dict[str, Any], source: Source) -> Gpu:
+    """Return a GPU like this one with other values. What follows from a changed value changes with it or is left out; the price
+    and the names of the original are not those of this GPU.
+    """
+    new = {name: value for name, value in fields.items() if value != getattr(base, name)}
+    more: dict[str, Any] = {"name": f"{base.name} (changed)", "aliases": (), "launch_usd": None, "curated": False}
+    if "memory_bytes" in new:  # the driver takes as much of it as of the original
+        more["usable_memory_bytes"] = new["memory_bytes"] - (base.memory_bytes - base.usable_memory_bytes)
+    if "memory_bytes_per_s" in new:
+        more |= {"memory_bus_bits": None, "memory_bits_per_s_per_pin": None}
+    if "boost_clock_hz" in new:
+        more["matrix_clock_hz"] = base.matrix_clock_hz * new["boost_clock_hz"] / base.boost_clock_hz
+    if new.keys() & {"sm_count", "boost_clock_hz", "architecture"}:
+        more |= {"core_count": None, "published_flops_per_s": {}}
+    told = {name: Fact(value=value, source=source, basis=Basis.GIVEN) for name, value in new.items()}
+    return replace(base, **{**more, **new}, exceptions={**base.exceptions, **told})
 
 
 def _complete(fields: dict[str, Any], source: Source) -> Gpu:
@@ -187,8 +220,8 @@ def _assumed(value: object, note: str) -> Fact:
     return Fact(value=value, source=Source(id="assumed", title=note, basis=Basis.ASSUMED), basis=Basis.ASSUMED, note=note)
 
 
-def read_catalog(path: Path) -> tuple[Gpu, ...]:
-    """Read the GPUs in a user's own TOML file."""
+def read_catalog(path: Path, find: Callable[[str], Gpu] | None = None) -> tuple[Gpu, ...]:
+    """Read the GPUs in a user's own TOML file; `find` looks up those that they are like."""
     rows = _catalog_rows(path)
     source = Source(id="user-catalog", title=f"user catalogue {path.name}", basis=Basis.GIVEN)
     gpus: list[Gpu] = []
@@ -198,7 +231,7 @@ def read_catalog(path: Path) -> tuple[Gpu, ...]:
                 raise BadValue("the name is missing", hint='add `name = "…"`')
             if str(row["name"]).lower() in (gpu.name.lower() for gpu in gpus):
                 raise BadValue("the name appears twice", hint="give each GPU its own name")
-            gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source))
+            gpus.append(gpu_from_spec({key: str(value) for key, value in row.items()}, source=source, find=find))
         except GpuwiseError as fault:
             label = f" ({row['name']})" if "name" in row else ""
             raise BadFile(

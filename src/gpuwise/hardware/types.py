@@ -196,7 +196,7 @@ class Node:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """A class of CPUs, described by the time it takes to launch work from Python. `models` are patterns for the names of its
-    CPUs.
+    CPUs. Without `memory_channels`, its memory does not consist of modules.
     """
 
     name: str
@@ -208,6 +208,7 @@ class Host:
     launch_low_s: float
     launch_high_s: float
     memory_bytes_per_s: float
+    memory_channels: int = 0
     source: Source
     note: str = ""
 

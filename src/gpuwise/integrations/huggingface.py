@@ -11,7 +11,7 @@ from gpuwise.questions.watch.here import harmless
 
 __all__ = ["attach", "callback"]
 
-_LAST = "train_runtime"  # a figure of the Trainer's last log, before its own loggers close
+_LAST = "train_runtime"  # a value from the Trainer's last log, before its loggers close
 
 
 def attach(trainer: Any, *, model: str = "", precision: str = "", profile: bool = True, quiet: bool = False) -> Any:
@@ -65,7 +65,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
         on_save = on_evaluate
 
         def _done(self, *, apart: bool) -> None:
-            """The Trainer calls after the fact: what lies before was no waiting."""
+            """Exclude the time before this call, because the Trainer calls after the work, which was not waiting."""
             self.watch.pause(apart=apart)
             self.watch.go_on()
 

@@ -51,7 +51,7 @@ def callback(*, model: str = "", precision: str = "", profile: bool = True, quie
             self.watch.go_on()
 
         def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
-            self.watch.pause()  # the file is written after this, and nothing is called when it is: this wait is not seen
+            self.watch.pause()  # the file is written after this without another call, so that wait is not visible
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             self.watch.pass_ended()

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gpuwise.hardware.types import Gpu
-from gpuwise.kernels.limits import longer
+from gpuwise.kernels.limits import either, longer
 from gpuwise.kernels.registry import MODELS
 from gpuwise.kernels.types import DTYPES, GENERATIONS, MAKERS, Array, Columns, Constants, Gpus, Ops, dtype_code
 
@@ -46,6 +46,7 @@ _LIBRARIES = {
     "start.amd": 1.0,
     "start.intel": 1.0,
     "start.apple": 1.0,
+    "start.soc": 1.0,
     "attention.cache": 1.0,
     "attention.expand": 0.0,
 }
@@ -72,7 +73,7 @@ _FLASH_CAPABILITY = 8.0  # flash attention needs Ampere or newer; older cards us
 
 _COLUMNS = (
     *("units", "clock", "bandwidth", "cache", "vector", "half", "converts", "lanes", "board", "node", "process"),
-    *("hbm", "slower_hbm", "maker", "generation", "mixed", "desktop", "ecc", "products16", "sums16", "bytes8", "flash"),
+    *("hbm", "slower_hbm", "maker", "generation", "mixed", "soc", "ecc", "products16", "sums16", "bytes8", "flash"),
 )
 
 
@@ -111,7 +112,7 @@ def _figures(gpu: Gpu) -> tuple[float, ...]:
         _maker(gpu),
         _generation(gpu),
         float(gpu.architecture.mixed_lanes),
-        float(gpu.segment == "desktop"),
+        float(gpu.segment in ("soc", "embedded") and gpu.vendor == "NVIDIA"),
         float(gpu.segment in ("workstation", "datacenter") and gpu.memory_type.startswith("GDDR")),
         _FP16_PRODUCTS.get(gpu.architecture.id, 1.0),
         _sums16(gpu),
@@ -237,6 +238,7 @@ def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
     result = {name: np.zeros(shape, dtype=dtype) for name in ("seconds", "compute_s", "memory_s", "launches")}
     sharp = k["overlap"]
     starts = np.array([1.0, *(k[f"start.{name}"] for name in MAKERS)], dtype=dtype)[gpus.maker.astype(np.intp)]
+    starts = starts * either(gpus.soc, k["start.soc"], 1.0)
     for group in ops.groups:
         columns = {name: column.astype(dtype, copy=False) for name, column in group.columns.items()}
         cost = MODELS[group.kind].price(columns, gpus, k)

@@ -190,7 +190,7 @@ class Gpus:
     generation: Array
     mixed: Array
     flash: Array
-    desktop: Array
+    soc: Array
     ecc: Array
     products16: Array
     sums16: Array

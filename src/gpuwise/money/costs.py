@@ -16,7 +16,8 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Basis
 from gpuwise.core.text import either
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.currency import amount, fraction, number
+from gpuwise.money.currency import amount, fraction
+from gpuwise.money.estimates import worth_used
 from gpuwise.money.tables import regions
 from gpuwise.money.types import HOURS_PER_YEAR, MONTHS_PER_YEAR, Electricity, Grid, Region
 
@@ -42,15 +43,14 @@ __all__ = [
     "flat",
     "in_server",
     "is_cheaper_rented",
+    "machine_usd",
     "more_machine_usd",
-    "of_bills",
     "of_region",
     "own",
-    "parse_bills",
-    "parse_tariff",
     "rent",
     "server_counts",
     "server_for",
+    "servers_of",
     "utilization_of",
     "years_of",
 ]
@@ -90,38 +90,38 @@ class Ownership:
 
     @property
     def upfront_usd(self) -> float:
-        """Paid on the first day."""
+        """The cost on the first day."""
         return self.gpu_usd + self.machine_usd
 
     @property
     def total_usd(self) -> float:
-        """Paid in the end: bought, run, sold."""
+        """The total cost of buying, running and selling."""
         return self.upfront_usd + self.electricity_usd - self.resale_usd
 
     @property
     def usd_per_hour(self) -> float | None:
-        """What an hour of work costs; None where there is none."""
+        """The cost of an hour of work; None if there is no work."""
         return self.total_usd / self.hours if self.hours else None
 
     @property
     def energy_kwh_per_year(self) -> float:
-        """Electricity of an average year."""
+        """The electricity of an average year."""
         return self.energy_kwh / self.years
 
     @property
     def electricity_usd_per_year(self) -> float:
-        """What that electricity costs."""
+        """The cost of that electricity."""
         return self.electricity_usd / self.years
 
     @property
     def electricity_usd_per_hour(self) -> float:
-        """What an hour of work adds to the bill."""
+        """The electricity cost of an hour of work."""
         return self.electricity_usd / self.hours if self.hours else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rental:
-    """The cost of renting: hours that are paid, at a rate, by a way of paying (on-demand, spot, commitment)."""
+    """The cost of renting: paid hours at a rate, by payment model (on-demand, spot, commitment)."""
 
     way: str
     gpu_count: int
@@ -131,77 +131,28 @@ class Rental:
 
     @property
     def total_usd(self) -> float:
-        """All GPUs, all paid hours."""
+        """The cost of all paid hours on all GPUs."""
         return self.gpu_count * self.usd_per_gpu_hour * self.hours_paid
 
     @property
     def usd_per_hour(self) -> float | None:
-        """What an hour of work costs, over all GPUs; None where there is none."""
+        """The cost of an hour of work on all GPUs; None if there is no work."""
         return self.total_usd / self.hours_used if self.hours_used else None
 
 
 # ---------------------------------------------------------------- electricity, flat or in tiers that rise with use
 
-_TIERS = 'write each tier as its upper limit in kWh per month and its price per kWh: `--tariff "200=0.0996,600=0.437"`'
-_BILLS = 'write each monthly bill as its kWh and its amount: `--bills "200=19.92,600=194.7"`'
-
 
 def flat(usd_per_kwh: float, *, basis: Basis = Basis.GIVEN, source: str = "") -> Tariff:
-    """Every kWh costs the same."""
+    """Return a tariff at which every kWh costs the same."""
     rate = amount(usd_per_kwh, "an electricity price", "try `--kwh-price 0.12`", zero=True)
     return Tariff(tiers=((math.inf, rate),), basis=basis, source=source)
 
 
 def of_region(electricity: Electricity) -> Tariff:
-    """The average household price of a region."""
+    """Return the average household price of a region."""
     source = f"household price in {electricity.region}, {electricity.year}: {electricity.source}"
     return flat(electricity.usd_per_kwh, basis=electricity.basis, source=source)
-
-
-def of_bills(bills: tuple[tuple[float, float], ...], household_kwh_per_month: float = 0.0) -> Tariff:
-    """Return the tiers implied by two or more monthly bills (kWh, USD): the price of a kWh between two of them.
-
-    >>> round(of_bills(((200, 19.92), (600, 194.7))).tiers[1][1], 3)
-    0.437
-    """
-    tiers, kwh, usd = [], 0.0, 0.0
-    for upper, bill in bills:
-        if bill < usd:
-            raise BadValue(f"the bill for {upper:g} kWh ({bill:g}) is lower than the bill for {kwh:g} kWh", hint=_BILLS)
-        tiers.append((upper, (bill - usd) / (upper - kwh)))
-        kwh, usd = upper, bill
-    return Tariff(tiers=tuple(tiers), household_kwh_per_month=household_kwh_per_month)
-
-
-def parse_bills(text: str, *, household_kwh_per_month: float = 0.0, usd_per_unit: float = 1.0) -> Tariff:
-    """`200=19.92,600=194.7`: what months of 200 and of 600 kWh cost."""
-    bills = tuple((kwh, bill * usd_per_unit) for kwh, bill in _pairs(text, _BILLS))
-    return of_bills(bills, _household(household_kwh_per_month))
-
-
-def parse_tariff(text: str, *, household_kwh_per_month: float = 0.0, usd_per_unit: float = 1.0) -> Tariff:
-    """`200=0.0996,600=0.437`: the first 200 kWh of a month at one rate, up to 600 and beyond at the other."""
-    tiers = tuple((kwh, rate * usd_per_unit) for kwh, rate in _pairs(text, _TIERS))
-    return Tariff(tiers=tiers, household_kwh_per_month=_household(household_kwh_per_month))
-
-
-def _household(kwh: float) -> float:
-    return amount(kwh, "household electricity use", "try `--household-kwh 300`", zero=True)
-
-
-def _pairs(text: str, hint: str) -> list[tuple[float, float]]:
-    pairs: list[tuple[float, float]] = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        upper, equals, value = entry.partition("=")
-        if not equals:
-            raise BadValue(f"'{entry}' is not a pair such as 200=0.0996", hint=hint)
-        kwh = amount(number(upper, "a number of kWh", hint), "a number of kWh", hint)
-        if pairs and kwh <= pairs[-1][0]:
-            raise BadValue(f"{kwh:g} kWh follows {pairs[-1][0]:g} kWh, but the values must increase", hint=hint)
-        pairs.append((kwh, amount(number(value, "a price", hint), "a price", hint, zero=True)))
-    if not pairs:
-        raise BadValue(f"'{text}' contains no tiers", hint=hint)
-    return pairs
 
 
 def bill_usd(tariff: Tariff, kwh: float) -> float:
@@ -223,22 +174,12 @@ def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
 
 # ---------------------------------------------------------------- owning
 
-MACHINE_USD = 700.0  # a plain desktop without its GPU, assumed: the guide's 2,200 minus an RTX 3090
-# Extra cost of a machine for this many cards, assumed: a larger power supply, from three on a workstation, then a server.
-_MORE_MACHINE_USD = ((1, 0.0), (2, 120.0), (4, 1500.0), (8, 5000.0))
 WEEK_HOURS = 168.0
 _MOST_YEARS = 20.0  # no GPU is useful for longer
 
 
-def more_machine_usd(cards: int) -> float:
-    """Return the extra cost of a machine for several cards over a plain desktop; more than eight need several machines."""
-    (most, for_most) = _MORE_MACHINE_USD[-1]
-    full = (cards - 1) // most
-    return full * (MACHINE_USD + for_most) + next(usd for count, usd in _MORE_MACHINE_USD if cards - full * most <= count)
-
-
 def utilization_of(hours_per_week: float) -> float:
-    """Hours per week as a share of all hours."""
+    """Return hours per week as a share of all hours."""
     hint = "try `--hours-per-week 20`"
     amount(hours_per_week, "the number of hours per week", hint, zero=True)
     if hours_per_week > WEEK_HOURS:
@@ -286,17 +227,24 @@ def own(
     )
 
 
-# ---------------------------------------------------------------- servers with data-centre GPUs: what a laboratory buys
-# Modules are sold on boards of eight, cards individually. Prices and watts of servers without GPUs are stated defaults.
+# ---------------------------------------------------------------- the machine around the GPUs
+# It is priced by what it must carry: places, watts and airflow. All of these prices are assumed, for machines of 2026 without
+# GPUs. Used cards go into a used workstation or server, which has lost as much of its value as a card of its age.
 
 LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
-DESK_USE, LAB_USE = 0.15, 0.35  # of all hours: a busy desktop, a shared cluster (a guide to GPUs for deep learning, 2023)
-COOLING = 0.5  # relative to the machines' power: the average data centre, Uptime Institute's survey of 2024 (PUE 1.56)
+DESK_USE, LAB_USE = 0.15, 0.35  # of all hours, for a busy desktop and a shared cluster (a guide to GPUs for deep learning, 2023)
+COOLING = 0.5  # relative to the machines' power, in the average data centre (Uptime Institute's survey of 2024, PUE 1.56)
+MACHINE_USD = 700.0  # a plain desktop without its GPU; assumed from the guide's 2,200 minus an RTX 3090
+_FEW, _SOME = 2, 4  # cards that a desktop takes, and a workstation
+_WORKSTATION_USD = 4_000.0  # a CPU with 64 lanes or more, a board with four slots, 128 GB of memory, a large case
+_SUPPLY_USD_PER_WATT = 0.25  # 850 W cost about $120, 1,600 W about $300; two supplies as much as one of their size
+_LOAD = 0.8  # of its rating: the load that `gpuwise build` recommends for a power supply
+_FABRIC_USD = 2_000.0  # for each GPU of several servers: an InfiniBand adapter, a cable and a share of a switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server without its GPUs."""
+    """A server without its GPUs. It has its own power supplies and fans."""
 
     title: str
     usd: float
@@ -304,24 +252,62 @@ class Server:
     most_gpus: int
 
 
-_FOR_CARDS = Server(title="a server for eight PCIe cards", usd=15_000.0, watts=800.0, most_gpus=8)  # two CPUs, 512 GB, assumed
-_FOR_MODULES = Server(title="a server for eight modules", usd=60_000.0, watts=4_000.0, most_gpus=8)  # a DGX H100 draws 10.2 kW
+_FOR_CARDS = (
+    Server(title="a server for two PCIe cards", usd=3_000.0, watts=250.0, most_gpus=2),
+    Server(title="a server for four PCIe cards", usd=6_000.0, watts=400.0, most_gpus=4),
+    Server(title="a server for eight PCIe cards", usd=15_000.0, watts=800.0, most_gpus=8),  # two CPUs, 512 GB
+)
+_FOR_MODULES = (Server(title="a server for eight modules", usd=60_000.0, watts=4_000.0, most_gpus=8),)  # a DGX H100 draws 10.2 kW
 
 
 def in_server(gpu: Gpu) -> bool:
-    """Return whether it is only used in servers."""
+    """Return whether it is used only in servers."""
     return gpu.segment == "datacenter"
 
 
-def server_for(gpu: Gpu) -> Server:
-    """The server that takes this GPU."""
-    return _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
+def server_for(gpu: Gpu, count: int = 1) -> Server:
+    """Return the smallest server that takes so many of this GPU, or the largest of several."""
+    known = _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
+    return next((server for server in known if count <= server.most_gpus), known[-1])
+
+
+def servers_of(gpu: Gpu, count: int) -> float:
+    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
+    most = server_for(gpu, count).most_gpus
+    return count / most if gpu.cooler == "module" and count < most else -(-count // most)
 
 
 def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
-    """Return how many of these GPUs one can buy in a server; modules come only as a full board."""
-    server = server_for(gpu)
-    return tuple(count for count in wished if count == server.most_gpus or (server is _FOR_CARDS and count < server.most_gpus))
+    """Return how many of these GPUs one can buy: modules as full boards, in one server or several; cards for one server."""
+    most = server_for(gpu, max(wished, default=1)).most_gpus
+    return tuple(count for count in wished if (count % most == 0 if gpu.cooler == "module" else count <= most))
+
+
+def machine_usd(gpu: Gpu, count: int, age_years: float = 0.0) -> float:
+    """Return what the machine around so many GPUs costs, of this age if they are bought used: a desktop for up to two cards, a
+    workstation for up to four, then a server. Every card but the first needs a larger power supply.
+    """
+    worth = min(1.0, worth_used(age_years)) if age_years else 1.0
+    if in_server(gpu):
+        server, servers = server_for(gpu, count), servers_of(gpu, count)
+        return servers * _rounded(max(MACHINE_USD, worth * server.usd)) + (count * _FABRIC_USD if servers > 1 else 0.0)
+    largest = _FOR_CARDS[-1]
+    full, rest = divmod(count - 1, largest.most_gpus)
+    if full:  # several machines
+        return full * machine_usd(gpu, largest.most_gpus, age_years) + machine_usd(gpu, rest + 1, age_years)
+    supply = rest * (gpu.tdp_watts or 0.0) / _LOAD * _SUPPLY_USD_PER_WATT
+    board = 0.0 if count <= _FEW else _WORKSTATION_USD if count <= _SOME else largest.usd
+    return _rounded(max(MACHINE_USD, worth * board) + supply)
+
+
+def _rounded(usd: float) -> float:
+    return 10.0 * round(usd / 10.0)  # an assumed price has no more digits
+
+
+def more_machine_usd(gpu: Gpu, count: int, age_years: float = 0.0, held: Sequence[tuple[Gpu, int]] = ()) -> float:
+    """Return what this machine costs beyond a plain desktop, or beyond the machine around GPUs that the user has."""
+    now = max((machine_usd(own, number, age_years) for own, number in held), default=MACHINE_USD)
+    return max(0.0, machine_usd(gpu, count, age_years) - now)
 
 
 # ---------------------------------------------------------------- renting
@@ -370,11 +356,11 @@ def break_even_utilization(
     return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
 
 
-RENT_BELOW = 0.75  # of the cost of owning, assumed: a smaller saving does not pay for copying data and waiting for machines
+RENT_BELOW = 0.75  # of the cost of owning, assumed; a smaller saving is not worth copying data and waiting for machines
 
 
 def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:
-    """The only rule for renting versus owning: renting is recommended if the same work costs at least a quarter less."""
+    """Return whether to rent. This is the only rule: renting is recommended if the same work costs at least a quarter less."""
     return rent_usd < RENT_BELOW * own_usd
 
 
@@ -396,5 +382,5 @@ def find_region(name: str) -> Region:
 
 
 def emissions_kg(energy_kwh: float, grid: Grid) -> float:
-    """Kilograms of CO2 equivalents."""
+    """Return kilograms of CO2 equivalents."""
     return energy_kwh * grid.kg_per_kwh

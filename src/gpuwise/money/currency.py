@@ -43,7 +43,7 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
 
 
 def fraction(value: float, what: str, option: str, example: str) -> float:
-    """Check that a share is in 0..1; 15 is taken for 15% and refused with the right way to write it."""
+    """Check that a share is in 0..1. A value such as 15 is understood as 15% and refused with the correct spelling."""
     if not math.isfinite(value) or value < 0:
         raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"try `{option} {example}`")
     if value > 1:
@@ -62,7 +62,7 @@ CODES = frozenset(
     "SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW "
     "ZWG".split()
 )
-# Signs that people put beside amounts, and what they may stand for.
+# Currency signs next to amounts, and the currencies they may mean.
 _SIGNS = {
     "$": "USD ARS AUD BBD BMD BND BSD BZD CAD CLP COP FJD GYD HKD JMD KYD LRD MXN NAD NZD SBD SGD SRD TTD TWD UYU XCD".split(),
     "€": ["EUR"],
@@ -129,7 +129,7 @@ USD = Currency()
 
 
 def parse_currency(text: str) -> Currency:
-    """`EUR=1.08`: one euro is worth 1.08 dollars. Nothing, or USD, is dollars."""
+    """Parse `EUR=1.08`, which means that one euro is worth 1.08 dollars. An empty text or USD means dollars."""
     code, equals, rate = (part.strip() for part in text.partition("="))
     code = code.upper()
     if code in ("", "USD") and not equals:

@@ -31,13 +31,14 @@ __all__ = [
     "is_gaming_laptop",
     "load_model",
     "remaining",
+    "worth_used",
     "years_since",
 ]
 
-_OLDEST = date(2016, 5, 1)  # Pascal: older cards are hardly traded, and current software does not run on them
+_OLDEST = date(2016, 5, 1)  # Pascal; older cards are hardly traded, and current software does not run on them
 _SELLING = 0.10  # share of the price that goes to the marketplace and shipping, assumed
 LAPTOP_UNITS = 36  # multiprocessors of a mid-range laptop GPU, at which the laptop's price is stated
-_MOST = 1.0  # of its price: do not count on a profit
+_MOST = 1.0  # of its price, so that no profit is assumed
 
 
 class LaptopModel(msgspec.Struct, frozen=True):
@@ -72,12 +73,12 @@ class PriceModel(msgspec.Struct, frozen=True):
 
 @cache
 def load_model() -> PriceModel:
-    """The fitted constants."""
+    """Return the fitted constants."""
     return msgspec.json.decode((files("gpuwise.money") / "data" / "price_model.json").read_bytes(), type=PriceModel)
 
 
 def years_since(launched: date, day: date) -> float:
-    """The age of a card."""
+    """Return the age of a card."""
     return (day - launched).days / 365.25
 
 
@@ -148,8 +149,12 @@ def _rounded(usd: float) -> float:
     return round(usd, digits - math.floor(math.log10(usd)))
 
 
+def worth_used(years: float) -> float:
+    """Return the share of its price as new that something is worth when used, at this age."""
+    model = load_model()
+    return math.exp(model.used - model.new + model.used_per_year * years)
+
+
 def remaining(years: float, *, new: bool) -> float:
     """Return the share of its price that a card brings after these years, minus the cost of selling it."""
-    model = load_model()
-    first = model.used - model.new if new else 0.0
-    return min(_MOST, math.exp(first + model.used_per_year * years)) * (1 - _SELLING)
+    return min(_MOST, worth_used(years) if new else math.exp(load_model().used_per_year * years)) * (1 - _SELLING)

@@ -22,36 +22,38 @@ from gpuwise.core.provenance import Basis
 from gpuwise.core.text import the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.tables import parse_toml
+from gpuwise.hardware.types import Gpu
 from gpuwise.money.currency import Currency, amount, parse_currency
 from gpuwise.money.types import Offer, Price
 
 __all__ = ["PriceFile", "given_price", "parse_price", "parse_prices", "read_price_file"]
 
 _PRICE = 'try `--price "RTX 3090=700"`'
-_LARGEST = 4_000_000  # bytes: a larger file cannot be a price list
+_LARGEST = 4_000_000  # bytes; a larger file cannot be a price list
 _PARTS = ("currency", "dated", "buy", "rent")
 _RENT_PARTS = ("ondemand", "spot", "cloud")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceFile:
-    """What a price file says, in dollars."""
+    """The content of a price file, in dollars."""
 
     prices: tuple[Price, ...] = ()
     offers: tuple[Offer, ...] = ()
 
 
 def given_price(gpu: str, usd: float, dated: date, source: str = "you") -> Price:
-    """A price the user gave."""
+    """Return a price that the user gave."""
     return Price(gpu=gpu, kind="given", usd=usd, low_usd=usd, high_usd=usd, dated=dated, source=source, basis=Basis.GIVEN)
 
 
-def parse_price(text: str, currency: Currency, dated: date) -> Price:
-    """`RTX 3090=700`, in the user's currency."""
+def parse_price(text: str, currency: Currency, dated: date, gpus: Sequence[Gpu] = ()) -> Price:
+    """Parse `RTX 3090=700`, in the user's currency. The name is in the catalogue, or that of one of these GPUs."""
     name, equals, value = text.rpartition("=")
     if not equals or not name.strip():
         raise BadValue(f"'{text}' does not name a GPU and its price", hint=_PRICE)
-    gpu = load_catalog().find(name.strip()).gpu
+    named = next((one for one in gpus if one.name.lower() == name.strip().lower()), None)
+    gpu = named or load_catalog().find(name.strip()).gpu
     paid = amount(currency.read(value, f"the price of {the(gpu.name)}", _PRICE), f"the price of {the(gpu.name)}", _PRICE)
     return given_price(gpu.name, currency.to_usd(paid), dated)
 
@@ -142,6 +144,6 @@ def _see() -> str:
     return "`gpuwise prices --help` and docs/guides/cost.md describe the format"
 
 
-def parse_prices(texts: Sequence[str], currency: Currency, dated: date) -> tuple[Price, ...]:
+def parse_prices(texts: Sequence[str], currency: Currency, dated: date, gpus: Sequence[Gpu] = ()) -> tuple[Price, ...]:
     """Parse several prices; a later one for the same GPU wins."""
-    return tuple({price.gpu: price for price in (parse_price(text, currency, dated) for text in texts)}.values())
+    return tuple({price.gpu: price for price in (parse_price(text, currency, dated, gpus) for text in texts)}.values())

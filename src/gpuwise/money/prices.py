@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -14,7 +14,7 @@ from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
 from gpuwise.money.currency import USD, Currency, parse_currency
-from gpuwise.money.estimates import estimate, years_since
+from gpuwise.money.estimates import estimate, remaining, years_since
 from gpuwise.money.given import PriceFile, parse_prices, read_price_file
 from gpuwise.money.types import MONTHS_PER_YEAR, Offer, Price, RentRange
 
@@ -24,9 +24,11 @@ __all__ = [
     "NUMBERS",
     "STALE_DAYS",
     "PriceBook",
+    "age_of_machine",
     "age_text",
     "data_date",
     "is_stale",
+    "is_used",
     "kind_text",
     "kinds_text",
     "launch_price",
@@ -34,9 +36,11 @@ __all__ = [
     "price_text",
     "rent_median",
     "rent_offers",
+    "resale_usd",
     "sold_new",
     "stale_sentence",
     "today",
+    "used_now",
 ]
 
 CONDITIONS = ("any", "new", "used")  # what a buyer accepts
@@ -56,13 +60,20 @@ class PriceBook:
 
     @classmethod
     def of(
-        cls, prices: Sequence[str] = (), file: Path | str | None = None, currency: str = "", today: date | None = None
+        cls,
+        prices: Sequence[str] = (),
+        file: Path | str | None = None,
+        currency: str = "",
+        today: date | None = None,
+        gpus: Sequence[Gpu] = (),
     ) -> PriceBook:
-        """Combine the shipped (or refreshed) tables, a price file that overrides them, and single prices that override both."""
+        """Combine the shipped (or refreshed) tables, a price file that overrides them, and single prices that override both.
+        Single prices may name these `gpus`, which need not be in the catalogue.
+        """
         now = _day(today)
         money = parse_currency(currency)
         own = read_price_file(Path(file), now) if file else PriceFile()
-        typed = parse_prices(prices, money, now) if prices else ()
+        typed = parse_prices(prices, money, now, gpus) if prices else ()
         given = {price.gpu: price for price in (*own.prices, *typed)}
         return cls(given=given, rents=_with(own.offers), currency=money, today=now)
 
@@ -150,7 +161,7 @@ def _usual(known: Sequence[Price], today: date | None) -> Price | None:
 
 
 def _nearly_least(amounts: Sequence[float]) -> float:
-    """Return the value that one in five is below: a single odd offer is not a market."""
+    """Return the value below which one in five lies, because a single unusual offer is not a market."""
     return sorted(amounts)[len(amounts) // 5]
 
 
@@ -159,8 +170,35 @@ def sold_new(gpu: Gpu, today: date) -> bool:
     return gpu.launched_on is not None and years_since(gpu.launched_on, today) <= NEW_MONTHS / MONTHS_PER_YEAR
 
 
+def is_used(gpu: Gpu, price: Price, today: date) -> bool:
+    """Return whether this is the price of a used card; a price that the user gave, if the card is no longer sold new."""
+    return price.kind == "used" or (price.kind == "given" and not sold_new(gpu, today))
+
+
+def resale_usd(gpu: Gpu, price: Price, years: float, today: date) -> float:
+    """Return what a GPU bought at this price brings after these years: at most as much as one that is bought used today."""
+    own = price.usd * remaining(years, new=not is_used(gpu, price, today))
+    used = used_now(gpu, today)
+    return own if used is None else min(own, used.usd * remaining(years, new=False))
+
+
+@lru_cache(maxsize=4096)
+def used_now(gpu: Gpu, today: date) -> Price | None:
+    """Return what the card costs used, whatever the user pays."""
+    return price_now(gpu, PriceBook(today=today), "used")
+
+
+def age_of_machine(gpu: Gpu, price: Price | None, today: date) -> float:
+    """Return the age in years of the machine that is bought for this GPU: a used card goes into a machine from the last days in
+    which shops sold the card.
+    """
+    if price is None or gpu.launched_on is None or not is_used(gpu, price, today):
+        return 0.0
+    return max(0.0, years_since(gpu.launched_on, today) - NEW_MONTHS / MONTHS_PER_YEAR)
+
+
 def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
-    """Every offer for this GPU, cheapest first."""
+    """Return every offer for this GPU, cheapest first."""
     return book.rents.get(gpu.name, ())
 
 
@@ -193,7 +231,7 @@ def data_date(book: PriceBook) -> date:
 
 # ---------------------------------------------------------------- how old a price is, and whether that matters
 
-_YEARS_FROM = 25  # months: older prices have their age in years
+_YEARS_FROM = 25  # months; the age of older prices is given in years
 STALE_DAYS = {"launch": 180, "new": 90, "used": 90, "rent": 120, "given": 365}
 _KINDS = {"launch": "launch", "new": "shop", "used": "used"}
 NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
@@ -209,7 +247,7 @@ def _day(given: date | None) -> date:
 
 
 def age_text(dated: date, now: date) -> str:
-    """How long ago, as people say it.
+    """Return how long ago it was, in words.
 
     >>> age_text(date(2020, 9, 24), date(2026, 11, 16)), age_text(date(2026, 8, 22), date(2026, 11, 16))
     ('six years old', 'three months old')
@@ -234,7 +272,7 @@ def is_stale(dated: date, kind: str, now: date) -> bool:
 
 
 def kind_text(price: Price) -> str:
-    """What a price is, and from when: `used price in 2026-06`."""
+    """Return the kind and date of a price: `used price in 2026-06`."""
     if price.kind == "given":
         return "your price"
     guessed = "estimated " if price.estimated else ""
@@ -242,7 +280,7 @@ def kind_text(price: Price) -> str:
 
 
 def price_text(price: Price, now: date) -> str:
-    """What a price is and how old.
+    """Return the kind, date and age of a price.
 
     >>> from gpuwise.core.provenance import Basis
     >>> one = Price(gpu="RTX 3090", kind="launch", usd=1499, low_usd=1499, high_usd=1499, dated=date(2020, 9, 24), source="",
@@ -254,7 +292,7 @@ def price_text(price: Price, now: date) -> str:
 
 
 def _age_by_month(dated: date, now: date) -> str:
-    """The same from the months alone: many prices are dated only by their month, and the month is what is shown."""
+    """Return the age from the months alone, because many prices are dated only by month, and only the month is shown."""
     months = max(0, MONTHS_PER_YEAR * (now.year - dated.year) + now.month - dated.month)
     if months >= _YEARS_FROM:
         return f"{_count(months // MONTHS_PER_YEAR)} years old"
@@ -282,7 +320,7 @@ _PRICE_KINDS = (
 
 
 def kinds_text(prices: Sequence[Price]) -> str:
-    """How many cards have which kind of price, and of when."""
+    """Return how many cards have which kind of price, and their dates."""
     said = []
     for kind, guessed, words in _PRICE_KINDS:
         days = {price.gpu: price.dated for price in prices if price.kind == kind and price.estimated == guessed}

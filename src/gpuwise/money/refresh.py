@@ -26,7 +26,7 @@ from gpuwise.money.tables import OFFER_COLUMNS, refreshed_path
 
 __all__ = ["Refreshed", "refresh", "table_of"]
 
-_TIMEOUT_S = 30.0  # seconds: a price list that takes longer is not available
+_TIMEOUT_S = 30.0  # seconds, after which a price list counts as unavailable
 _LEAST_USD = 0.02  # a lower price is a placeholder
 _CLOUDS = {"lambdalabs": "lambda", "vastai": "vast"}  # as our own table spells them
 _MARKETPLACES = frozenset({"runpod", "vast", "tensordock", "lium"})
@@ -80,7 +80,7 @@ def _fetch() -> list[Any]:
         catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
         catalog.load()
         return list(catalog.query(min_gpu_count=1))
-    except Exception as fault:  # network, archive and list errors of many kinds, none of them ours
+    except Exception as fault:  # network, archive and list errors of many kinds, all outside gpuwise
         cause = fault.__cause__ or fault
         reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise GpuwiseError(

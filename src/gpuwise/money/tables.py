@@ -1,8 +1,8 @@
 """Reads the dated tables under `data/` and refreshed rents in the user's folder. Only this module depends on their columns.
 
-`rental.csv` has one row per cloud and GPU, written by `tools/build_prices.py`; `gpuwise prices refresh` writes another one for
-the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` prices to buy at, used or new, and `regions.csv`
-electricity and grids.
+`rental.csv` has one row per cloud and GPU, written by `tools/build_rental_prices.py`; `gpuwise prices refresh` writes another one
+for the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` prices to buy at, used or new, and
+`regions.csv` electricity and grids.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 @cache
 def offers() -> tuple[Offer, ...]:
-    """Every shipped offer."""
+    """Return every shipped offer."""
     return offers_of_text((_DATA / "rental.csv").read_text(encoding="utf-8"))
 
 
 def offers_of_text(text: str) -> tuple[Offer, ...]:
-    """The offers of a table in our columns; ValueError where it is not one."""
+    """Return the offers of a table in our columns; raise ValueError if it is not such a table."""
     reader = csv.DictReader(io.StringIO(text))
     if list(reader.fieldnames or ()) != OFFER_COLUMNS:
         raise ValueError("other columns")
@@ -76,7 +76,7 @@ def offers_of_text(text: str) -> tuple[Offer, ...]:
 
 @cache
 def history() -> Mapping[str, tuple[tuple[date, float, int], ...]]:
-    """By GPU: the date, the median rent over clouds, and the number of clouds, oldest first."""
+    """Return the date, the median rent over clouds and the number of clouds by GPU, oldest first."""
     found: dict[str, list[tuple[date, float, int]]] = defaultdict(list)
     for row in _rows("rental_history.csv"):
         found[row["gpu"]].append((date.fromisoformat(row["dated"]), float(row["usd_per_gpu_hour"]), int(row["clouds"])))
@@ -102,7 +102,7 @@ def trend(gpu: str, since: date) -> Trend | None:
 
 @cache
 def market() -> tuple[Price, ...]:
-    """Dated prices to buy at, other than launch prices."""
+    """Return dated prices to buy at, other than launch prices."""
     return tuple(
         Price(
             gpu=row["gpu"],
@@ -128,13 +128,13 @@ def _market_by_gpu() -> Mapping[str, tuple[Price, ...]]:
 
 
 def market_of(gpu: str) -> tuple[Price, ...]:
-    """The dated prices of one GPU."""
+    """Return the dated prices of one GPU."""
     return _market_by_gpu().get(gpu, ())
 
 
 @cache
 def regions() -> tuple[Region, ...]:
-    """Countries, unions and the world."""
+    """Return countries, unions and the world."""
     return tuple(
         Region(
             name=row["region"],
@@ -162,7 +162,7 @@ def regions() -> tuple[Region, ...]:
 
 
 def refreshed_folder() -> Path:
-    """The user's data folder: `GPUWISE_DATA`, or the usual place of the system."""
+    """Return the user's data folder: `GPUWISE_DATA`, or the system's usual folder for data."""
     given = os.environ.get("GPUWISE_DATA")
     if given:
         return Path(given)
@@ -172,12 +172,12 @@ def refreshed_folder() -> Path:
 
 
 def refreshed_path() -> Path:
-    """The table of refreshed offers."""
+    """Return the path of the table of refreshed offers."""
     return refreshed_folder() / "rental.csv"
 
 
 def refreshed_offers() -> tuple[Offer, ...]:
-    """The refreshed offers, or none."""
+    """Return the refreshed offers, or none."""
     place = refreshed_path()
     try:
         stamp = place.stat().st_mtime_ns

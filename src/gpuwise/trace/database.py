@@ -53,7 +53,7 @@ class Tables:
         self.malformed = 0
 
     def rows(self, table: str, columns: str, *, needed: str = "") -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a table in batches, with NULL for columns that it lacks; nothing without those that are `needed`."""
+        """Yield the rows of a table in batches, with NULL for columns that it lacks; nothing if it lacks one that is `needed`."""
         has = self.columns.get(table, set())
         if not has or not set(needed.split()) <= has:
             return
@@ -63,7 +63,7 @@ class Tables:
             yield rows
 
     def spans(self, table: str, columns: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows that have a start and a later end, which are the first two columns; the others are counted."""
+        """Yield the rows with a start and a later end, which are the first two columns; other rows are counted."""
         for rows in self.rows(table, columns, needed="start end"):
             kept = [row for row in rows if _is_span(row[0], row[1])]
             self.malformed += len(rows) - len(kept)
@@ -71,7 +71,7 @@ class Tables:
                 yield kept
 
     def texts(self, table: str, key: str, value: str) -> dict[int, str]:
-        """A table of numbered texts."""
+        """Return a table of numbered texts."""
         found: dict[int, str] = {}
         for rows in self.rows(table, f"{key} {value}", needed=f"{key} {value}"):
             found.update({row[0]: text(row[1]) for row in rows if isinstance(row[0], int)})

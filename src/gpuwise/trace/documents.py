@@ -18,7 +18,7 @@ from gpuwise.trace.types import printable
 
 __all__ = ["as_count", "as_dict", "as_list", "as_number", "as_text", "program_frame", "read_document"]
 
-_MOST_BYTES = 512 << 20  # as objects it is about twelve times as large
+_MOST_BYTES = 512 << 20  # as Python objects, it is about twelve times as large
 _MOST = 2**62
 _LONGEST = 300
 _MOST_FRAMES = 200
@@ -26,10 +26,10 @@ _HIDDEN = ("/torch/", "\\torch\\", "/torchgen/", "<frozen", "/contextlib.py", "/
 
 
 def read_document(path: Path) -> Any:
-    """The whole content of a pickle or JSON file."""
+    """Return the whole content of a pickle or JSON file."""
     data, cut = read_whole(path, _MOST_BYTES)
     if cut:
-        raise ends_early(path.name, cut, "the rest of it is needed", f"the {len(data):,} bytes that could be decompressed")
+        raise ends_early(path.name, cut, "the whole file is needed", f"the {len(data):,} bytes that could be decompressed")
     if is_pickle(data):
         return read_plain(data, path.name)
     try:
@@ -69,7 +69,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_count(value: Any) -> int:
-    """A whole number from 0 on; 0 for everything else.
+    """Return a whole number of at least 0; 0 for everything else.
 
     >>> as_count(7), as_count(-7), as_count(None), as_count(2**70)
     (7, 0, 0, 0)

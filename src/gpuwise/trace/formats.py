@@ -1,5 +1,5 @@
-"""Recognises which program wrote a file from the beginning of its content. The name decides only for reports that only their
-own tool can open.
+"""The formats of trace files: how each is recognised from the beginning of its content, and which reader reads it. The name
+decides only for reports that only their own tool can open.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpuwise.trace.plain_pickle import is_pickle
 from gpuwise.trace.protobuf import Cut, fields
 from gpuwise.trace.source import ByteSource, as_utf8, ends_early
 
-__all__ = ["FILE_HINT", "TIMELINES", "Format", "format_of"]
+__all__ = ["FILE_HINT", "READERS", "SUFFIXES", "TIMELINES", "Format", "format_of"]
 
 _HEAD_BYTES = 1 << 16
 FILE_HINT = (
@@ -23,7 +23,7 @@ FILE_HINT = (
 
 
 class Format(Enum):
-    """A kind of file; the value is what people call it."""
+    """A kind of file; the value is its name in messages."""
 
     CHROME = "Chrome trace"
     XPLANE = "xplane profile"
@@ -38,20 +38,23 @@ class Format(Enum):
     OP_TABLE = "table of op totals"
 
 
-TIMELINES = frozenset(
-    {
-        Format.CHROME,
-        Format.XPLANE,
-        Format.SQLITE,
-        Format.NSYS_REPORT,
-        Format.ROCPROF,
-        Format.EXECUTION,
-        Format.CHAKRA,
-    }
-)
+# The readers of files with a timeline. They are imported when a file needs them: a reader may cost more to import than another
+# file takes to read.
+READERS = {
+    Format.CHROME: ("readers.chrome", "read_chrome"),
+    Format.XPLANE: ("readers.xplane", "read_xplane"),
+    Format.SQLITE: ("database", "read_database"),
+    Format.ROCPROF: ("readers.rocprof", "read_rocprof"),
+    Format.EXECUTION: ("readers.execution_trace", "read_execution_trace"),
+    Format.CHAKRA: ("readers.execution_trace", "read_chakra"),
+    Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
+}
+TIMELINES = frozenset(READERS)
+# What to look for in a folder.
+SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
 
 _REPORT_ENDINGS = (".nsys-rep", ".qdrep")
-# Kineto writes its process groups before its events, and they may be longer than what is looked at here.
+# Kineto writes its process groups before its events, and they may be longer than the part that is read here.
 _EVENTS = re.compile(rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo)"\s*:')
 _JSON_KEYS = (
     (re.compile(rb'"rocprofiler-sdk-tool"\s*:'), Format.ROCPROF),
@@ -104,7 +107,7 @@ def _of_head(head: bytes) -> Format | None:
 
 
 def _of_json(text: bytes) -> Format:
-    """A list, or an object that names its events, is a Chrome trace; so is anything that no key distinguishes."""
+    """Recognise JSON. A list, an object that names its events, and anything without a distinguishing key is a Chrome trace."""
     if text[:1] == b"{" and not _EVENTS.search(text):
         for pattern, found in _JSON_KEYS:
             if pattern.search(text):
@@ -126,7 +129,7 @@ def _of_text(text: bytes) -> Format | None:
 
 
 def _is_chakra(head: bytes) -> bool:
-    """Whether a file begins with a length and a message of that length whose first field is a version, as Chakra writes it."""
+    """Return whether a file begins, as Chakra's do, with a length and a message of that length whose first field is a version."""
     if not head or not 2 < head[0] < 128 or head[1:2] != b"\x0a":
         return False
     try:

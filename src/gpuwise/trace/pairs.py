@@ -12,11 +12,11 @@ from gpuwise.trace.records import Begin, End, Record
 
 __all__ = ["Pairs"]
 
-_DEEPEST = 10_000  # begins that are open at once on one thread: what is below was never ended
+_DEEPEST = 10_000  # begin events that are open at once on one thread; deeper ones were never ended
 
 
 class Pairs:
-    """Open begins by thread; batches are given in the order of the file, which is that of time on each thread."""
+    """Open begin events by thread. Batches are given in the order of the file, which is the order of time on each thread."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[Any, Any], list[Begin]] = {}
@@ -56,7 +56,7 @@ class Pairs:
         return found
 
     def _begun(self, stack: list[Begin], end: Any) -> Begin | None:
-        """Return what an end closes, removed from the stack."""
+        """Remove what an end closes from the stack, and return it."""
         if not end.name or (stack and stack[-1].name == end.name):
             return stack.pop() if stack else None
         place = next((number for number in range(len(stack) - 1, -1, -1) if stack[number].name == end.name), None)

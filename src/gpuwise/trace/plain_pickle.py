@@ -15,7 +15,7 @@ from gpuwise.core.errors import BadFile
 
 __all__ = ["is_pickle", "read_plain"]
 
-_DEEPEST = 200  # marks that are open at once: a snapshot nests about ten deep
+_DEEPEST = 200  # marks that are open at once; a snapshot nests about ten deep
 _LONGEST_NUMBER_BYTES = 16
 _CALLS = {
     b"c": "GLOBAL",
@@ -36,16 +36,16 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class _Damaged(ValueError):
-    """The pickle ends early or contradicts itself."""
+    """The pickle ends early or is inconsistent."""
 
 
 def is_pickle(head: bytes) -> bool:
-    """Whether a file begins as a pickle of protocol 2 or newer."""
+    """Return whether a file begins like a pickle of protocol 2 or newer."""
     return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
 
 
 def read_plain(data: bytes, name: str) -> Any:
-    """The value that a pickle holds. A pickle that would call or import something is refused."""
+    """Return the value in a pickle. A pickle that would call or import something is refused."""
     try:
         return _Machine(data, name).run()
     except (_Damaged, struct.error, IndexError, KeyError, TypeError, UnicodeDecodeError) as fault:
@@ -69,7 +69,9 @@ class _Machine:
         self._steps: dict[int, Callable[[], None]] = {ord(code): step for code, step in self._known().items()}
 
     def run(self) -> Any:
-        """Execute every opcode. The most frequent ones stand here, because a call for each would take three times as long."""
+        """Execute every opcode. The most frequent ones are handled inline, because a call for each would take three times as
+        long.
+        """
         data, steps, stack, memo, marks = self._data, self._steps, self._stack, self._memo, self._marks
         push = stack.append
         at, end = 0, len(data)
@@ -232,7 +234,9 @@ class _Machine:
         self._set(None, [self._pop(), value])
 
     def _set(self, target: dict[Any, Any] | None, pairs: list[Any], *, fresh: bool = False) -> None:
-        """Keys are plain values, or flat tuples of them: hashing a tuple that nests without end would exhaust the stack."""
+        """Check that keys are plain values or flat tuples of them, because hashing a deeply nested tuple would exhaust the
+        stack.
+        """
         into = self._top() if target is None else target
         if type(into) is not dict or len(pairs) % 2:
             raise _Damaged("an entry is added to a value that is not a dict")

@@ -22,7 +22,7 @@ class Cut(ValueError):
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """Each field's number and value: an integer for varints, the bytes for everything else."""
+    """Yield each field's number and value: an integer for varints, bytes for everything else."""
     at, end = 0, len(message)
     while at < end:
         key, at = _varint(message, at, end)

@@ -9,25 +9,15 @@ from importlib import import_module
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile
-from gpuwise.trace.formats import FILE_HINT, Format, format_of
+from gpuwise.core.text import a
+from gpuwise.trace.formats import FILE_HINT, READERS, SUFFIXES, Format, format_of
 from gpuwise.trace.plain_pickle import is_pickle
 from gpuwise.trace.types import Trace
 
 __all__ = ["find_files", "read_trace"]
 
-_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
 _TEXTS = (".txt", ".csv", ".log")
 _MOST_FILES = 4096
-# Imported when a file needs them: a reader may cost more to import than another file takes to read.
-_READERS = {
-    Format.CHROME: ("readers.chrome", "read_chrome"),
-    Format.XPLANE: ("readers.xplane", "read_xplane"),
-    Format.SQLITE: ("database", "read_database"),
-    Format.ROCPROF: ("readers.rocprof", "read_rocprof"),
-    Format.EXECUTION: ("readers.execution_trace", "read_execution_trace"),
-    Format.CHAKRA: ("readers.execution_trace", "read_chakra"),
-    Format.NSYS_REPORT: ("readers.nsys_report", "read_nsys_report"),
-}
 
 
 def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...]:
@@ -40,7 +30,7 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
             if not inside:
                 raise BadFile(
                     f"the folder '{text}' contains no trace",
-                    looked_in="files named " + ", ".join(f"*{end}" for end in _SUFFIXES),
+                    looked_in="files named " + ", ".join(f"*{end}" for end in SUFFIXES),
                     hint=FILE_HINT,
                 )
             found.update(dict.fromkeys(inside))
@@ -76,7 +66,7 @@ def _is_meant(file: Path) -> bool:
     """Return whether to read a file in a folder: by its extension; without one, if it is a pickle, as the NCCL flight recorder
     writes for each rank; and a text if it is a table that gpuwise knows.
     """
-    if file.name.endswith(_SUFFIXES):
+    if file.name.endswith(SUFFIXES):
         return True
     try:
         if file.suffix in _TEXTS:
@@ -90,12 +80,12 @@ def _is_meant(file: Path) -> bool:
 def read_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
     """One file, whatever profiler wrote it."""
     found = format_of(path)
-    if found not in _READERS:
+    if found not in READERS:
         raise BadFile(
-            f"'{path.name}' is a {found.value}, which has no timeline",
+            f"'{path.name}' is {a(found.value)}, which has no timeline",
             looked_in="its content, not its name",
             hint=f"run `gpuwise why {path.name}` alone",
         )
-    module, name = _READERS[found]
+    module, name = READERS[found]
     trace: Trace = getattr(import_module(f"gpuwise.trace.{module}"), name)(path, progress)
     return trace

@@ -1,4 +1,7 @@
-"""One event of a Chrome trace as msgspec decodes it: only the fields in use. The rest is skipped without creating objects."""
+"""One event of a Chrome trace as msgspec decodes it: only the fields in use. The rest is skipped without creating objects.
+
+The fields are in the order in which Kineto writes them, in which msgspec finds them fastest.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, Union
 
 import msgspec
 
-__all__ = ["NOTHING", "Arguments", "Begin", "End", "Entry", "Record", "Title", "lenient_record"]
+__all__ = ["NOTHING", "Arguments", "Begin", "End", "Entry", "Named", "Record", "Title", "lenient_record"]
 
 NOTHING = msgspec.Raw(b"")
 
@@ -15,19 +18,18 @@ NOTHING = msgspec.Raw(b"")
 class Arguments(msgspec.Struct, gc=False):
     """What an event contains besides its time; -1, NaN and nothing mean "not given"."""
 
-    correlation: int = -1
     device: int = -1
     stream: int = -1
+    correlation: int = -1
     bytes: int | float = -1
     blocks_per_sm: int | float = msgspec.field(default=math.nan, name="blocks per SM")
     grid: msgspec.Raw = NOTHING
-    dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
-    types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
-    given: msgspec.Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
     collective: msgspec.Raw = msgspec.field(default=NOTHING, name="Collective name")
-    group: msgspec.Raw = msgspec.field(default=NOTHING, name="Process Group Ranks")
     sent: msgspec.Raw = msgspec.field(default=NOTHING, name="In msg nelems")
-    name: str = ""
+    group: msgspec.Raw = msgspec.field(default=NOTHING, name="Process Group Ranks")
+    given: msgspec.Raw = msgspec.field(default=NOTHING, name="Concrete Inputs")
+    types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
+    dims: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
 
 
 class Record(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
@@ -35,11 +37,17 @@ class Record(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
 
     cat: str = ""
     name: str = ""
-    ts: int | float = math.nan
-    dur: int | float = math.nan
     pid: int | str | None = None
     tid: int | str | None = None
+    ts: int | float = math.nan
+    dur: int | float = math.nan
     args: Arguments | None = None
+
+
+class Named(msgspec.Struct, gc=False):
+    """The name that a title gives."""
+
+    name: str = ""
 
 
 class Title(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
@@ -48,7 +56,7 @@ class Title(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
-    args: Arguments | None = None
+    args: Named | None = None
 
 
 class Begin(msgspec.Struct, gc=False, tag_field="ph", tag="B"):
@@ -95,10 +103,9 @@ def lenient_record(found: Any) -> Record | Title | Begin | End | None:
         stream=_whole(args.get("stream")),
         bytes=_whole(args.get("bytes")),
         blocks_per_sm=_number(args.get("blocks per SM")),
-        name=_text(args.get("name")),
     )
     if found.get("ph") == "M":
-        return Title(args=carried, **who)
+        return Title(args=Named(name=_text(args.get("name"))), **who)
     if found.get("ph") == "B":
         return Begin(cat=_text(found.get("cat")), ts=_number(found.get("ts")), args=carried, **who)
     if found.get("ph") == "E":

@@ -19,7 +19,7 @@ __all__ = ["ByteSource", "as_utf8", "ends_early", "read_whole"]
 _READ_BYTES = 1 << 20
 _SMALL_BYTES = 64
 _GZIP_MAGIC = b"\x1f\x8b"
-_SWELL_RATIO = 400  # traces shrink 20 to 60 times; a bomb of zeros 1,000 times
+_SWELL_RATIO = 400  # gzip shrinks traces 20 to 60 times, but a file of zeros 1,000 times
 _SWELL_BYTES = 1 << 30
 _PIECE_BYTES = 8 << 20
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -40,7 +40,7 @@ def read_whole(path: Path, most_bytes: int, progress: Callable[[float], None] = 
             pieces.append(piece)
             if source.given_bytes > most_bytes:
                 raise BadFile(
-                    f"'{path.name}' holds more than {most_bytes / 2**30:g} GiB", hint="record less, or split the recording"
+                    f"'{path.name}' contains more than {most_bytes / 2**30:g} GiB", hint="record less, or split the recording"
                 )
         return b"".join(pieces), source.cut
 
@@ -91,7 +91,9 @@ class ByteSource:
         return piece
 
     def _recoded(self, piece: bytes) -> bytes:
-        """The first piece tells the encoding: UTF-16 is decoded piece by piece, everything else is left as it is."""
+        """Read the first piece, which shows the encoding: UTF-16 is decoded piece by piece, and everything else is left
+        unchanged.
+        """
         if self.given_bytes == len(piece):
             encoding = _UTF_16.get(piece[:2])
             if encoding is None:
@@ -124,7 +126,7 @@ class ByteSource:
         return b"".join(pieces)
 
     def _next_member(self) -> None:
-        """Several concatenated gzip files are one file."""
+        """Read several concatenated gzip files as one file."""
         rest = (self._inflater.unused_data + self._file.read(_READ_BYTES)).lstrip(b"\0")
         self._waiting = b""
         if rest.startswith(_GZIP_MAGIC):

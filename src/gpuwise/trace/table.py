@@ -1,9 +1,8 @@
-"""Builds an event table in batches: names are interned, and columns are kept as numpy pieces that are joined once at the end."""
+"""Builds an event table in batches: names are interned, and columns are numpy arrays that grow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ _DTYPES: dict[str, Any] = {
 }
 LONGEST_TEXT = 2000
 _ABSENT = {"blocks_per_sm": np.nan}
+_ROOM = 1.25  # rows that a growing table has room for, in relation to those it has
 
 
 class Interner(dict[Any, int]):
@@ -46,43 +46,41 @@ class Interner(dict[Any, int]):
 
 
 class TableBuilder:
-    """Collects columns batch by batch."""
+    """Collects columns batch by batch. Each column is one array with room for more rows, which grows without being copied."""
 
     def __init__(self) -> None:
-        self._pieces: dict[str, list[npt.NDArray[Any]]] = {column.name: [] for column in fields(Events)}
+        self._columns: dict[str, npt.NDArray[Any]] = {name: np.empty(0, dtype=dtype) for name, dtype in _DTYPES.items()}
         self.rows = 0
 
     def add(self, count: int, **columns: Any) -> None:
         """Append `count` rows; a column that is not given is "not in the trace"."""
-        for name, pieces in self._pieces.items():
-            given = columns.get(name)
-            if given is None:
-                given = np.full(count, _ABSENT.get(name, -1), dtype=_DTYPES[name])
-            pieces.append(np.asarray(given, dtype=_DTYPES[name]))
-        self.rows += count
+        begin, self.rows = self.rows, self.rows + count
+        for name, column in self._columns.items():
+            if len(column) < self.rows:
+                column.resize(int(_ROOM * self.rows), refcheck=False)
+            column[begin : self.rows] = columns.get(name, _ABSENT.get(name, -1))
 
     def build(self) -> Events:
         """Return the table in order of start; of events that start together, the longer one first, so a parent precedes its
         child.
         """
-        start, duration = self._joined("start_ns"), self._joined("duration_ns")
+        order = self._order()
+        sorted_already = bool((order[1:] > order[:-1]).all())
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for name in _DTYPES:  # one column at a time, so that it is freed before the next is sorted
+            column = self._columns.pop(name)
+            if sorted_already:
+                column.resize(self.rows, refcheck=False)
+            columns[name] = column if sorted_already else column[order]
+        return Events(**columns)
+
+    def _order(self) -> npt.NDArray[np.intp]:
+        start, duration = (self._columns[name][: self.rows] for name in ("start_ns", "duration_ns"))
         order = np.argsort(start, kind="stable")
         ordered = start[order]
         tied = np.concatenate([[False], ordered[1:] == ordered[:-1]])
         tied[:-1] |= tied[1:]
-        if tied.any():  # few do: only those are sorted again
+        if tied.any():  # only the few that do are sorted again
             rows = order[tied]
             order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
-        sorted_already = bool((order[1:] > order[:-1]).all())
-        columns: dict[str, npt.NDArray[Any]] = {}
-        for name in list(self._pieces):  # one column at a time: its pieces are gone before the next is joined
-            column = self._joined(name)
-            self._pieces.pop(name)
-            columns[name] = column if sorted_already else column[order]
-        return Events(**columns)
-
-    def _joined(self, name: str) -> npt.NDArray[Any]:
-        pieces = self._pieces[name]
-        if len(pieces) > 1:
-            self._pieces[name] = pieces = [np.concatenate(pieces)]
-        return pieces[0] if pieces else np.empty(0, dtype=_DTYPES[name])
+        return order

@@ -23,13 +23,13 @@ _COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
 
 
 def device_index(title: str) -> int | None:
-    """The number of the device a plane or process stands for, None for the host."""
+    """Return the number of the device that a plane or process represents; None for the host."""
     found = _DEVICE.search(title)
     return int(found[1]) if found else None
 
 
 def line_kind(title: str) -> Kind | None:
-    """What the events of a device's line are; None for lines that repeat what other lines hold (modules, ops, scopes)."""
+    """Return the kind of events in a device's line; None for lines that repeat the content of others (modules, ops, scopes)."""
     if title == "Steps":
         return Kind.STEP
     if _STREAM.search(title):
@@ -40,14 +40,14 @@ def line_kind(title: str) -> Kind | None:
 
 
 def event_kind(name: str, line: Kind) -> Kind:
-    """A copy or fill among the kernels of a stream."""
+    """Return the kind of a copy or fill among the kernels of a stream."""
     if line is Kind.KERNEL and _COPY.match(name):
         return Kind.MEMSET if name.lower().startswith("memset") else Kind.MEMCPY
     return line
 
 
 def is_tensorflow(titles: Mapping[tuple[Any, Any, str], str]) -> bool:
-    """Whether a Chrome trace names its processes as TensorFlow and JAX do."""
+    """Return whether a Chrome trace names its processes as TensorFlow and JAX do."""
     return any(kind == "process_name" and device_index(title) is not None for (_, _, kind), title in titles.items())
 
 

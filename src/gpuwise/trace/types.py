@@ -84,7 +84,7 @@ _COLUMNS = tuple(column.name for column in fields(Events))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A GPU as the profiler describes it; what it does not say is None. Names are `printable`."""
+    """A GPU as the profiler describes it; missing values are None. Names are `printable`."""
 
     index: int
     name: str = ""
@@ -122,7 +122,7 @@ class CutOff:
 
 
 def printable(text: str) -> str:
-    """A text of the file without what would steer a terminal.
+    """Return a text from the file without characters that control a terminal.
 
     >>> printable("a\x1b[31mb")
     'a?[31mb'

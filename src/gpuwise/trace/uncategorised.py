@@ -24,7 +24,7 @@ _NAMES = (
     (re.compile(r"^memset", re.IGNORECASE), Kind.MEMSET),
 )
 _CALL = re.compile(r"^(?:cuda|hip)[A-Z]\w+$|^cu(?:Launch|Mem|Ctx|Stream|Event|Graph)\w+$")
-# What a program marks: ops have neither spaces nor brackets in their names, and none is called a step.
+# Marks set by a program: unlike these, names of ops contain neither spaces nor brackets nor the word "step".
 _MARK = re.compile(
     r"^ProfilerStep#|^Optimizer\.|^enumerate\(|[#\[]|^(?!.*::).*\s|(?:^|[^a-z])(?:step|iter|iteration)(?![a-z])"
     r"|(?:^|[^a-z])(?:train|training|global|micro|mini)[_-]?batch(?![a-z])|(?:^|[^a-z])batch[_:]?\d",
@@ -48,7 +48,7 @@ def sort_out(trace: Trace, titles: Mapping[tuple[Any, Any, str], str], threads: 
 
 
 def _line(process: str, thread: str) -> int | None:
-    """The number of the device that a line of the trace stands for, None for the host."""
+    """Return the number of the device that a line of the trace represents; None for the host."""
     title = f"{process} {thread}"
     if not _DEVICE.search(title) or _HOST.search(process):
         return None

@@ -171,7 +171,7 @@ def _resized(found: Workload, request: Request) -> Workload:
         found = found.sized(batch=wanted) if name == "batch" else found.sized(seq=wanted)
         if found.source == "user_code":
             note = (
-                f"{name} {wanted} was computed, not run; if the code depends on the {name}, capture the model again at this size"
+                f"{name} {wanted} was derived from the capture; if the code depends on the {name}, capture the model at this size"
             )
             found = replace(found, notes=(*found.notes, note))
     return found

@@ -23,7 +23,7 @@ from gpuwise.advise.jobs import Job
 from gpuwise.hardware.catalog import load_catalog
 from making_candidates import TERMS, adding_up, buy, hire, price_of, run
 
-NEARLY = 0.93  # an option this near to the fastest may be taken for its price
+NEARLY = 0.90  # an option this near to the fastest may be taken for its price
 
 cards = st.lists(
     st.tuples(st.floats(10, 1e5), st.floats(50, 1e4)).map(lambda pair: buy(*pair)), min_size=1, max_size=12, unique_by=id
@@ -111,6 +111,13 @@ def test_a_nearly_as_fast_and_clearly_cheaper_card_is_taken() -> None:
     assert select([fast, buy(105.0, 900.0)], UserLimits(budget_usd=1500)).best is fast
 
 
+def test_of_cards_that_differ_by_less_than_the_error_the_cheaper_is_taken() -> None:
+    for seconds, taken in ((101.0, 950.0), (103.0, 1000.0)):
+        best = select([buy(100.0, 1000.0), buy(seconds, 950.0)], UserLimits(budget_usd=2000.0)).best
+        assert best is not None
+        assert best.upfront_usd == taken
+
+
 def test_several_cards_are_taken_only_where_they_are_much_faster() -> None:
     one = buy(100.0, 1000.0)
     assert select([one, buy(101.0 / WORTH_SEVERAL, 400.0, count=2)], UserLimits(budget_usd=1000)).best is one
@@ -174,7 +181,7 @@ def test_nothing_slower_than_the_own_card_is_shown_to_rent_or_to_save() -> None:
     mine = kept(run(100.0, name="mine"), TERMS)
     slow, fast = (hire(seconds, 0.05, name=f"{seconds}") for seconds in (200.0, 50.0))
     small = replace(buy(150.0, 10.0), total_usd=1.0)  # saves electricity
-    assert set(select([mine, slow, small], UserLimits(budget_usd=500)).shown) == {mine, small}  # the best to buy is always named
+    assert set(select([mine, slow, small], UserLimits(budget_usd=500)).shown) == {mine}
     shown = select([mine, slow, fast, small, buy(80.0, 300.0)], UserLimits(budget_usd=500)).shown
     assert {option.run.seconds for option in shown} == {100.0, 50.0, 80.0}
 

@@ -11,12 +11,12 @@ from gpuwise.advise.candidates import (
     Wanted,
     buy_kind,
     buyable,
-    offered,
     price_for,
     rentable,
     served,
     whole,
 )
+from gpuwise.advise.offers import offered
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.costs import in_server, server_counts, server_for
 from gpuwise.money.prices import NEW_MONTHS, PriceBook, launch_price, sold_new
@@ -77,7 +77,7 @@ def test_without_used_cards_only_new_ones_are_left() -> None:
 def test_laptops_are_offered_with_an_estimate_or_without_a_price() -> None:
     found = buyable(list(GPUS.values()), Wanted(laptop=True), book())
     assert found
-    assert all(gpu.segment == "laptop" and whole(gpu) for gpu, _ in found)
+    assert all((gpu.segment == "laptop" or gpu.vendor == "Apple") and whole(gpu) for gpu, _ in found)
     prices = {gpu.name: price for gpu, price in found}
     estimated = prices["RTX 5070 Laptop 12GB"]
     assert estimated is not None
@@ -116,10 +116,15 @@ def test_servers_are_sold_only_where_they_are_wished_for() -> None:
 
 def test_modules_are_bought_in_eights_and_cards_one_by_one() -> None:
     counts = (1, 2, 3, 4, 8, 16)
-    for name, bought in {"B200": (8,), "H100 SXM 80GB": (8,), "H100 NVL 94GB": (1, 2, 3, 4, 8), "L40S": (1, 2, 3, 4, 8)}.items():
+    for name, bought in {
+        "B200": (8, 16),
+        "H100 SXM 80GB": (8, 16),
+        "H100 NVL 94GB": (1, 2, 3, 4, 8),
+        "L40S": (1, 2, 3, 4, 8),
+    }.items():
         assert server_counts(GPUS[name], counts) == bought
         assert server_counts(GPUS[name], counts[:4]) == tuple(count for count in bought if count < 8)
-    modules, cards = server_for(GPUS["B200"]), server_for(GPUS["L40S"])
+    modules, cards = server_for(GPUS["B200"]), server_for(GPUS["L40S"], 8)
     assert modules.most_gpus == cards.most_gpus == 8
     assert modules.usd > cards.usd
 

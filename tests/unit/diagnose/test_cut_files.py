@@ -179,7 +179,7 @@ def test_a_model_that_was_named_is_not_asked_for_again(tmp_path: Path) -> None:
     path = str(run.write(tmp_path / "cpu.json"))
     (told,) = [entry for entry in gpuwise.why([path], model="resnet18").abstained if entry.code == "slower_than_expected"]
     assert "resnet18 cannot be compared" in told.reason
-    assert "name it" not in told.record_next
+    assert "name the model" not in told.record_next
     unknown = training(Run(gpu={"id": 0, "name": "Nobody's card"}))
     path = str(unknown.write(tmp_path / "gpu.json"))
     (told,) = [entry for entry in gpuwise.why([path], model="resnet18").abstained if entry.code == "slower_than_expected"]

@@ -68,7 +68,7 @@ def test_the_late_gpu_of_a_file_is_named_with_what_it_costs(name: str, tmp_path:
     answer = gpuwise.why([str(ONE_FILE[name](lockstep(3, {1: Delay(load_us=3000.0)}), tmp_path / name))])
     found = straggler(answer)
     assert found is not None
-    assert found.title.startswith("GPU 1 is the last")
+    assert found.title.startswith("the other GPUs wait for GPU 1 in collectives")
     assert found.seconds_per_step == pytest.approx(3.0e-3, rel=0.05)
 
 
@@ -117,7 +117,7 @@ def test_the_checks_of_the_late_rank_say_what_to_do(tmp_path: Path) -> None:
     found = straggler(gpuwise.why(write_each(lockstep(4, {2: DELAYS["input_wait"]}), tmp_path)))
     assert found is not None
     assert any("input_starved" in line for line in found.evidence)
-    assert found.remedy.startswith("on rank 2: ")
+    assert found.remedy.startswith("on rank 2, ")
     assert "workers" in found.remedy
 
 

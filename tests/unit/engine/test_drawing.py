@@ -6,6 +6,7 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadValue
+from gpuwise.evidence.ranges import report_range
 from gpuwise.questions.common.media.images import ImagePrediction
 
 
@@ -28,6 +29,16 @@ def test_more_steps_take_longer_and_nothing_else_changes() -> None:
     short, long = (told(steps=steps).image_generation for steps in (20, 40))
     assert long.denoising_s == pytest.approx(2 * short.denoising_s)
     assert long.decoding_s == short.decoding_s
+
+
+@pytest.mark.parametrize("gpu", ["RTX 4090", "RX 7900 XTX", "Arc A770 16GB"])
+def test_the_range_contains_what_single_people_report(gpu: str) -> None:
+    found = told(gpu=gpu)
+    own, reports = found.image_generation, report_range(found.gpu)
+    assert reports.rows > 100
+    assert own.seconds_per_image_low <= reports.low * own.seconds_per_image
+    assert own.seconds_per_image_high >= reports.high * own.seconds_per_image
+    assert found.step_high_s >= reports.high * found.step_s
 
 
 def test_several_images_at_once_are_faster_each() -> None:
@@ -57,7 +68,7 @@ def test_steps_belong_to_images() -> None:
 
 @pytest.mark.parametrize(
     ("options", "part"),
-    [({"steps": 0}, "--steps 0"), ({"steps": -5}, "--steps -5"), ({"image": 100}, "in steps of 64"), ({"batch": "auto"}, "auto")],
+    [({"steps": 0}, "--steps 0"), ({"steps": -5}, "--steps -5"), ({"image": 100}, "multiple of 64"), ({"batch": "auto"}, "auto")],
 )
 def test_what_no_image_has_is_refused(options: dict[str, object], part: str) -> None:
     with pytest.raises(BadValue) as caught:

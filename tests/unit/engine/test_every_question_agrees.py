@@ -137,7 +137,8 @@ def by_which(job: Job) -> float | None:
     """What the user has is an option too. A batch that does not fit safely is run in parts there, so it is another job."""
     have = [f"{job.count}x {job.device.name}"]
     asked = {"mode": job.mode, "phase": job.phase, "batch": str(job.batch), "precision": job.precision}
-    answer = gpuwise.which(model=[job.model], have=have, samples=SAMPLES, **asked)
+    seq = prediction(job).seq  # without one, `which` assumes the shorter sequences of fine-tuning
+    answer = gpuwise.which(model=[job.model], have=have, samples=SAMPLES, seq=seq, **asked)
     option = next(one for one in answer.every if one.kind == "keep")
     choices = option.run.paces[0].choices
     whole = choices.accumulate == 1 and not any(choices.checkpoint) and not choices.adapters

@@ -78,7 +78,7 @@ def test_plans_that_divide_more_are_never_surer_than_the_plain_one(model: str) -
 def test_the_answer_says_what_ranges_rest_on() -> None:
     answer = planned("resnet50", "RTX 3090", 4, 32, "amp")
     notes = {note.name: note for note in answer.assumptions if note.name.startswith("range")}
-    assert set(notes) == {"range where only the samples are divided", "range of other plans"}
+    assert set(notes) == {"range for data parallelism alone", "range for other plans"}
     assert all(note.basis == "measured" for note in notes.values())
     assert not [note for note in planned("resnet50", "TPU v4", 2, 32, "bf16").assumptions if note.name.startswith("range")]
 
@@ -104,7 +104,7 @@ def test_every_answer_takes_the_same_link_and_says_so_alike(gpu: str, count: int
     lanes = answer.cluster.wires.host_link.name
     told = gpuwise.matters("nvlink", model="resnet50", gpu=gpu, gpus=count, batch="32", precision="amp").topics[0]
     if gpu in ("RTX 3090", "Quadro RTX 8000", "A100 PCIe 80GB"):
-        assert "no NVLink bridge" in by_plan[0].value
+        assert "without an NVLink bridge" in by_plan[0].value
     if "than over" in told.answer:
         assert f"than over {lanes}" in told.answer
 

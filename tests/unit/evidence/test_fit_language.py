@@ -11,7 +11,7 @@ import pytest
 
 from fit_language import solve
 from fit_language.problem import Problem, problem_of
-from gpuwise.evidence.generation import GenerationRow, generation_row
+from gpuwise.evidence.generation import GenerationRow, generation_row, predicted_s
 from gpuwise.hardware.catalog import load_catalog
 
 ROW = {
@@ -70,3 +70,15 @@ def test_what_is_left_the_same_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -
     problem = problem_of(found, ())
     solve.left_out(problem, problem.middle, lambda row: (row.gpu.name, row.cells["source"]))
     assert fits == [[10, 11, 12]]  # the other source has too few rows left without this one
+
+
+@pytest.mark.parametrize("gpu", ["RTX 3090", "RTX 4090", "A40", "H100 PCIe", "M1 Max"])
+def test_a_newer_version_is_not_slower_where_only_the_older_was_measured(gpu: str) -> None:
+    (old,), (new,) = rows("llama.cpp 2024-05 CUDA", (gpu,)), rows("llama.cpp b9739", (gpu,))
+    assert (old.version, new.version) == ("2024", "")
+    assert predicted_s([new])[0] < predicted_s([old])[0]
+
+
+def test_another_backend_of_an_engine_has_its_own_speed() -> None:
+    (sycl,), (vulkan,) = (rows(f"llama.cpp b9739 {name}", ("Arc Pro B70",)) for name in ("SYCL", "Vulkan"))
+    assert predicted_s([vulkan])[0] > 1.5 * predicted_s([sycl])[0]

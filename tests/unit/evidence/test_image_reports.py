@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fit.reports import image_questions
+from fit.reports import image_questions, single_reports
+from fit.widths import report_ranges
 from gpuwise.evidence.e2e import Question
+from gpuwise.evidence.fits import shipped
+from gpuwise.evidence.score import score
 
 ROW = {
     "source": "sd_data_webui",
@@ -68,3 +71,21 @@ def test_reports_of_a_program_that_moves_weights_are_apart(tmp_path: Path) -> No
     (moving,) = taken(tmp_path, *reports, model="Stable Diffusion XL", stack=stack)
     (staying,) = taken(tmp_path, *reports, model="Stable Diffusion XL")
     assert moving.moved_bytes > 0 == staying.moved_bytes
+
+
+def test_the_range_of_a_single_report_is_as_wide_as_reports_differ(tmp_path: Path) -> None:
+    usual = score(taken(tmp_path, {1: 100.0}, {1: 101.0}, {1: 102.0}))[0].predicted_s * 1e3
+    widths = []
+    for spread in (1.05, 1.5):
+        taken(tmp_path, *({1: usual * spread ** (place / 10)} for place in range(-10, 11)))
+        found = report_ranges(single_reports(tmp_path), lambda gpu: shipped())["report"]
+        assert found.rows == 21
+        widths.append(found.high / found.low)
+    assert widths[0] < 1.2 < 1.5 < widths[1]
+
+
+def test_a_single_report_has_a_wider_range_than_the_median_of_several(tmp_path: Path) -> None:
+    (median,) = taken(tmp_path, {1: 100.0}, {1: 101.0}, {1: 102.0})
+    (report, *_) = single_reports(tmp_path)["RTX 4090"]
+    several, one = score([median])[0], score([report])[0]
+    assert one.high_s / one.low_s > 1.2 * several.high_s / several.low_s

@@ -78,7 +78,7 @@ def test_a_measured_card_beside_one_that_is_not_keeps_its_words() -> None:
 
 def test_a_new_generation_of_a_known_maker_is_said_to_be_one() -> None:
     (result,) = asked("MI300X").results
-    assert "no GPU of its generation" in notes(result)["MI300X range"]
+    assert "no GPU of the cdna3 generation" in notes(result)["MI300X range"]
 
 
 def test_a_cpu_is_not_said_to_be_measured_either() -> None:

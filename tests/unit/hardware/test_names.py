@@ -156,6 +156,13 @@ WRONG = {
 }
 
 
+def test_a_match_is_what_find_finds_and_none_where_find_fails() -> None:
+    catalog = load_catalog()
+    for spelling in SPELLINGS:
+        assert catalog.match(spelling) == catalog.find(spelling)
+    assert catalog.match("NVIDIA A100-PG509-200") is None
+
+
 @pytest.mark.parametrize(("spelling", "meant"), WRONG.items())
 def test_wrong_name_gets_a_useful_suggestion(spelling: str, meant: str) -> None:
     with pytest.raises(UnknownName) as caught:

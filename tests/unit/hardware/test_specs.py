@@ -131,3 +131,45 @@ def test_missing_catalogue_directory_or_binary_is_refused(tmp_path: Path) -> Non
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "bytes.toml"):
         with pytest.raises(BadFile):
             read_catalog(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"), [("RTX 4090 48GB", "RTX 4090"), ("RTX 5070 Ti Super 24GB", "RTX 5070 Ti"), ("RTX 3080 20 GB", "RTX 3080")]
+)
+def test_the_hint_for_a_variant_is_its_base_with_the_memory_that_was_asked_for(name: str, base: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        load_catalog().find(name)
+    typed = refused.value.hint.rpartition(' "')[2].rstrip('"') if ' "' in refused.value.hint else ""
+    found, listed = load_catalog().find(typed).gpu, load_catalog().find(base).gpu
+    assert found.name == name
+    assert found.memory_bytes == float(name.split("GB")[0].split()[-1]) * GIB
+    assert found.usable_memory_bytes == found.memory_bytes - (listed.memory_bytes - listed.usable_memory_bytes)
+    assert found.peak_flops_per_s == listed.peak_flops_per_s
+    for field in ("memory_bytes_per_s", "l2_bytes", "tdp_watts", "half_accumulate", "segment", "launched_on", "pcie_lanes"):
+        assert getattr(found, field) == getattr(listed, field), field
+    assert found.launch_usd is None
+    assert found.fact("memory_bytes").basis is Basis.GIVEN
+
+
+def test_a_hint_may_be_copied_with_its_line_breaks() -> None:
+    assert load_catalog().find("name=RTX 4090\n    48GB,like=RTX\n    4090,mem=48GB").gpu.name == "RTX 4090 48GB"
+
+
+def test_what_follows_from_a_changed_value_changes_with_it() -> None:
+    base = load_catalog().find("RTX 5080").gpu
+    found = load_catalog().find("like=RTX 5080,name=Foo,boost=3GHz,bw=1200GB/s,sm=90").gpu
+    assert found.matrix_clock_hz == pytest.approx(base.matrix_clock_hz * 3e9 / base.boost_clock_hz)
+    assert found.peak_flops_per_s["vector"]["fp32"] > base.peak_flops_per_s["vector"]["fp32"]
+    assert found.memory_bus_bits is None
+
+
+@pytest.mark.parametrize("text", ["like=RTX 9999", "like=", "like=RTX 4090,mem=-1GB", "like=RTX 4090,sm=0", "name=Foo,like=x=y"])
+def test_a_gpu_that_is_like_nothing_is_refused(text: str) -> None:
+    with pytest.raises(GpuwiseError):
+        load_catalog().find(text)
+
+
+def test_a_catalogue_may_say_what_its_gpus_are_like(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('[[gpu]]\nname = "Mine"\nlike = "RTX 4090"\nmem = "48 GB"\n', encoding="utf-8")
+    assert load_catalog(path).find("Mine").gpu.sm_count == load_catalog().find("RTX 4090").gpu.sm_count

@@ -172,6 +172,6 @@ def test_the_text_names_every_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -
     result = CliRunner().invoke(app, ["why", "*/trace.json.gz", "--on", "here"])
     assert result.exit_code == 0, result.exception
     lines = result.stdout.splitlines()
-    assert lines[0] == "3 runs: 2 with a significant cause; 1 could not be read"
+    assert lines[0] == "3 runs, 2 with a significant cause; 1 could not be read"
     assert lines[3].startswith("starved/trace.json.gz")
     assert any(line.startswith("cut/trace.json.gz: ") for line in lines)

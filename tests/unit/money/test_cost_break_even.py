@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
-from gpuwise.money.costs import MACHINE_USD, more_machine_usd
+from gpuwise.money.costs import MACHINE_USD, machine_usd, more_machine_usd
+from gpuwise.money.prices import age_of_machine
 from gpuwise.questions.cost.text import render
 
 YEAR_DAYS = 365.0
@@ -53,20 +56,61 @@ def test_a_count_before_the_name_is_the_same_as_gpus() -> None:
 
 
 def test_several_cards_need_a_larger_machine_as_in_which() -> None:
-    assert gpuwise.cost(gpu="4x RTX 3090").query.machine_usd == MACHINE_USD + more_machine_usd(4)
+    card = load_catalog().find("RTX 3090").gpu
+    query = gpuwise.cost(gpu="4x RTX 3090").query
+    age = age_of_machine(card, query.price, query.book.today)
+    assert age > 1
+    assert query.machine_usd == machine_usd(card, 4, age)
     option = next(one for one in gpuwise.which(budget="3000", model=["llama-3-70b"]).options if one.name == "2x RTX 3090")
     assert option.price is not None
-    assert option.upfront_usd == pytest.approx(2 * option.price.usd + more_machine_usd(2))
+    assert option.upfront_usd == pytest.approx(2 * option.price.usd + more_machine_usd(card, 2, age))
 
 
 def test_more_cards_never_need_a_cheaper_machine() -> None:
-    costs = [more_machine_usd(count) for count in range(1, 40)]
-    assert costs == sorted(costs)
-    assert costs[0] == 0.0
-    assert more_machine_usd(16) == 2 * more_machine_usd(8) + MACHINE_USD
+    for name in ("RTX 5090", "RTX 3060 12GB", "P40", "L40S"):
+        costs = [machine_usd(load_catalog().find(name).gpu, count) for count in range(1, 40)]
+        assert costs == sorted(costs)
+    card = load_catalog().find("RTX 5090").gpu
+    assert machine_usd(card, 1) == MACHINE_USD
+    assert machine_usd(card, 16) == 2 * machine_usd(card, 8)
+
+
+def test_a_machine_is_priced_by_what_it_carries() -> None:
+    small, large, old = (load_catalog().find(name).gpu for name in ("RTX 3060 12GB", "RTX 5090", "P40"))
+    assert machine_usd(large, 2) - machine_usd(large, 1) > 2 * (machine_usd(small, 2) - machine_usd(small, 1))  # watts
+    assert machine_usd(large, 4) > 4000  # a workstation and a second power supply
+    assert machine_usd(large, 4, age_years=4) < machine_usd(large, 4) / 2
+    assert machine_usd(old, 1) < machine_usd(old, 8) / 4  # places
+    assert machine_usd(old, 1, age_years=8) == MACHINE_USD  # nobody buys a new server for an old card
+    assert more_machine_usd(large, 4, held=[(small, 4)]) < more_machine_usd(large, 4) / 4  # the slots are there
 
 
 def test_one_year_is_singular() -> None:
     said = [note.effect for note in gpuwise.cost(gpu="RTX 3090", years=1.0).assumptions if note.name == "resale"]
     assert len(said) == 1
     assert "after 1 year, " in said[0]
+
+
+def test_no_card_resells_above_what_one_bought_used_today_would() -> None:
+    used = gpuwise.cost(gpu="H100 SXM", used=True).ownership
+    dear = gpuwise.cost(gpu="H100 SXM", price="25000")
+    assert used is not None
+    assert dear.ownership is not None
+    assert dear.ownership.resale_usd == pytest.approx(used.resale_usd)
+    assert any("today's price of a used one" in note.effect for note in dear.assumptions if note.name == "resale")
+    cheap = gpuwise.cost(gpu="H100 SXM", price="5000").ownership
+    assert cheap is not None
+    assert cheap.resale_usd < used.resale_usd
+
+
+def test_the_resale_value_at_which_the_answer_changes_is_told() -> None:
+    ask = {"gpu": "8x H100 SXM", "price": "25000", "machine": 80000.0, "cloud_price": 2.0, "utilization": 0.6}
+    told = re.search(r"Owning is cheaper if each GPU resells for more than \$([\d,]+)", gpuwise.cost(**ask).verdict)
+    assert told is not None
+    turns = 8 * float(told[1].replace(",", ""))
+    for resale, cheaper in ((turns - 100, "rent"), (turns + 100, "own")):
+        here = gpuwise.cost(**ask, resale=resale).here
+        assert here is not None
+        assert (here.own_usd < here.rent_usd) == (cheaper == "own")
+    assert "resells" not in gpuwise.cost(**ask, resale=turns - 30_000).verdict
+    assert "resells" not in gpuwise.cost(gpu="RTX 4090", cloud_price=0.4, hours_per_week=10.0).verdict

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwise.money.costs import bill_usd, break_even_days, electricity_usd, flat, of_bills, own, parse_tariff, rent
+from gpuwise.money.costs import bill_usd, break_even_days, electricity_usd, flat, own, rent
+from gpuwise.money.tariffs import of_bills, parse_tariff
 
 ELECTRICITY = 0.450 * 0.12  # USD an hour: 350 W and 100 W of machine
 

@@ -16,9 +16,10 @@ from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import flat, of_bills, own, rent
+from gpuwise.money.costs import flat, own, rent
 from gpuwise.money.currency import Currency
 from gpuwise.money.prices import age_text, is_stale
+from gpuwise.money.tariffs import of_bills
 
 NOW = date(2026, 11, 16)
 

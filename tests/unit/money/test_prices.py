@@ -17,11 +17,11 @@ from gpuwise.core.provenance import Basis
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import tables
-from gpuwise.money.costs import parse_bills, parse_tariff
 from gpuwise.money.currency import USD, parse_currency
 from gpuwise.money.given import given_price, parse_price, read_price_file
 from gpuwise.money.prices import PriceBook, data_date, price_now, price_text, rent_median, rent_offers, stale_sentence
 from gpuwise.money.tables import refreshed_folder, refreshed_path
+from gpuwise.money.tariffs import parse_bills, parse_tariff
 from gpuwise.money.types import Price
 
 NOW = date(2026, 11, 16)

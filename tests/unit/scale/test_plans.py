@@ -77,8 +77,8 @@ def test_shards_of_zero_sum_to_the_whole() -> None:
         for stage in range(4)
     )
     assert all(memory.optimizer_bytes * 8 == pytest.approx(plain.optimizer_bytes) for memory in sharded)
-    assert plain.gradient_bytes > sharded[1].gradient_bytes > plain.gradient_bytes / 8
-    assert plain.weight_bytes > sharded[2].weight_bytes > plain.weight_bytes / 8
+    assert sharded[1].gradient_bytes * 8 == pytest.approx(plain.gradient_bytes)
+    assert sharded[2].weight_bytes * 8 == pytest.approx(plain.weight_bytes)
     assert plain.total_bytes > sharded[0].total_bytes > sharded[1].total_bytes > sharded[2].total_bytes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -11,6 +11,7 @@ import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.step.time.engines import engines, find_engine, refusal
 from gpuwise.workload.language.formats import CACHES, FORMATS
 
@@ -115,3 +116,11 @@ def test_which_considers_only_gpus_that_run_the_format() -> None:
     found = gpuwise.which(model="llama-3-8b", weights="nvfp4", budget=3000, buy=True)
     assert found.options
     assert {option.gpu.architecture.generation for option in found.options} == {"blackwell"}
+
+
+def test_the_help_lists_every_engine() -> None:
+    named = re.search(
+        r"generates the text: (.*)\.", get_type_hints(TextOptions, include_extras=True)["engine"].__metadata__[0].help
+    )
+    assert named is not None
+    assert set(re.split(r", | or ", named[1])) == set(engines())

@@ -264,6 +264,41 @@ def test_a_file_without_end_of_an_event_is_refused(tmp_path: Path, monkeypatch: 
         read_trace(tmp_path / "a.json")
 
 
+def test_an_event_without_end_is_searched_only_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    search = chunks._last_boundary
+    monkeypatch.setattr(chunks, "_last_boundary", lambda text: sizes.append(len(text)) or search(text))
+    monkeypatch.setattr(chunks, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(chunks, "_LARGEST_EVENT_BYTES", 1_000_000)
+    (tmp_path / "a.json").write_bytes(b'{"traceEvents": [' + b'{"name": "' + b"x" * 2_000_000)
+    with pytest.raises(BadFile, match="an event that does not end"):
+        read_trace(tmp_path / "a.json")
+    assert sum(sizes) < 5_000_000  # each search covers twice as much as the one before
+
+
+def test_threads_with_the_same_number_in_two_processes_are_two_threads(tmp_path: Path) -> None:
+    times = {"ph": "X", "cat": "cpu_op", "dur": 5}
+    events = [{**times, "name": "a", "pid": pid, "tid": tid, "ts": 10 * tid} for pid in (1, "two") for tid in (7, 8)]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    table = read_chrome(tmp_path / "a.json").events
+    assert len(set(table.thread.tolist())) == 4
+    assert len(set(zip(table.process.tolist(), table.thread.tolist(), strict=True))) == 4
+    assert sorted(table.process.tolist()) == [0, 0, 1, 1]
+
+
+def test_only_ops_that_tell_their_sizes_have_a_shape(tmp_path: Path) -> None:
+    told = [{}, {"Input Dims": []}, {"Input Dims": [[2, 3]], "Input type": ["float"]}]
+    common = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "dur": 5}
+    events = [{**common, "name": "aten::mm", "ts": ts, "args": args} for ts, args in enumerate(told)]
+    given = {"Input Dims": [[2, 3]], "Input type": ["float"], "Concrete Inputs": ["[1, 1]"]}
+    events += [{**common, "name": name, "ts": 9, "args": given} for name in ("aten::mm", "aten::conv2d")]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    trace = read_chrome(tmp_path / "a.json")
+    shapes = [trace.shapes[number] if number >= 0 else b"" for number in trace.events.shape.tolist()]
+    plain = b'[[2, 3]]|["float"]'
+    assert shapes == [b"", b"", plain, plain, plain + b'|["[1, 1]"]']
+
+
 def test_files_folders_and_patterns_are_found(tmp_path: Path) -> None:
     for name in ("b.json", "a.json.gz", "c.txt"):
         training(steps=2).write(tmp_path / name)

@@ -78,5 +78,5 @@ def test_a_table_without_rows_is_refused(cut: int, tmp_path: Path) -> None:
 
 def test_a_table_that_lost_its_columns_is_refused(tmp_path: Path) -> None:
     squeezed = "\n".join(" ".join(line.split()) for line in op_table(BUSY).splitlines()[1:])
-    with pytest.raises(BadFile, match="does not have its columns"):
+    with pytest.raises(BadFile, match="lacks the usual columns"):
         gpuwise.why([str(write(tmp_path / "f.txt", squeezed))])

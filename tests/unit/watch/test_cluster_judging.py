@@ -163,7 +163,7 @@ def test_a_low_clock_is_told_without_the_drivers_reasons_unless_it_is_the_power_
     answer = judged(told(labels, slow))
     assert codes(answer) == ["throttled"]
     assert answer.findings[0].finding.confidence == "low"
-    assert "300 of 700 W are drawn, so the power cap is not the reason" in answer.findings[0].finding.evidence[0]
+    assert "it draws 300 of 700 W, so the power cap is not the reason" in answer.findings[0].finding.evidence[0]
     assert codes(judged(told(labels, capped))) == []
 
 
@@ -209,7 +209,7 @@ def test_one_straggler_holds_the_whole_job() -> None:
 
 
 def test_gpus_that_only_count_as_busy_are_noted() -> None:
-    assert "fewer than half of their SMs" in judged(gpu("a", 0, {"DCGM_FI_PROF_SM_ACTIVE": 0.1})).notes[0]
+    assert "fewer than half of the SMs are active on 1 GPU" in judged(gpu("a", 0, {"DCGM_FI_PROF_SM_ACTIVE": 0.1})).notes[0]
 
 
 def test_thousands_take_one_question_a_figure() -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuwise.questions.registry import QUESTIONS
 from gpuwise.surfaces.web import pool
+from gpuwise.surfaces.web.answers import LIKELY
 from gpuwise.surfaces.web.pool import Answers
+from gpuwise.surfaces.web.schema import body_of
 
 
 def lasting(question: str, options: Mapping[str, Any], own: object = ()) -> tuple[int, bytes]:
@@ -91,3 +97,44 @@ def test_one_who_leaves_the_queue_takes_no_worker_along(answers: Answers) -> Non
         asyncio.run(crowded())
     finally:
         answers.close()
+
+
+def test_answers_that_are_prepared_are_at_hand_and_hold_nobody_up(answers: Answers) -> None:
+    likely = [("which", {"task": "vision", "seconds": 0}), ("which", {"seconds": 600})]
+
+    async def early() -> None:
+        preparing = asyncio.create_task(answers.prepare(likely))
+        assert await answers.ask("predict", {}, stays) == (200, b"predict")  # by its own worker
+        while not answers._known.keys() >= {b'which {"seconds":0,"task":"vision"}'}:
+            await asyncio.sleep(0.02)
+        answers._small.close()  # nobody is asked again
+        assert await answers.ask("which", likely[0][1], stays) == (200, b"which")
+        preparing.cancel()
+
+    try:
+        asyncio.run(early())
+    finally:
+        answers.close()
+
+
+def test_a_worker_that_prepares_has_the_lowest_priority() -> None:
+    idle, usual = pool._worker(pool._IDLE), pool._worker()
+    try:
+        assert idle.submit(os.getpriority, os.PRIO_PROCESS, 0).result() == 19
+        assert usual.submit(os.getpriority, os.PRIO_PROCESS, 0).result() < 19
+    finally:
+        idle.shutdown()
+        usual.shutdown()
+
+
+def test_every_purpose_and_budget_that_the_page_offers_is_prepared() -> None:
+    script = (Path(pool.__file__).parent / "static/js/views/start.js").read_text(encoding="utf-8")
+    aims = re.findall(r'\["[^"]+", \{ (task|model): "([^"]+)" \}\]', script.partition("STORIES")[0])
+    budgets = [float(found) for found in re.findall(r'"(\d+)"', re.search(r"BUDGETS = \[(.*?)\]", script)[1])]
+    body = body_of(QUESTIONS["which"].options)
+    offered = [{key: [name] if key == "model" else name} for key, name in aims]
+    assert len(offered) == 7
+    for wanted in [*offered, *({**aim, "budget": budget} for aim in offered for budget in budgets)]:
+        assert ("which", body(**wanted).model_dump(exclude_defaults=True)) in LIKELY
+    for question, options in LIKELY:
+        assert body(**options).model_dump(exclude_defaults=True) == options, question

@@ -18,6 +18,7 @@ from gpuwise.workload.compile.fuse import fused, is_fused
 from gpuwise.workload.compile.groups import Grouper
 from gpuwise.workload.compile.recompute import recompute
 from gpuwise.workload.compile.roles import Sizes, loops_of
+from gpuwise.workload.compile.stored import stored_bytes
 from gpuwise.workload.compile.write import in_order
 from gpuwise.workload.model.evaluate import op_bytes, op_flops, peak_memory, product_values
 from gpuwise.workload.model.types import CATEGORIES, Call, Calls, Op, Workload
@@ -53,7 +54,7 @@ def test_a_chain_of_loops_becomes_one_kernel_that_reads_and_writes_once():
     assert names(result) == ["fused_relu_mul_add"]
     assert traffic(result) == 2 * FULL
     assert len(result.buffers) == 2
-    assert result.notes[-1] == "compiled: fused from 3 to 1 kernels"
+    assert result.notes[-1] == "compilation fuses 3 kernels into 1"
 
 
 def test_a_value_needed_elsewhere_is_still_written():
@@ -292,6 +293,26 @@ def test_fusing_never_adds_work_traffic_calls_or_memory(workload: Workload, epil
     for batch in (1, 8, 61):
         assert traffic(result, batch) <= traffic(workload, batch) * (1 + 1e-12)
         assert peak_memory(result, batch).total_bytes <= 1.01 * peak_memory(workload, batch).total_bytes
+
+
+@settings(max_examples=300, deadline=None)
+@given(workloads())
+def test_what_a_step_stores_is_there_however_it_is_fused(workload: Workload):
+    for batch in (1, 8, 61):
+        stored = stored_bytes(workload, batch)
+        assert stored <= peak_memory(workload, batch).total_bytes * (1 + 1e-12)
+        assert stored <= peak_memory(fused(workload), batch).total_bytes * (1 + 1e-12)
+
+
+def test_what_a_product_of_the_backward_pass_reads_is_stored():
+    b = Builder()
+    x, weight = b.buffer(), b.buffer(WIDTH, category="weight")
+    hidden = b.call("elementwise", "relu", [b.call("matmul", "mm", [x, weight])])
+    b.phase = "backward"
+    b.call("elementwise", "threshold_backward", [x])
+    without = b.workload()
+    b.call("matmul", "mm", [hidden, weight])
+    assert stored_bytes(b.workload()) - stored_bytes(without) == FULL
 
 
 @settings(max_examples=300, deadline=None)

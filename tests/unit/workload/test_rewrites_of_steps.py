@@ -259,6 +259,15 @@ def test_shards_sum_to_the_whole() -> None:
     assert peak_memory(sharded(found, 3, 8)).total_bytes < peak_memory(sharded(found, 2, 8)).total_bytes
 
 
+def test_the_number_of_gpus_changes_only_the_sizes_of_shards() -> None:
+    found = language()
+    for stage in (1, 2, 3):
+        two, eight = (sharded(found, stage, count) for count in (2, 8))
+        assert eight.calls is two.calls
+        assert held(eight, "optimizer") * 4 == pytest.approx(held(two, "optimizer"))
+        assert held(two, "optimizer") * 2 == pytest.approx(held(found, "optimizer"))  # the later one left the first alone
+
+
 def test_offload_counts_what_crosses_the_link() -> None:
     found = language()
     step, link, host = offloaded(found)

@@ -1,8 +1,8 @@
 """Steps allocate memory from the driver.
 
 ## What it detects
-This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps that take at least half
-a percent of the time.
+This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps, if these calls take at
+least half a percent of the time.
 
 ## Why it costs time
 These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool, so steady steps should not
@@ -13,7 +13,7 @@ Keep the pool on. Do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `e
 to a few lengths, set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, or use a smaller batch if memory is full.
 
 ## Confidence
-Confidence is high for the calls and their time. The lower end of the gain assumes that half of the calls remain.
+Confidence in the calls and their time is high. The lower end of the gain assumes that half of the calls remain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(idle_s, likely=Change(allocating=0.5), best=Change(allocating=0.0)),
         confidence="high",
         evidence=(
-            f"{len(calls) / steps:,.0f} calls {view.per} take {held:.1%} of the time",
+            f"calls to the driver take {held:.1%} of the time ({len(calls) / steps:,.0f} {view.per})",
             f"they leave the GPU idle {idle_s / view.step_s:.1%} of the time",
             *each,
         ),

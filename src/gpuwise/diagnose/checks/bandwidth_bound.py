@@ -1,10 +1,10 @@
-"""Element-wise kernels take much of the step.
+"""Element-wise kernels take up a large part of the step.
 
 ## What it detects
-This check looks for element-wise, normalisation and optimizer kernels and for copies within the device that are longer
-than 10 µs, are limited by memory bandwidth and take at least 30% of the step. On a CPU, it looks only for chains
-of at least five element-wise ops, because single ones, norms and pooling cannot be fused into a convolution or matrix product
-there.
+This check looks for element-wise, normalisation and optimizer kernels, and for copies within the device, that take
+longer than 10 µs and are limited by memory bandwidth. It reports them if together they take at least 30% of the step.
+On a CPU, it looks only for chains of at least five element-wise ops, because single ops, norms and pooling cannot be
+fused into a convolution or matrix product there.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -12,7 +12,7 @@ fewer memory accesses do.
 
 ## What to do
 `torch.compile` fuses chains of these kernels into one. Use `channels_last` for convolutional networks, optimizers with
-`fused=True`, fused norms and flash attention. 16-bit activations halve the bytes.
+`fused=True`, fused norms and flash attention. 16-bit activations halve the number of bytes.
 
 ## Confidence
 Confidence is medium. Traces do not record bytes, so gpuwise infers from the class and length of a kernel that it is
@@ -58,7 +58,7 @@ def check(view: View) -> Finding | None:
     copies = view.work_s(chosen & moving) > 0.5 * view.work_s(chosen)
     return Finding(
         code=CODE,
-        title=f"{'copies within the GPU' if copies else 'element-wise kernels'} take much of the step",
+        title=f"{'copies within the GPU' if copies else 'element-wise kernels'} take up a large part of the time",
         seconds_per_step=lost_s,
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s * (1.0 - _BEST) * (1.0 - already), likely=view.shrink(chosen & ~fused, _LIKELY)),
@@ -66,7 +66,7 @@ def check(view: View) -> Finding | None:
         evidence=(
             f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels "
             f"{'and copies within the GPU ' if copies else ''}that are longer than 10 µs",
-            f"{already:.0%} of that time is in kernels that are already compiled",
+            f"{already:.0%} of that time is spent in kernels that are already compiled",
         ),
         remedy=_FEWER_COPIES if copies else "use torch.compile, fused norms and attention, or 16-bit activations",
         verify=f"there should be far fewer copies {view.per}"
@@ -76,7 +76,7 @@ def check(view: View) -> Finding | None:
 
 
 def _in_chains(alike: Mask, thread: npt.NDArray[np.int32]) -> Mask:
-    """Those that follow one another on their thread, at least `_CHAIN` in a row."""
+    """Return the ops that follow one another on their thread, at least `_CHAIN` in a row."""
     found = np.zeros(len(alike), dtype=bool)
     for one in np.unique(thread):
         rows = np.flatnonzero(thread == one)

@@ -1,9 +1,9 @@
 """The host has too few free CPU cores.
 
 ## What it detects
-This check looks for a main thread that was ready to run but had no core for at least 5% of the time (as counted by
-Linux) while the cores were at least 90% in use. It also reports more loader workers than cores. If other programs cause
-most of the load, the finding is listed after the causes in your program.
+This check looks for a main thread that was ready to run but had to wait for a core at least 5% of the time (according
+to Linux) while the cores were at least 90% busy. It also reports runs with more loader workers than cores. If other
+programs cause most of the load, the finding is listed after the causes in your program.
 
 ## Why it costs time
 Workers, the training process and other programs take turns on the cores. If a kernel is launched late, the GPU is idle
@@ -14,12 +14,13 @@ Use no more workers than cores, call `torch.set_num_threads(1)` in workers, stop
 more cores per GPU.
 
 ## Confidence
-Confidence is medium: the delay is measured, but its effect is not. The upper end of the gain is a step without the
-delay. The lower end is assumed to be a third of that, because other limits remain.
+Confidence is medium, because the delay is measured but its effect is not. The upper end of the gain assumes a step
+without the delay. The lower end assumes a third of that gain, because other limits remain.
 """
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.types import Finding, Gain
 from gpuwise.diagnose.vitals import Vitals
 
@@ -43,7 +44,7 @@ def check_live(vitals: Vitals) -> Finding | None:
     own = vitals.own_cores_fraction
     foreign = not crowded and own is not None and own < _OWN * busy
     whose = "" if own is None else f" ({own / max(busy, 1e-9):.0%} of that by this run)"
-    workers = f"{vitals.workers} loader workers share {vitals.core_count} cores" if crowded else ""
+    workers = f"{vitals.workers} loader workers share {counted(vitals.core_count, 'core')}" if crowded else ""
     return Finding(
         code=CODE,
         title=_title(crowded=crowded and delayed < _DELAYED, foreign=foreign),
@@ -61,7 +62,7 @@ def check_live(vitals: Vitals) -> Finding | None:
             )
         ),
         remedy="use no more workers than cores, stop other programs, or use a machine with more cores per GPU",
-        verify="watch again: threads should wait for a free core less than 5% of the time",
+        verify="threads should wait for a free core less than 5% of the time",
         circumstance=foreign,
     )
 

@@ -1,8 +1,8 @@
 """Communication is not hidden behind compute.
 
 ## What it detects
-This check looks for NCCL or RCCL kernels (gloo calls on a CPU) during which no other kernel runs, for at least 10% of
-the step.
+This check looks for NCCL or RCCL kernels (or gloo calls on a CPU) that run while no other kernel does, for at least 10%
+of the step.
 
 ## Why it costs time
 Gradients could be exchanged while the rest of the backward pass runs. Communication that is not hidden makes the step
@@ -10,17 +10,18 @@ longer on every rank.
 
 ## What to do
 Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
-accumulating, 16-bit gradients or a faster link. In inference, split the model over fewer GPUs or let two batches
-overlap. Check `straggler` first, because a rank may spend most of a collective waiting for the slowest rank.
+accumulating, 16-bit gradients or a faster link. For inference, split the model over fewer GPUs or overlap two batches.
+Check `straggler` first, because a rank may spend most of a collective waiting for the slowest rank.
 
 ## Confidence
-Confidence is high for the time. The upper end of the gain assumes that all of this time is hidden. The lower end is a
-replay that keeps three quarters of it, and in which the host may become the next bottleneck. A single rank does not
-show how much of a collective is spent waiting for other ranks.
+Confidence in the measured time is high. The upper end of the gain assumes that all of this time is hidden. The lower end comes
+from a replay that keeps three quarters of it and in which the host may become the next bottleneck. A single rank does
+not show how much of a collective is spent waiting for other ranks.
 """
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
 
@@ -53,7 +54,7 @@ def check_waiting(view: View, waiting_s: float = 0.0) -> Finding | None:
         gain=view.gain(lost_s) if view.scene.on_cpu else view.gain(lost_s, likely=view.shrink(chosen, _LIKELY)),
         confidence="high",
         evidence=(
-            f"{view.count(chosen):,.0f} collectives {view.per}; nothing else runs for {share:.1%} of the time",
+            f"{counted(view.count(chosen), 'collective')} {view.per}; collectives run alone for {share:.1%} of the time",
             f"{hidden / max(hidden + lost_s + waiting_s, 1e-12):.0%} of communication time is hidden",
         ),
         remedy=_IN_TRAINING if view.scene.trains else _IN_INFERENCE,

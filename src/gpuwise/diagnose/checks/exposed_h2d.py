@@ -1,8 +1,8 @@
 """Copies between host and device are not hidden behind compute.
 
 ## What it detects
-This check looks for copies to the device, to the host or from GPU to GPU during which no kernel runs, for at least 3% of
-the step.
+This check looks for copies to the device, to the host or from GPU to GPU that take place while no kernel runs, for at
+least 3% of the step.
 
 ## Why it costs time
 The link to the GPU is ten to fifty times slower than GPU memory. The step waits for a copy that could have been made
@@ -10,15 +10,16 @@ during the previous step.
 
 ## What to do
 Use pinned memory and `tensor.to(device, non_blocking=True)`, and prefetch the next batch on a separate stream. Copy
-8-bit images and convert them to floats on the GPU. If weights or activations are copied in each step (offloading),
-keep them on the device if they fit. Results that go back to the host can be copied while the next kernels run.
+8-bit images and convert them to floats on the GPU. If weights or activations are copied in each step (offloading) but
+would fit on the device, keep them there. Copy results back to the host while the next kernels run.
 
 ## Confidence
-Confidence is high for the time lost. Whether all of it can be hidden depends on the other work in the step.
+Confidence in the lost time is high. Whether all of it can be hidden depends on the other work in the step.
 """
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
 from gpuwise.trace.types import Kind
@@ -29,13 +30,10 @@ CODE = "exposed_h2d"
 _THRESHOLD = 0.03
 _SURE = 0.1
 _MOST = 0.5
-_PART = 0.25  # of the copies, from which on a direction counts
+_PART = 0.25  # of the copies; a direction with a larger share counts
 _ACROSS = "split the model so that less data is copied from GPU to GPU, use GPUs with a faster link, or copy while kernels run"
 _BACK = "keep results on the GPU and copy only what is needed, or copy into pinned memory on a separate stream while kernels run"
-_COPY_LESS = (
-    "copy less data, because the memory is already pinned and the link is saturated: keep weights on the GPU, or send "
-    "smaller types"
-)
+_COPY_LESS = "keep weights on the GPU or send smaller types, because the memory is already pinned and the link is saturated"
 
 
 def _remedy(pinned: bool, share: float) -> str:
@@ -70,8 +68,8 @@ def check(view: View) -> Finding | None:
         gain=view.gain(lost_s, likely=view.shrink(copies, 0.5)),
         confidence="high" if share >= _SURE else "medium",
         evidence=(
-            f"{view.count(copies):,.0f} copies and {size / 1e6:,.1f} MB {view.per}; nothing else runs for {share:.1%} of the time"
-            + ("; the memory is pinned" if pinned else ""),
+            f"{counted(view.count(copies), 'copy')} {view.per} ({size / 1e6:,.1f} MB in total{', pinned' if pinned else ''}); "
+            f"copies run alone for {share:.1%} of the time",
         ),
         remedy=_ACROSS if across > _PART else _remedy(pinned, share) if back < _PART else _BACK,
         verify="in the profile, copies should overlap with the kernels of the previous step",

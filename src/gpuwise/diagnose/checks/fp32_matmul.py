@@ -5,18 +5,18 @@ This check looks for matmul, convolution and attention kernels that do not use m
 `<float>`) and take at least 10% of kernel time, on a GPU that has 16-bit matrix units.
 
 ## Why it costs time
-Tensor cores compute 16-bit matrix products four to sixteen times as fast as the vector lanes compute fp32, and 16-bit tensors
-halve the memory traffic.
+Tensor cores compute 16-bit matrix products four to sixteen times as fast as the vector lanes compute fp32 products, and
+16-bit tensors halve the memory traffic.
 
 ## What to do
 Use `torch.autocast("cuda", dtype=torch.bfloat16)`, or `float16` with a `GradScaler` on GPUs older than Ampere. In
-Keras, call `mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer, one line turns on TF32 (see
+Keras, call `mixed_precision.set_global_policy("mixed_float16")`. On Ampere and newer GPUs, one line turns on TF32 (see
 `tf32_off`).
 
 ## Confidence
 Confidence is high if the kernel names show which unit they use. The gain is computed with the kernel models of
-`gpuwise predict` for the shapes in the trace, or for square matrix products if the trace has no shapes. The lower end is a
-replay in which kernels longer than 24 µs become at most 1.6 times as fast, shorter ones hardly change, the casts to 16
+`gpuwise predict` for the shapes in the trace, or for square matrix products if the trace has no shapes. The lower end comes from
+a replay in which kernels longer than 24 µs become at most 1.6 times as fast and shorter ones hardly change. Casts to 16
 bits are added, and all other kernels, launches and data loading take as long as before.
 """
 
@@ -47,7 +47,7 @@ def check(view: View) -> Finding | Abstained | None:
         return Abstained(
             code=CODE,
             reason=f"{lost_s / kernel_s:.0%} of kernel time is fp32 matrix work, but the GPU is unknown",
-            record_next="name it with --gpu",
+            record_next="name the GPU with --gpu",
         )
     half = whatif.half_type(view.gpu)
     if half is None:

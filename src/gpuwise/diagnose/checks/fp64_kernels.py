@@ -7,8 +7,8 @@ shorter type are ignored, because fused optimizers take their learning rate as a
 
 ## Why it costs time
 A double has twice the bytes of a float, so even a plain copy takes twice as long. GeForce and workstation cards compute
-fp64 at 1/32 or 1/64 of their fp32 rate, so matrix products take much longer. This is rarely intended. NumPy arrays are
-fp64 by default, and a single fp64 input makes all later results fp64 too.
+fp64 at 1/32 or 1/64 of their fp32 rate, so matrix products take much longer. The use of fp64 is rarely intended. NumPy
+arrays are fp64 by default, and a single fp64 input makes all later results fp64 as well.
 
 ## What to do
 Use `torch.from_numpy(array).float()`, or create arrays as `np.float32`. Do not call
@@ -16,11 +16,11 @@ Use `torch.from_numpy(array).float()`, or create arrays as `np.float32`. Do not 
 computation needs fp64, use it only there.
 
 ## Confidence
-Confidence is high for the time, because the names show the type. For matrix products, the upper end of the gain is
-computed with the kernel models of `gpuwise predict` for fp32 (for square matrix products if the trace has no shapes). All
-other kernels are assumed to speed up by the ratio of the GPU's fp32 and fp64 rates. The lower end assumes half of that
-gain for matrix products and half the time for other kernels, which move half the bytes. Kernels of 10 µs or less are
-ignored, because they take a few microseconds in any type.
+Confidence in the time is high, because the names show the type. For matrix products, the upper end of the gain is
+computed with the kernel models of `gpuwise predict` for fp32 (for square matrix products if the trace has no shapes).
+For all other kernels, the upper end assumes that they speed up by the ratio of the GPU's fp32 and fp64 rates. The lower
+end assumes half of that gain for matrix products and half the time for other kernels, which move half the bytes.
+Kernels of 10 µs or less are ignored, because they take a few microseconds in any type.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import re
 
 import numpy as np
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose import shapes, whatif
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
@@ -39,17 +40,17 @@ from gpuwise.trace.types import Mask
 __all__ = ["CODE", "check", "is_double"]
 
 CODE = "fp64_kernels"
-_THRESHOLD = 0.05  # at least half of it goes: 2.5% of the step, which can still be told from how much steps vary
+_THRESHOLD = 0.05  # a fix saves at least half of it: 2.5% of the step, which is more than steps usually vary
 _LONG_NS = 10_000
 _FEWER_BYTES = 2.0
-_SLOWEST = 64.0  # fp32 rate over fp64 rate of GeForce cards since Ampere; stands for a GPU that is not known
+_SLOWEST = 64.0  # fp32 rate over fp64 rate of GeForce cards since Ampere; used for an unknown GPU
 _SURE = re.compile(r"(?<![a-z])dgemm|d884|(?<![a-z0-9])f64|^Cijk_\w+?_DB_")
 _WORD = re.compile(r"\bdouble\b")
 _SHORTER = re.compile(r"\b(float|half|__half|Half|BFloat16|bfloat16|__nv_bfloat16)\b")
 
 
 def is_double(name: str) -> bool:
-    """Whether a kernel's name says that it computes in fp64 and in nothing shorter.
+    """Return whether a kernel's name shows that it computes only in fp64.
 
     >>> [is_double(name) for name in ("volta_dgemm_64x64_nn", "MulFunctor<double>", "FusedAdam<float>, double", "volta_sgemm")]
     [True, True, False, False]
@@ -58,7 +59,7 @@ def is_double(name: str) -> bool:
 
 
 def check(view: View) -> Finding | None:
-    """Time that only fp64 kernels fill."""
+    """Find time in which only fp64 kernels run."""
     scene = view.scene
     names = np.array([is_double(name) for name in scene.trace.names], dtype=bool)
     chosen = names[scene.work.name] & scene.kernels & (scene.work.duration_ns > _LONG_NS)
@@ -77,8 +78,7 @@ def check(view: View) -> Finding | None:
         gain=view.gain(saved_s, likely=_faster(view, products, of_products[0], chosen & ~products, of_others[0])),
         confidence="high",
         evidence=(
-            f"{lost_s / view.step_s:.1%} of the step is spent in {view.count(chosen):,.0f} kernels {view.per} "
-            "that compute in fp64",
+            f"{lost_s / view.step_s:.1%} of the step is spent in {counted(view.count(chosen), 'fp64 kernel')} {view.per}",
             _rates(view.gpu),
         ),
         remedy="find out where fp64 values are introduced (NumPy arrays are fp64 by default), and convert them to float32",
@@ -87,7 +87,7 @@ def check(view: View) -> Finding | None:
 
 
 def _ratios(view: View) -> tuple[tuple[float, float], tuple[float, float]]:
-    """How many times as fast fp32 is, low and high: of products, and of everything else."""
+    """Return how many times as fast fp32 is, low and high, for products and for everything else."""
     if view.gpu is None:
         return (1.0, _SLOWEST), (_FEWER_BYTES, _SLOWEST)
     low, high = whatif.speed_up(shapes.products(view.scene), view.gpu, "fp64", "fp32")
@@ -95,7 +95,7 @@ def _ratios(view: View) -> tuple[tuple[float, float], tuple[float, float]]:
 
 
 def _rate_ratio(gpu: Gpu) -> float | None:
-    """The fp32 rate of the vector lanes over their fp64 rate."""
+    """Return the fp32 rate of the vector lanes divided by their fp64 rate."""
     peaks = gpu.peak_flops_per_s.get("vector", {})
     single, double = peaks.get("fp32"), peaks.get("fp64")
     return single / double if single and double else None
@@ -109,7 +109,7 @@ def _rates(gpu: Gpu | None) -> str:
 
 
 def _faster(view: View, products: Mask, by: float, others: Mask, others_by: float) -> Change | None:
-    """The modest version of the fix, for a replay."""
+    """Return a modest version of the fix, for a replay."""
     if view.recording is None:
         return None
     return Change(work=view.recording.factors(products, 1.0 / by) * view.recording.factors(others, 1.0 / others_by))

@@ -5,7 +5,7 @@ Across many GPUs (`gpuwise watch --prometheus`), this check looks for the driver
 that sent data at the beginning of the window but not at its end.
 
 ## Why it costs time
-A GPU that has fallen off the bus does no work at all, and a job that used it has ended or hangs. Memory errors persist
+A GPU that has fallen off the bus does no work at all, and any job that was using it has ended or hung. Memory errors persist
 until the GPU is reset.
 
 ## What to do
@@ -14,9 +14,9 @@ GPU, and check power and seating. Xid 31, 13 and 43 come from programs far more 
 catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)).
 
 ## Confidence
-Confidence is high if the number changed within the window. It is low if the number was already there at the beginning,
-because the exporter keeps the last number until the driver is reloaded. It is medium if a GPU has stopped reporting,
-because the exporter or the network may be the cause.
+Confidence is high if the number changed within the window. It is low if the number was already reported at the
+beginning, because the exporter keeps the last number until the driver is reloaded. It is medium if a GPU has stopped
+reporting, because the exporter or the network may be the cause.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ def check_member(member: Member) -> Finding | None:
         confidence="high" if member.xid and member.xid_new else "medium" if member.silent_s > 0 else "low",
         evidence=tuple(lines),
         remedy="read `dmesg` on the host; for hardware errors, take the host out of service and reset the GPU",
-        verify="after a reset, the error should be gone and the GPU should report again",
+        verify="after the reset, the error should be gone and the GPU should report again",
     )

@@ -3,7 +3,7 @@
 ## What it detects
 This check looks for synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that
 are followed by a gap on the device, if these gaps take at least 2% of the step. Without a GPU, it looks for values that
-are read out of tensors one by one, including the time that Python spends between the reads and on creating an object
+are read out of tensors one by one, and includes the time that Python spends between the reads and on creating an object
 for each value.
 
 ## Why it costs time
@@ -15,8 +15,8 @@ Keep losses on the device and read them every hundred steps. Avoid `.item()`, `.
 in the loop, and use `non_blocking=True` for copies.
 
 ## Confidence
-Confidence is high for the gaps. The upper end of the gain is the step without them. The lower end is a replay in which
-the host does not wait but still does all its other work.
+Confidence in the gaps is high. The upper end of the gain assumes a step without them. The lower end comes from a
+replay in which the host does not wait but still does all its other work.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def check(view: View) -> Finding | None:
 
 
 def reading_spans(view: View) -> Spans:
-    """When Python reads values one by one: without a GPU nothing waits, but each `.item()` keeps Python busy until the next."""
+    """Return when Python reads values one by one. Without a GPU, nothing waits, but each `.item()` keeps Python busy until the
+    next.
+    """
     trace = view.scene.trace
     items = named_ops(trace, *_ITEMS)
     if not len(items):
@@ -109,7 +111,7 @@ def _on_cpu(view: View) -> Finding | None:
         share_fraction=lost_s / view.step_s,
         gain=view.gain(lost_s),
         confidence="medium",
-        evidence=(f"{count:,.0f} calls to .item() {view.per}, which take {lost_s * 1e3:,.2f} ms with the gaps between them",),
+        evidence=(f"{count:,.0f} calls to .item() {view.per} take {lost_s * 1e3:,.2f} ms, including the gaps between them",),
         remedy="compute on whole tensors and read one value, or use .tolist()",
         verify="there should be only a handful of .item() calls per step",
     )

@@ -2,18 +2,18 @@
 
 ## What it detects
 This check looks for long pauses in which the host launches nothing and the device is idle. A pause is long if it lasts
-at least 0.2 ms and ten times as long as the usual gap between launches. The check adds the pauses up and names what the
-host did in the meantime: a Python function, a CPU op, one long driver call, or a range that the program marked. It
-reports pauses that take at least 5% of the step.
+at least 0.2 ms and at least ten times as long as the usual gap between launches. The check reports pauses that together
+take at least 5% of the step. It names what the host did in the meantime, which can be a Python function, a CPU op, one
+long driver call, or a range that the program marked.
 
 ## Why it costs time
-The device has nothing to do until the host launches more work. This is not launch overhead, so CUDA graphs and larger
-kernels do not help. The work itself must be moved elsewhere.
+The device has nothing to do until the host launches more work. CUDA graphs and larger kernels do not help, because this
+is not launch overhead. The work itself must be moved elsewhere.
 
 ## What to do
 Move preprocessing into the `Dataset`, so that loader workers do it. Create tensors on the GPU (`device="cuda"`) instead
-of copying them there. Log, save and evaluate less often or in another thread. If nothing was recorded, record again
-with `with_stack=True`, which names the function.
+of copying them there. Log, save and evaluate less often or in another thread. If nothing was recorded, record another
+trace with `with_stack=True`, which shows the function.
 
 ## Confidence
 Confidence is high if a function or an op fills the pauses, medium for a driver call, and low if nothing was
@@ -44,7 +44,7 @@ _LIKELY = 0.5
 _LISTED = 3
 _WORDS = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_ADVICE = (  # by words of the function's name
+_ADVICE = (  # by words in the function's name
     (
         ("save", "saving", "serialization", "checkpoint", "ckpt", "pickle", "dump"),
         "save less often, or in another thread or process",
@@ -76,7 +76,7 @@ _ADVICE = (  # by words of the function's name
 )
 _BY_KIND = {
     Kind.OP: "run this op on the GPU, create the tensor there, or move the work into the loader workers",
-    Kind.RUNTIME: "warm up before the steps that count; a long driver call usually loads code or sets up memory",
+    Kind.RUNTIME: "warm up before the steps that you measure; a long driver call usually loads code or sets up memory",
     Kind.MARK: "move this work out of the step, or let it overlap with work on the GPU",
     Kind.PYTHON: "move this work out of the step, do it on the GPU, or let it overlap with work on the GPU",
 }
@@ -126,7 +126,7 @@ def _gain(view: View, lost_s: float) -> Gain:
 
 
 def _gain_if_again(view: View, lost_s: float, spans: Spans) -> Gain:
-    """Nobody can fix once what nobody knows: the lower end counts only what a median step loses."""
+    """Without a known cause, a single long pause cannot be fixed, so the lower end counts only what a median step loses."""
     found, held = _gain(view, lost_s), view.by_step_ns(spans)
     usual_s = float(np.median(held)) * 1e-9 if len(held) else lost_s
     least = view.step_s / max(view.step_s - _LIKELY * usual_s, 0.05 * view.step_s)

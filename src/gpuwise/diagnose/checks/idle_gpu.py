@@ -3,8 +3,9 @@
 ## What it detects
 Across many GPUs (`gpuwise watch --prometheus`), this check looks for GPUs that were busy for less than 5% of the
 window. If a process occupies memory on the GPU, the GPU is reserved but idle. Otherwise, it is unused. In a trace with
-several GPUs that exchange nothing through collectives, it looks for GPUs that take turns, so that each waits for at least 15%
-of the step while another one works, and for a GPU that is busy for at most 70% as long as the busiest one.
+several GPUs that exchange nothing through collectives, it looks for GPUs that take turns, so that each waits for at
+least 15% of the step while another one works. It also looks for a GPU that is busy for at most 70% as long as the
+busiest one.
 
 ## Why it costs time
 An idle GPU costs money but does no work. While a process occupies its memory, other jobs may not be able to use it.
@@ -18,9 +19,9 @@ micro-batches through the layers at once (pipeline parallelism). If one GPU has 
 evenly.
 
 ## Confidence
-Confidence is high for the measurement. The metrics do not show whether there was work to do, so the range of the gain
-starts at 1.0 (no gain). In a trace, confidence is medium: the upper end of the gain assumes that the work is spread
-evenly and that all GPUs work at once, and the lower end assumes that this succeeds for a third of the idle time.
+Confidence in the measurement is high. The metrics do not show whether there was work to do, so the range of the gain
+starts at 1.0 (no gain). In a trace, confidence is medium. The upper end of the gain assumes that the work is spread
+evenly and that all GPUs work at once. The lower end assumes that this eliminates only a third of the idle time.
 """
 
 from __future__ import annotations
@@ -78,10 +79,10 @@ def check_ranks(ranks: Sequence[Rank], checked: Callable[[View], Sequence[Findin
     listed = ", ".join(f"{rank.label} {share:.0%}" for rank, share in zip(ranks, busy, strict=True))
     mean = sum(busy) / len(busy)
     if usual.parts.share("other_gpus") >= _THRESHOLD:
-        title = "the GPUs take turns: each waits while another one works"
+        title = "the GPUs take turns, so each waits while another one works"
         remedy = (
-            "give each GPU a whole model and a part of the batch if the model fits, split each layer over the GPUs, "
-            "or use pipeline parallelism with several micro-batches"
+            "if the model fits on one GPU, give each GPU a copy and a part of the batch; otherwise, split each layer over "
+            "the GPUs or use pipeline parallelism with several micro-batches"
         )
         return _in_trace(usual, title, usual.parts.share("other_gpus"), mean, [f"busy: {listed}"], remedy)
     least = min(ranks, key=lambda rank: rank.view.facts.busy_fraction)
@@ -90,12 +91,12 @@ def check_ranks(ranks: Sequence[Rank], checked: Callable[[View], Sequence[Findin
         return None
     idle_s = (max(busy) - min(busy)) * usual.step_s
     cause = why_late(least.view, usual, idle_s, checked(least.view), checked(usual))
-    idle = f"{least.label} is busy only {min(busy):.0%} of the time, and another GPU {max(busy):.0%}"
+    idle = f"{least.label} is busy only {min(busy):.0%} of the time, while another GPU is busy {max(busy):.0%}"
     if cause is None:
         remedy = "spread the work evenly over the GPUs, or use fewer of them"
         return _in_trace(usual, idle, share, 1.0 - share, [f"busy: {listed}"], remedy)
     lines = [f"busy: {listed}", *cause.evidence]
-    return _in_trace(usual, f"{idle}: {cause.because}", share, 1.0 - share, lines, f"on {least.label}: {cause.remedy}")
+    return _in_trace(usual, f"{idle}, because {cause.because}", share, 1.0 - share, lines, f"on {least.label}, {cause.remedy}")
 
 
 def _in_trace(view: View, title: str, share: float, left: float, evidence: Sequence[str], remedy: str) -> Finding:

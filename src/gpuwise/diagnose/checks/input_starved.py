@@ -2,8 +2,8 @@
 
 ## What it detects
 This check looks for time in which nothing runs on the device while the main thread is inside the loader
-(`DataLoader.__next__` in PyTorch, `IteratorGetNext` in tf.data), if it takes at least 5% of the step. The check
-considers all steady steps together, because loaders stall in bursts that a median step does not show.
+(`DataLoader.__next__` in PyTorch, `IteratorGetNext` in tf.data). It reports this time if it is at least 5% of the step.
+The check considers all steady steps together, because loaders stall in bursts that a median step does not show.
 
 ## Why it costs time
 The step cannot begin before its batch has arrived. Without workers, the main process reads and augments the batch
@@ -11,13 +11,13 @@ between steps.
 
 ## What to do
 Set `num_workers` to about the number of cores, `persistent_workers=True`, `prefetch_factor=4` and `pin_memory=True`. If
-that is not enough, make each sample cheaper: use smaller files, decode them once, or augment on the GPU.
+that is not enough, make each sample cheaper. For example, use smaller files, decode them once, or augment on the GPU.
 
 ## Confidence
-Confidence is high, because both sides are measured. The upper end of the gain is a replay without any loading. The
-lower end assumes that three fifths of the loading time remain, because workers need cores and a slow disk stays slow.
-In a watched run, the wait for each batch is timed without a profiler. The upper end is then the fastest step without
-the wait, but never less than its CPU time divided by the number of cores.
+Confidence is high, because both sides are measured. The upper end of the gain comes from a replay without any loading.
+The lower end assumes that three fifths of the loading time remain, because workers need cores and a slow disk stays
+slow. In a watched run, the wait for each batch is timed without a profiler. In that case, the upper end assumes the
+fastest step minus its wait, but no less than the step's CPU time divided by the number of cores.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check(view: View) -> Finding | None:
             *each,
         ),
         remedy=_REMEDY,
-        verify="profile again: the loader's share of the step should fall below 5%",
+        verify="in a new profile, the loader should take less than 5% of the step",
         where=found[0].where if found else "",
     )
 
@@ -85,7 +85,7 @@ def check_live(vitals: Vitals) -> Finding | None:
             f"meanwhile the process {how} ({computing:.0%} of a core)",
         ),
         remedy=_REMEDY,
-        verify="watch again: the wait should fall below 5% of the step",
+        verify="the wait should fall below 5% of the step",
     )
 
 
@@ -97,5 +97,5 @@ def live_gain(vitals: Vitals, kept: float) -> Gain:
     low = step / max(step - (1.0 - kept) * vitals.wait_s, 0.05 * step)
     high = max(step / least, 1.0)
     work = step - vitals.wait_s
-    best = f"without the wait, a step would take {work * 1e3:,.1f} ms, and {least * 1e3:,.1f} ms at best"
+    best = f"without the wait, a step would take {work * 1e3:,.1f} ms, or {least * 1e3:,.1f} ms at best"
     return Gain(low=min(low, high), high=max(low, high), beyond=best)

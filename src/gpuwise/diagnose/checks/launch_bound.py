@@ -1,12 +1,13 @@
 """The GPU waits for the host to launch kernels.
 
 ## What it detects
-This check looks for idle time in which the host had not yet launched the next kernel (the queue was empty), or which
-occurs before or inside CUDA graphs, if it takes at least 15% of the step and kernels last a few microseconds.
+This check looks for idle time in which the queue was empty because the host had not yet launched the next kernel, and
+for idle time before or inside CUDA graphs. It reports this time if it is at least 15% of the step and kernels last only
+a few microseconds.
 
 ## Why it costs time
 Eager PyTorch needs 5 to 60 µs of host time for each op. Kernels shorter than that finish before the next one is
-launched. A faster GPU does not help, because it only waits longer.
+launched. A faster GPU does not help, because it would only wait longer.
 
 ## What to do
 Use `torch.compile(model, mode="reduce-overhead")` or CUDA graphs, a larger batch, `foreach` or `fused` optimizers, and
@@ -20,6 +21,7 @@ is saved, and the upper end assumes that all of it is saved. Profiling itself al
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.checks import host_sync, unfused_optimizer
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding, Gain
@@ -43,16 +45,16 @@ def check(view: View) -> Finding | None:
     if lost_s < _THRESHOLD * view.step_s:
         return None
     evidence = [
-        f"{view.count(view.scene.kernels):,.0f} kernels {view.per} with a median time of {median * 1e6:.1f} µs",
-        f"{waiting / view.step_s:.1%} of the time, the queue is empty because the host has not launched the next kernel",
+        f"{counted(view.count(view.scene.kernels), 'kernel')} {view.per} with a median time of {median * 1e6:.1f} µs",
+        f"the queue is empty {waiting / view.step_s:.1%} of the time, because the host has not launched the next kernel",
     ]
     if view.scene.on_cpu:
         return _on_cpu(lost_s, view, median)
     gain = view.gain(lost_s, likely=Change(host=_LIKELY), best=Change(host=0.0))
     if graphs > waiting:
         evidence.append(
-            f"{graphs / view.step_s:.1%} of the time, the GPU is idle before or inside CUDA graphs (slow "
-            "launches, or kernels not recorded)"
+            f"the GPU is idle before or inside CUDA graphs {graphs / view.step_s:.1%} of the time, "
+            "because launches are slow or kernels were not recorded"
         )
         gain = Gain(low=1.0, high=view.step_s / max(view.step_s - lost_s, 0.05 * view.step_s))
     around_graphs = graphs > waiting
@@ -90,7 +92,7 @@ def _claimed_s(view: View) -> float:
 
 
 def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
-    """Small ops count as overhead too, because larger tensors need fewer of them."""
+    """Report overhead on a CPU. Small ops are part of it, because larger tensors need fewer of them."""
     small_s = view.work_s(view.scene.kernels & (view.scene.work.duration_ns < _SMALL_NS) & ~view.scene.in_optimizer)
     return Finding(
         code=CODE,
@@ -100,7 +102,7 @@ def _on_cpu(lost_s: float, view: View, median: float) -> Finding:
         gain=view.gain(lost_s + small_s, beyond="fewer but larger tensors also shorten the small ops themselves"),
         confidence="medium",
         evidence=(
-            f"{view.count(view.scene.kernels):,.0f} ops {view.per} with a median time of {median * 1e6:.1f} µs",
+            f"{counted(view.count(view.scene.kernels), 'op')} {view.per} with a median time of {median * 1e6:.1f} µs",
             f"{lost_s / view.step_s:.1%} of the time is spent in Python, autograd and dispatch rather than in ops",
         ),
         remedy="use torch.compile, a larger batch, or larger tensors instead of loops over small ones",

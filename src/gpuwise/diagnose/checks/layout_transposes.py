@@ -5,15 +5,15 @@ This check looks for kernels that only change the layout (`nchwToNhwc`, `batched
 step.
 
 ## Why it costs time
-Matrix units need NHWC. A model in NCHW is converted back and forth around each convolution, and each conversion reads
-and writes the whole tensor.
+Matrix units need NHWC. In an NCHW model, tensors are converted back and forth around each convolution, and each
+conversion reads and writes the whole tensor.
 
 ## What to do
 Call `.to(memory_format=torch.channels_last)` on both the model and its input. Replace ops that fall back to NCHW.
 
 ## Confidence
-Confidence is high for the time. The upper end of the gain assumes that all of it is saved. The lower end assumes half,
-because some ops do not support the layout.
+Confidence in the measured time is high. The upper end of the gain assumes that all of it is saved. The lower end assumes that
+half of it is saved, because some ops do not support the layout.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Matrix units load operands in 16-byte pieces. Unaligned sizes force narrow loads
 altogether.
 
 ## What to do
-Pad the vocabulary, embedding and hidden sizes, and the batch, to a multiple of 8, or better of 64.
+Pad the vocabulary, embedding, hidden and batch sizes to a multiple of 8, or preferably of 64.
 
 ## Confidence
 Confidence is high if the kernel name contains `align1`, and medium if only the shapes show the problem. The gain is
@@ -60,6 +60,6 @@ def check(view: View) -> Finding | None:
         evidence=(
             f"{lost_s / view.kernel_s:.1%} of kernel time is spent in align1 or align2 kernels" + (f": {sizes}" if sizes else ""),
         ),
-        remedy="pad the vocabulary, hidden sizes and batch to multiples of 8, or preferably of 64",
+        remedy="pad the vocabulary, hidden sizes and batch to multiples of 8, or preferably 64",
         verify="kernel names should contain align8 or align4",
     )

@@ -1,20 +1,20 @@
 """Kernels were built for an older architecture.
 
 ## What it detects
-This check looks for matrix kernels whose name shows an older generation than the device (`cutlass_75…`, `volta_…` on an
-Ampere card, `sm80_xmma…` on Hopper) and that take at least 20% of matrix time.
+This check looks for matrix kernels whose names refer to an older generation than the device (`cutlass_75…` or `volta_…`
+on an Ampere card, `sm80_xmma…` on Hopper) and that take at least 20% of matrix time.
 
 ## Why it costs time
-They lack newer features such as asynchronous copies, larger tiles and wgmma. On Hopper, an Ampere kernel reaches about
-half the speed of a native one.
+Such kernels lack newer features such as asynchronous copies, larger tiles and wgmma instructions. On Hopper, an Ampere
+kernel reaches about half the speed of a native one.
 
 ## What to do
 Use a newer framework that was built with a newer CUDA toolkit, and rebuild libraries such as flash-attn for the card.
 
 ## Confidence
-Confidence is medium. Libraries keep older kernels on purpose where they are just as fast, especially for small sizes
-and fp32. The range of the gain therefore starts at 1.0 (no gain). The upper end assumes that native kernels are 1.5
-times as fast.
+Confidence is medium. Libraries deliberately keep older kernels that are just as fast, especially for small sizes and
+fp32. The range of the gain therefore starts at 1.0 (no gain). The upper end assumes that native kernels are 1.5 times
+as fast.
 """
 
 from __future__ import annotations

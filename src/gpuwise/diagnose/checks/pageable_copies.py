@@ -5,14 +5,14 @@ This check looks for host-to-device copies marked `Pageable` that take at least 
 bandwidth with that of pinned copies.
 
 ## Why it costs time
-The driver first copies pageable memory into its own pinned buffer. This runs at about half the speed of the link, and
-the host waits for it.
+The driver first copies pageable memory into its own pinned buffer. This copy runs at about half the speed of the link,
+and the host waits for it.
 
 ## What to do
 Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.
 
 ## Confidence
-Confidence is high if the trace says that the memory is pageable; ROCm traces do not record it. The lower end of the
+Confidence is high if the trace says that the memory is pageable. ROCm traces do not record this. The lower end of the
 gain assumes that pinned copies reach 12 GB/s (PCIe 3.0 x16), and the upper end assumes that they are hidden behind
 compute.
 """

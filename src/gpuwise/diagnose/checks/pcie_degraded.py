@@ -2,18 +2,18 @@
 
 ## What it detects
 This check looks for a PCIe generation or number of lanes below the card's maximum while the GPU is busy. An idle card
-slows its link down to save power, so only samples under load count.
+slows its link down to save power, so the check ignores samples without load.
 
 ## Why it costs time
 Copying data to the GPU and exchanging gradients between cards take proportionally longer on a slower link.
 
 ## What to do
-Try another slot (many boards have one with all lanes), reseat the card, remove any riser, and check whether the board
-shares lanes with M.2 drives.
+Try another slot (many boards have a slot with all lanes), reseat the card, remove any riser, and check whether the
+board shares lanes with M.2 drives.
 
 ## Confidence
-It is certain that the link is degraded. The cost is computed from the observed traffic: with hardly any traffic, little
-time is lost. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind compute.
+It is certain that the link is degraded. The cost is computed from the observed traffic, so little time is lost if there
+is hardly any traffic. The range of the gain starts at 1.0 (no gain), because copies may be hidden behind compute.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_live(vitals: Vitals) -> Finding | None:
             filter(None, (f"PCIe {now[0]}.0 x{now[1]} under load, but the card supports {most[0]}.0 x{most[1]}", traffic))
         ),
         remedy="reseat the card, try another slot, or remove the riser; check whether M.2 drives share its lanes",
-        verify=f"watch again: the link should run at x{most[1]} under load",
+        verify=f"the link should run at x{most[1]} under load",
     )
 
 

@@ -5,16 +5,16 @@ This check looks for a power limit enforced by the driver that is at least 2% be
 for information only, because the limit may be intentional.
 
 ## Why it costs time
-Under full load, the clock is lowered until the power stays within the limit.
+Under full load, the GPU lowers its clock until its power stays within the limit.
 
 ## What to do
-Reset the limit with `nvidia-smi -pl` if you have permission. Often the limit is worth keeping, because it reduces power
+Reset the limit with `nvidia-smi -pl` if you have permission. The limit is often worth keeping, because it reduces power
 more than speed.
 
 ## Confidence
-Confidence in the limit is high. Raising it by a given percentage is assumed to bring at most a fifth of that in speed: a
-V100 limited to 80% of its power was only about 4% slower (Zeus, NSDI 2023). The range starts at 1.0 (no gain), because
-a GPU that is often idle does not reach its limit.
+Confidence in the limit is high. If the limit is raised by a given percentage, speed is assumed to rise by at most a
+fifth of that percentage. A V100 limited to 80% of its power was only about 4% slower (Zeus, NSDI 2023). The range
+starts at 1.0 (no gain), because a GPU that is often idle does not reach its limit.
 """
 
 from __future__ import annotations

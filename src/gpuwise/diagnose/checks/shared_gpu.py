@@ -1,8 +1,8 @@
 """Other processes use the same GPU.
 
 ## What it detects
-This check looks for processes outside the watched run that keep at least 5% of the GPU busy, or hold at least 1 GB of
-its memory.
+This check looks for processes outside the watched run that use at least 5% of the GPU's time or at least 1 GB of its
+memory.
 
 ## Why it costs time
 Kernels from two processes take turns. Memory used by other processes is not available for a larger batch.
@@ -11,7 +11,7 @@ Kernels from two processes take turns. Memory used by other processes is not ava
 Stop the other processes, wait for them to finish, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
 
 ## Confidence
-Confidence is high for the processes that the driver lists. In a container, the driver may list the host's process IDs.
+Confidence in the processes that the driver lists is high. In a container, the driver may list the host's process IDs.
 In that case, the check reports nothing.
 """
 

@@ -13,12 +13,13 @@ Use `DataLoader(..., num_workers=4)` or more, up to the number of cores. On Wind
 `if __name__ == "__main__":`.
 
 ## Confidence
-It is certain that there are no workers. The gain is the same as in `input_starved`, limited by the number of cores,
-which a trace does not record.
+It is certain that there are no workers. The gain is computed as in `input_starved`. It is limited by the number of
+cores, which a trace does not record.
 """
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.checks import input_starved
 from gpuwise.diagnose.replay import Change
 from gpuwise.diagnose.types import Finding
@@ -57,7 +58,7 @@ def check_live(vitals: Vitals) -> Finding | None:
         return None
     workers = min(_WORKERS, vitals.core_count or _WORKERS)
     more = ", with up to one worker per core" if workers == _WORKERS else ""
-    cores = f"; this machine has {vitals.core_count} cores" if vitals.core_count else ""
+    cores = f"; this machine has {counted(vitals.core_count, 'core')}" if vitals.core_count else ""
     return Finding(
         code=CODE,
         title="the data loader runs in the training process (no workers)",
@@ -68,5 +69,5 @@ def check_live(vitals: Vitals) -> Finding | None:
         evidence=(f"the loader has no workers{cores}",),
         remedy=f"use DataLoader(..., num_workers={workers}, persistent_workers=True){more}; "
         f"for a Keras PyDataset, use workers={workers}, use_multiprocessing=True",
-        verify="watch again: the wait should fall below 5% of the step",
+        verify="the wait should fall below 5% of the step",
     )

@@ -3,21 +3,22 @@
 ## What it detects
 This check compares each matmul, convolution, attention, normalisation and element-wise op of known size with the time
 that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It reports ops that take
-at least 1% of the step and run at half the expected speed or less, if together they lose at least 5% of the step.
+at least 1% of the step and run at half the expected speed or less, if the time they lose adds up to at least 5% of the
+step.
 
 ## Why it costs time
-A library may have no good kernel for a size, a type or a memory layout, and may convert the layout before and after. A
-throttled or shared GPU, by contrast, runs all of its kernels more slowly, not only some of them.
+A library may have no good kernel for a size, a type or a memory layout. It may then convert the layout before and after
+the op. A throttled or shared GPU, by contrast, runs all of its kernels more slowly, not only some of them.
 
 ## What to do
 Start with the op that loses the most time. Try another memory layout (channels-last), sizes that are multiples of 8,
-another backend or a newer library for it, or `torch.compile`, which may fuse it.
+another backend, a newer library, or `torch.compile`, which may fuse the op with others.
 
 ## Confidence
 Confidence is medium if the ops run at a third of the expected speed or less, and low otherwise, because the models are
 off by about 20% for most kernels. The upper end of the gain assumes that all of these ops run as expected. The lower
-end is a replay with a quarter of that improvement. The trace must contain shapes (`record_shapes=True`), and the GPU
-must be known.
+end comes from a replay with a quarter of that improvement. The trace must contain shapes (`record_shapes=True`), and
+the GPU must be known.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 ## What it detects
 This check compares the mean step time with the prediction of `gpuwise predict` for the model named with `--model`,
-using the GPU, batch and precision found in the trace.
+using the GPU, batch size and precision found in the trace.
 
 ## Why it costs time
-The cause is not covered by the other checks. It may be a lower clock, another process, an old driver, or a model other
-than the one you named.
+The other checks do not cover the cause. It may be a lower clock, another process, an old driver, or a model other than
+the one you named.
 
 ## What to do
-First make sure that batch, precision, framework, input pipeline and power mode are the same. Then use `gpuwise watch`
-to check clocks, temperature and other processes.
+First make sure that the batch size, precision, framework, input pipeline and power mode match those of the prediction.
+Then use `gpuwise watch` to check clocks, temperature and other processes.
 
 ## Confidence
 The finding is as certain as the prediction. The check reports a step only if it takes longer than the upper end of the
@@ -55,8 +55,8 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
     if expected is None:
         return Abstained(
             code=CODE,
-            reason="the model is unknown, so the expected step time is unknown too",
-            record_next="name it with --model, such as --model resnet50",
+            reason="no model was named, so the expected step time is unknown",
+            record_next="name the model, such as --model resnet50",
         )
     if step <= expected.high_s:
         return None

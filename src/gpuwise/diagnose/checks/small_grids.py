@@ -13,8 +13,8 @@ Increase the batch until the time per sample stops falling. If the batch is fixe
 streams on one GPU.
 
 ## Confidence
-Confidence is high for the grid sizes, which the trace records. The upper end of the gain assumes full use of the
-multiprocessors, which is a gain per sample at a larger batch. The lower end is 1.0 (no gain).
+Confidence in the grid sizes is high, because the trace records them. The upper end of the gain assumes that all
+multiprocessors are used, which is a gain per sample at a larger batch. The lower end is 1.0 (no gain).
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ def check(view: View) -> Finding | Abstained | None:
             f"{share:.0%} of kernel time is spent in kernels with too few blocks ({filled:.2f} per multiprocessor on average)",
         ),
         remedy="use a larger batch; a larger GPU would not help",
-        verify="double the batch: the step should take much less than twice as long",
+        verify="with twice the batch, the step should take much less than twice as long",
     )

@@ -5,12 +5,12 @@ This check looks for a GPU that computes for at most 40% of the step and waits f
 a median kernel time below 10 µs.
 
 ## Why it costs time
-The step takes as long as the host needs to launch its kernels. Kernels this short are already at the minimum of a few
-microseconds, so a GPU that is twice as fast runs the step in the same time.
+The step takes as long as the host needs to launch its kernels. Kernels this short already take the minimum time of a
+few microseconds, so a GPU that is twice as fast runs the step in the same time.
 
 ## What to do
-Use a larger batch, `torch.compile(mode="reduce-overhead")` or CUDA graphs, or run several models at once. There is no
-need for a faster GPU.
+Use a larger batch, `torch.compile(mode="reduce-overhead")` or CUDA graphs, or run several models at once. You do not
+need a faster GPU.
 
 ## Confidence
 Confidence is high if launches and kernels are matched in the trace.
@@ -52,5 +52,5 @@ def check(view: View) -> Finding | None:
             f"the GPU waits for launches {waiting:.0%} of the time{more}",
         ),
         remedy="use a larger batch, torch.compile or CUDA graphs instead of a faster GPU",
-        verify="double the batch: the step should take hardly any longer",
+        verify="with twice the batch, the step should take hardly any longer",
     )

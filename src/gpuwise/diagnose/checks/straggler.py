@@ -1,29 +1,29 @@
 """One rank keeps the others waiting.
 
 ## What it detects
-This check looks for collectives that take much longer on some ranks than on others, in the traces of several ranks or
-in one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least time
-in it arrived last and the others waited for it. This does not depend on the hosts' clocks. Within a process group, the
-nth collective of a kind on one rank is compared with the nth on the others. The check reports a rank if the wait takes
-at least 5% of the step and the same rank is late in most steps, and it says what that rank spends more time on. Across
-many GPUs (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the median of its
-peers, or that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its peers look busy
-because they wait for it inside collectives.
+This check looks for collectives that take much longer on some ranks than on others. It reads the traces of several
+ranks, or one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least
+time in it arrived last and the others waited for it. This method does not depend on the hosts' clocks. Within a process
+group, the nth collective of a kind on one rank is compared with the nth on the others. The check reports a rank if the
+wait takes at least 5% of the step and the same rank is late in most steps. It also says what that rank spends more time
+on. Across many GPUs (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the
+median of its peers, or that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its
+peers look busy because they wait for it inside collectives.
 
 ## Why it costs time
 Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
-all of them down.
+down all ranks.
 
 ## What to do
-Start with what takes longer on the late rank than on a typical one: its data loader, other work on its host, slower
-kernels (clock, temperature) or more kernels (sequence lengths, experts, embedding tables). The other checks are run on
-that rank too.
+Start with what takes longer on the late rank than on a typical one. This can be its data loader, other work on its
+host, slower kernels (clock, temperature) or more kernels (sequence lengths, experts, embedding tables). gpuwise also
+runs the other checks on that rank.
 
 ## Confidence
 Confidence is high or medium, depending on the share, and low with fewer than three steps. The upper end of the gain
-assumes that the late rank arrives together with the median rank. The lower end is half of that. Across many GPUs,
+assumes that the late rank arrives together with the median rank. The lower end is half of that gain. Across many GPUs,
 confidence is medium if labels name the shared job, and low if the peers are inferred from host and product.
-Memory-bound work does not scale with the clock, so the lower end is assumed to be a third of what the clock suggests.
+Memory-bound work does not scale with the clock, so the lower end assumes a third of the gain that the clock suggests.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check_ranks(
         return Abstained(
             code=CODE,
             reason=f"only one of {world} ranks was given",
-            record_next="pass the traces of all ranks: `gpuwise why trace_folder/`",
+            record_next="pass the traces of all ranks, such as `gpuwise why trace_folder/`",
         )
     late = late_rank(ranks)
     if late is None:
@@ -85,14 +85,18 @@ def check_ranks(
 def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None) -> Finding:
     name = ranks[late.place].label
     others = ", ".join(f"{rank.label} {wait * 1e3:.2f}" for rank, wait in zip(ranks, late.waits_s, strict=True))
-    who = "GPUs" if in_one_file(ranks) else "ranks"
-    title = f"{name} is the last to reach the collectives, and the other {who} wait for it"
+    one = "GPU" if in_one_file(ranks) else "rank"
+    who = f"{one}s"
+    title = f"the other {one} waits for {name}" if len(ranks) == 2 else f"the other {who} wait for {name}"
+    title = f"{title} in collectives"
     evidence = [f"time in collectives, in ms per step: {others}"]
     if late.matched:
         evidence.append(f"{name} is the last to reach {late.last_of} of {late.matched} collectives")
     if late.also:
         evidence.append("also last to reach some collectives: " + ", ".join(ranks[place].label for place in late.also[:_NAMED]))
-    evidence.append(f"{name} is last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN)
+    evidence.append(
+        f"{name} is the last in {late.often_fraction:.0%} of {late.step_count} steps" if late.step_count > 1 else _THIN
+    )
     share = late.lost_s / step
     return Finding(
         code=CODE,
@@ -104,7 +108,7 @@ def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None
         evidence=(*evidence, *([_UNTOLD] if cause is None else cause.evidence)),
         remedy=f"check what {name} does before its collectives, and check its data loader, clock and share of the data"
         if cause is None
-        else f"on {name}: {cause.remedy}",
+        else f"on {name}, {cause.remedy}",
         verify=f"the time in collectives should be similar on all {who}",
     )
 

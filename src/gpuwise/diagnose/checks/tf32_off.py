@@ -1,7 +1,7 @@
 """TF32 is off on a GPU that supports it.
 
 ## What it detects
-This check looks for true fp32 matrix kernels that take at least 5% of kernel time on Ampere or newer.
+On Ampere and newer GPUs, this check looks for true fp32 matrix kernels that take at least 5% of kernel time.
 
 ## Why it costs time
 TF32 runs the same code on the matrix units, at four to eight times the rate of fp32, with 10 bits of mantissa in the

@@ -2,11 +2,12 @@
 
 ## What it detects
 This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock,
-if they are at least 5% of all samples under load. If the driver does not report reasons, it looks for a clock under
-load below 90% of the boost clock while the card draws less than 95% of the power limit, which rules out the power cap.
+if they are at least 5% of all samples under load. If the driver reports no reasons, the check looks for samples under
+load in which the clock is below 90% of the boost clock and the card draws less than 95% of its power limit. The power
+limit is then not the cause.
 
 ## Why it costs time
-All compute work runs at the lower clock. The power cap does not count here, because every card reaches it under full
+All compute work runs at the lower clock. This check ignores the power cap, because every card reaches it under full
 load.
 
 ## What to do
@@ -15,8 +16,8 @@ triggered by the power supply or the board, so check cables and connectors.
 
 ## Confidence
 Confidence is high if the driver names the reason. It is low if only the clock is known, because somebody may have
-lowered it on purpose. The upper end of the gain is the ratio of the boost clock to the observed clock. The lower end is
-assumed to be a third of that gain, because memory-bound work does not scale with the clock.
+lowered it on purpose. The upper end of the gain is the ratio of the boost clock to the observed clock. The lower end
+assumes a third of that gain, because memory-bound work does not scale with the clock.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def check_live(vitals: Vitals) -> Finding | None:
     names = [f"{name} {of:.0%}" for name, of in (gpu.reasons or {}).items() if name in _BAD and of > 0]
     reasons = f"reasons for throttling under load: {', '.join(names)}" if names else "the driver reports no reason"
     drawn = (
-        f"{gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W are drawn, so the power cap is not the reason"
+        f"it draws {gpu.power_watts or 0:.0f} of {gpu.power_limit_watts or 0:.0f} W, so the power cap is not the reason"
         if not names
         else ""
     )
@@ -66,7 +67,7 @@ def check_live(vitals: Vitals) -> Finding | None:
         evidence=tuple(filter(None, (f"{reasons}{heat}", clock, drawn))),
         remedy="improve the cooling (fans, filters, space between cards); for a power brake, check the cables "
         "and the power supply",
-        verify="watch again: the throttling should be gone, and the clock should be near the boost clock",
+        verify="the throttling should be gone, and the clock should be near the boost clock",
     )
 
 

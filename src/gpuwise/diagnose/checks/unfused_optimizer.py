@@ -13,7 +13,7 @@ Use `optim.AdamW(..., fused=True)`, or `foreach=True`, which has been the defaul
 off.
 
 ## Confidence
-Confidence is high, because the calls are counted inside the optimizer's own profiler range. The upper end of the gain
+Confidence is high, because the check counts calls inside the optimizer's own profiler range. The upper end of the gain
 assumes that 95% of the time is saved. The lower end assumes 30% of that saving.
 """
 

@@ -1,17 +1,17 @@
 """GPU memory is full and spills to host memory.
 
 ## What it detects
-This check looks for a GPU with at least 95% of its memory in use and either a step at least twice as long as expected,
-or at least a fifth of the PCIe link in use all the time. Full memory alone is not enough evidence, because allocators
-keep the memory that they once reserved.
+This check looks for a GPU with at least 95% of its memory in use. In addition, the step must take at least twice as
+long as expected, or at least a fifth of the PCIe bandwidth must be in use all the time. Full memory alone is not enough
+evidence, because allocators keep memory that they have reserved.
 
 ## Why it costs time
-Host memory is reached over PCIe, which is ten to fifty times slower than GPU memory. On Windows and WSL, the driver
-spills silently. On Linux, spilling happens with managed memory.
+The GPU accesses host memory over PCIe, which is ten to fifty times slower than GPU memory. On Windows and WSL, the
+driver spills silently. On Linux, spilling happens with managed memory.
 
 ## What to do
-Use a smaller batch, checkpointing or a lower precision (`gpuwise fit` ranks them). On Windows, the setting "CUDA -
-Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
+Use a smaller batch, checkpointing or a lower precision. `gpuwise fit` ranks these remedies. On Windows, the setting
+"CUDA - Sysmem Fallback Policy: Prefer No Sysmem Fallback" turns the silent slowdown into an error.
 
 ## Confidence
 Confidence is medium, because the driver does not report spilling. It is high if the step also takes twice as long as
@@ -56,7 +56,7 @@ def check_live(vitals: Vitals) -> Finding | None:
         confidence="high" if ratio >= _TWICE else "medium",
         evidence=tuple(evidence),
         remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks these options",
-        verify="halve the batch: a step should take far less than half as long",
+        verify="with half the batch, a step should take far less than half as long",
     )
 
 

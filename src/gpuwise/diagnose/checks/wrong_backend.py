@@ -1,7 +1,8 @@
 """GPUs communicate through a slow backend.
 
 ## What it detects
-This check looks for gloo as the backend while kernels run on GPUs, or for profiler ranges and ops of `DataParallel`.
+This check looks for gloo as the communication backend while kernels run on GPUs, and for profiler ranges and ops of
+`DataParallel`.
 
 ## Why it costs time
 gloo moves tensors through the host. `DataParallel` copies the model to every GPU in each step and runs all GPUs from

@@ -94,7 +94,7 @@ def _rows(view: View) -> list[tuple[OpTime, _Found]]:
 
 
 def _by_shape(scene: Scene) -> list[_Found]:
-    """The outermost ops that the models know, by name and size, with the kernels of steady steps that were launched inside."""
+    """Return the outermost ops that the models support, by name and size, with the kernels of steady steps that they launched."""
     names = np.array([name in NAMES for name in scene.trace.names], dtype=bool)
     events = scene.trace.events
     ops = events.where((events.kind == Kind.OP) & (events.shape >= 0) & names[events.name])
@@ -119,7 +119,7 @@ def _by_shape(scene: Scene) -> list[_Found]:
             _Found(
                 name=scene.trace.names[key >> 32],
                 shape=scene.trace.shapes[key & 0xFFFFFFFF],
-                count=len(np.unique(owner[members])),
+                count=_distinct(owner[members]),
                 rows=rows[members],
                 seconds=float(spent.sum()),
                 on_matrix=float(spent[matrix].sum()) > 0.5 * float(spent.sum()),
@@ -128,15 +128,21 @@ def _by_shape(scene: Scene) -> list[_Found]:
     return sorted(found, key=lambda one: -one.seconds)[:_MOST_SHAPES]
 
 
+def _distinct(values: npt.NDArray[np.intp]) -> int:
+    """Return how many different values there are. For nearly sorted ones, this is many times as fast as `np.unique`."""
+    ordered = np.sort(values, kind="stable")
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(len(ordered), 1)
+
+
 def _groups(keys: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.intp]]]:
-    """Each distinct key, and where it stands."""
+    """Return each distinct key, and where it occurs."""
     order = np.argsort(keys, kind="stable")
     found, first = np.unique(keys[order], return_index=True)
     return list(zip(found.tolist(), np.split(order, first[1:]), strict=True)) if len(keys) else []
 
 
 def _launched_in(scene: Scene) -> tuple[npt.NDArray[np.intp], Times, npt.NDArray[np.int32]]:
-    """The kernels of steady steps whose launch is known: their rows, when they were launched and on which thread."""
+    """Return the kernels of steady steps whose launch is known: their rows, launch times and threads."""
     known = scene.launches.where(scene.launches.correlation >= 0)
     rows = np.flatnonzero(scene.kernels & scene.steady & (scene.launch_ns >= 0) & ~scene.is_class("communication"))
     if not len(known) or not len(rows):
@@ -147,7 +153,7 @@ def _launched_in(scene: Scene) -> tuple[npt.NDArray[np.intp], Times, npt.NDArray
 
 
 def _outermost(ops: Events, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Rows of ops of one thread without those inside others, in order of start."""
+    """Return the rows of a thread's ops that are not inside others, in order of start."""
     if not len(rows):
         return rows
     reach = np.maximum.accumulate(ops.end_ns[rows])
@@ -156,7 +162,7 @@ def _outermost(ops: Events, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 
 
 def _priced(calls: Sequence[tuple[Sized, ...]], on_matrix: Sequence[bool], gpu: Gpu) -> list[tuple[float, float]]:
-    """Seconds of one call of each op: expected, and at least. Products in fp32 that ran on matrix units are priced as TF32."""
+    """Return the expected and the least seconds of one call of each op. Products in fp32 on matrix units are priced as TF32."""
     columns = gpus_of([gpu])
     totals = [[0.0, 0.0] for _ in calls]
     by_kind: dict[tuple[str, bool], list[tuple[int, Sized]]] = defaultdict(list)

@@ -19,7 +19,7 @@ _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 _CONVOLUTION = "aten::convolution"
 _OLD_BACKWARD = ("aten::cudnn_convolution_backward", "aten::miopen_convolution_backward")
 _BACKWARD = ("aten::convolution_backward", *_OLD_BACKWARD)
-_CAUSAL_AT = {  # place of the flag among the arguments
+_CAUSAL_AT = {  # position of the flag among the arguments
     "aten::_scaled_dot_product_flash_attention": 4,
     "aten::_scaled_dot_product_efficient_attention": 6,
     "aten::_scaled_dot_product_cudnn_attention": 6,
@@ -67,7 +67,7 @@ class Sized:
 
 
 def outputs_of(shapes: Mapping[str, list[bytes]]) -> Spatial:
-    """Sizes of the results of convolutions by those of image and weight, as their backward passes tell them."""
+    """Return the result sizes of convolutions by the sizes of image and weight, as recorded with their backward passes."""
     found: Spatial = {}
     for name in _BACKWARD:
         for shape in shapes.get(name, ()):
@@ -79,7 +79,7 @@ def outputs_of(shapes: Mapping[str, list[bytes]]) -> Spatial:
 
 
 def sized(name: str, shape: bytes, outputs: Spatial) -> tuple[Sized, ...]:
-    """What one op asks of the device, as one call or several; nothing where its sizes are not told in full."""
+    """Return what one op requires of the device, as one call or several; nothing if its sizes are not fully recorded."""
     dims, types = dims_of(shape)
     tensors, kinds = _tensors(dims), [str(kind) for kind, size in zip(types, dims, strict=False) if _is_tensor(size)]
     if not tensors or len(kinds) != len(tensors) or (name == _COPY and len(tensors) < 2):
@@ -127,14 +127,14 @@ def _numbers(text: Any) -> list[int]:
 
 
 def _result(tensors: list[list[int]], settings: list[Any], outputs: Spatial) -> tuple[int, ...]:
-    """The spatial sizes of a convolution's result, nothing where neither its settings nor its backward pass tell them."""
+    """Return the spatial sizes of a convolution's result; nothing if neither its settings nor its backward pass show them."""
     if len(tensors) < 2 or len(tensors[0]) != len(tensors[1]):
         return ()
     image, weight = tensors[:2]
     known = outputs.get((tuple(image), tuple(weight)))
     if known or len(settings) < 7:
         return known or ()
-    if str(settings[6]).lower() != "false":  # a transposed one, whose weight is laid out another way
+    if str(settings[6]).lower() != "false":  # a transposed convolution, whose weight has another layout
         return ()
     strides, pads, dilations = (_numbers(settings[place]) for place in (3, 4, 5))
     if not strides or not pads or not dilations:
@@ -150,7 +150,7 @@ def _result(tensors: list[list[int]], settings: list[Any], outputs: Spatial) -> 
 
 
 def _asked(settings: list[Any], channels: int) -> tuple[str, ...]:
-    """Which gradients a backward pass was asked for; both where the trace does not tell, but none of the pictures themselves."""
+    """Return which gradients a backward pass computes; both if the trace does not say, but never that of the input images."""
     flags = re.findall(r"true|false", str(settings[-1]).lower()) if settings else []
     wanted = [name for name, flag in zip(("data", "weight"), flags, strict=False) if flag == "true"]
     return tuple(wanted) if flags else ("data", "weight") if channels > _COLOURS else ("weight",)
@@ -213,7 +213,9 @@ def _attention(name: str, tensors: list[list[int]], kinds: list[str], settings: 
 
 
 def _moving(name: str, tensors: list[list[int]], kinds: list[str]) -> tuple[Sized, ...]:
-    """Ops whose time is the bytes they move: what they are given is read, and a result as large as the largest is written."""
+    """Describe an op whose time depends on the bytes it moves: it reads its inputs and writes a result as large as the largest
+    one.
+    """
     largest = max(tensors, key=prod)
     elements = float(prod(largest))
     bytes_each = [_width(kind) * prod(size) for size, kind in zip(tensors, kinds, strict=True)]

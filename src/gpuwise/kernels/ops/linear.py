@@ -55,10 +55,10 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     each = {"batch": matrices, "m": rows, "n": op["n"], "k": op["k"], "dtype": op["dtype"], "aligned": np.ones_like(op["n"])}
     each |= {"read": read, "written": op["written"]}
     flops = 2.0 * op["tokens"] * op["chosen"] * op["n"] * op["k"]
-    makers = np.array([1.0, *(k[f"linear.{name}"] for name in MAKERS)], dtype=gpu.clock.dtype)
-    clocks = gpu.units * gpu.clock * makers[gpu.maker.astype(np.intp)]
-    reading = np.where(op["width"] < _BYTES_16, clocks, gpu.units * gpu.clock)  # weights that are not packed need no unpacking
-    rate = clocks * k["linear.flops_per_clock"]  # kernels that do not use a newer engine's instructions
+    clocks = gpu.units * gpu.clock
+    unpacking = clocks * _of_maker(gpu, k, "linear.{}")
+    reading = np.where(op["width"] < _BYTES_16, unpacking, clocks)  # weights that are not packed need no unpacking
+    rate = clocks * _of_maker(gpu, k, "linear.{}_rate") * k["linear.flops_per_clock"]  # without a newer engine's instructions
     busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
     capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
     streamed = (read + op["written"]) / (reading * k["linear.bytes_per_clock"])
@@ -68,6 +68,13 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
         compute_s=longer(multiplied, capped, 2.0) / np.where(op["experts"] > 1, k["linear.experts"], 1.0),
         memory_s=longer(moved_s(each, gpu, k) / (k["linear.bandwidth"] * corrected), streamed, k["linear.overlap"]),
     )
+
+
+def _of_maker(gpu: Gpus, k: Constants, name: str) -> Array:
+    """Return a constant of each GPU's maker, 1 for NVIDIA. A maker without a rate of its own computes as well as it reads."""
+    each = [k.get(name.format(maker), k[f"linear.{maker}"]) for maker in MAKERS]
+    result: Array = np.array([1.0, *each], dtype=gpu.clock.dtype)[gpu.maker.astype(np.intp)]
+    return result
 
 
 def _narrow(op: Columns, gpu: Gpus, k: Constants) -> Array | float:

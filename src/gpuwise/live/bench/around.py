@@ -27,15 +27,15 @@ def around(device: str, folder: Path) -> Iterator[Case]:
 
 
 def missing_around(device: str) -> list[str]:
-    """What cannot be measured here, and why."""
+    """Return what cannot be measured here, and why."""
     missing = []
     if not device.startswith("cuda"):
-        missing.append(f"copies to the device: {device} shares memory with the host, or has no counter for copies")
-        missing.append("all-reduce: there is only one device")
+        missing.append(f"copies to the device ({device} shares memory with the host, or has no counter for copies)")
+        missing.append("all-reduce (there is only one device)")
     try:
         import PIL  # noqa: F401
     except ImportError:
-        missing.append("image decoding: Pillow is not installed")
+        missing.append("image decoding (Pillow is not installed)")
     return missing
 
 
@@ -50,7 +50,7 @@ def _copies(device: str) -> Iterator[Case]:
 
 
 def _all_reduce() -> Iterator[Case]:
-    """Sums over every device of this process, with torch's own NCCL binding."""
+    """Yield sums over every device of this process, with torch's own NCCL binding."""
     import torch
 
     count = torch.cuda.device_count()
@@ -87,7 +87,7 @@ def _disk(folder: Path) -> Iterator[Case]:
 
 
 def _decode() -> Iterator[Case]:
-    """One JPEG of the usual size on one core: decode, crop and scale as loaders do."""
+    """Decode, crop and scale one JPEG of the usual size on one core, as loaders do."""
     try:
         from PIL import Image
     except ImportError:

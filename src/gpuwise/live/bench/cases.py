@@ -86,7 +86,7 @@ def _convolution(device: str) -> Iterator[Case]:
 def _one_convolution(
     device: str, kind: str, shape: tuple[int, int, int, int, int], *, stride: int = 1, groups: int = 1
 ) -> Iterator[Case]:
-    """Forward, and backward for the data and for the weights."""
+    """Yield the forward pass, and the backward passes for the data and for the weights."""
     import torch
 
     n, c_in, c_out, edge, pixels = shape
@@ -113,7 +113,7 @@ def _one_convolution(
 def _both(
     kind: str, sizes: tuple[float, ...], work: tuple[float, float], run: Callable[[], Any], inputs: Any, unit: str
 ) -> Iterator[Case]:
-    """A function forward, and backward through a graph that is kept."""
+    """Yield a function's forward pass, and its backward pass through a graph that is kept."""
     import torch
 
     out = run()

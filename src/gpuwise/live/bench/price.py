@@ -19,9 +19,9 @@ from gpuwise.workload.model.types import Op, Workload
 
 __all__ = ["NEEDED", "Priced", "price"]
 
-NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # by the framework's part of every step
+NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # the framework takes part in every step
 
-_NEAR = 0.05  # of a doubling, below which a measured size is the same
+_NEAR = 0.05  # of a doubling; a measured size this close counts as the same
 
 
 class Priced:
@@ -34,7 +34,7 @@ class Priced:
 
 
 def price(workload: Workload, profile: Profile, batch: float | None = None, seq: float | None = None) -> Priced:
-    """One step of this workload on the device of this profile."""
+    """Return one step of this workload on the device of this profile."""
     values = product_values(workload, None if batch is None else np.array([batch]), None if seq is None else np.array([seq]))
     flops = op_flops(workload, values)[0]
     read, written = op_bytes(workload, values)
@@ -58,7 +58,7 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
 
 
 def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> tuple[float, float]:
-    """Seconds of one call, and the spread of the rows they come from."""
+    """Return the seconds of one call, and the spread of the rows they come from."""
     measured = KINDS[op.kind].measured(op, sizes)
     rows = next((rows for kind in measured.kinds if (rows := profile.of(kind))), ())
     return _by_rate(rows, measured.sizes, flops) if measured.sizes else _by_bytes(rows, moved)
@@ -102,7 +102,7 @@ def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
 def _optimizer_s(
     workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.float64]], profile: Profile
 ) -> tuple[float, float]:
-    """A cost per tensor and one per element, from a measured optimizer with many small tensors and one with few large ones."""
+    """Return a cost per tensor and one per element, from measured optimizers with many small and with a few large tensors."""
     ops = [op for op in workload.ops if op.kind == "optimizer"]
     if not ops:
         return 0.0, 0.0

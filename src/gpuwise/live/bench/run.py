@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadValue, MissingExtra
+from gpuwise.core.text import counted
 from gpuwise.live.bench.around import around, missing_around
 from gpuwise.live.bench.cases import Case, cases
 from gpuwise.live.bench.timing import stable_seconds
@@ -19,9 +20,9 @@ from gpuwise.live.bench.types import VERSION, Profile, Row
 
 __all__ = ["device_here", "device_name", "measure", "waiter"]
 
-_CASES = 125  # about how many there are, for the share of time that each may take
+_CASES = 125  # the approximate number of cases, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
-_MOST_SHARE = 0.05  # of the time that is left, for one case
+_MOST_SHARE = 0.05  # of the remaining time, for one case
 _OVER = "out of time; increase `--seconds`"
 Key = tuple[str, tuple[float, ...]]
 
@@ -63,7 +64,7 @@ def measure(
 
 
 class _Measuring:
-    """Rows so far, and the time that they may take together."""
+    """The rows so far, and the time limit for all of them."""
 
     def __init__(
         self,
@@ -105,20 +106,20 @@ class _Measuring:
                 done += 1
 
     def ordered(self) -> tuple[Row, ...]:
-        """Rows of a kind together, as they are measured."""
+        """Return the rows grouped by kind, in the order of measurement."""
         kinds = list(dict.fromkeys(kind for kind, _ in self._seen))
         return tuple(sorted(self._rows.values(), key=lambda row: kinds.index(row.kind)))
 
     def left_out(self) -> list[str]:
-        """What there was no time for."""
+        """Return what there was no time for."""
         counts = Counter(
             kind for kind, sizes in self._seen if (kind, sizes) not in self._rows and (kind, sizes) not in self._failed
         )
-        told = [f"{kind}, {count} size(s): {_OVER}" for kind, count in counts.items()]
-        return told if self._has_seen_all else [*told, f"all unlisted kinds: {_OVER}"]
+        told = [f"{counted(count, 'size')} of {kind} ({_OVER})" for kind, count in counts.items()]
+        return told if self._has_seen_all else [*told, f"all kinds that are not listed ({_OVER})"]
 
     def _cases(self) -> Iterator[tuple[Key, Case]]:
-        """All of them, until the time is over."""
+        """Yield all cases until the time is up."""
         for source in (cases(self._device), around(self._device, self._folder)):
             for case in source:
                 if self._is_over():
@@ -137,7 +138,7 @@ class _Measuring:
         most = max(budget, _MOST_SHARE * left)
         try:
             took, spread, runs = stable_seconds(case.call, self._wait, budget, self._clock, most_s=most)
-        except (RuntimeError, NotImplementedError) as fault:  # a type or kernel that the device does not have, or no memory
+        except (RuntimeError, NotImplementedError) as fault:  # the device lacks the type, the kernel or the memory
             self.missing.append(f"{case.kind}: {str(fault).splitlines()[0]}")
             self._failed.add(key)
             return
@@ -181,7 +182,7 @@ def waiter(torch: Any, device: str) -> Callable[[], Any]:
 
 
 def device_name(torch: Any, device: str) -> str:
-    """What the device calls itself."""
+    """Return the device's own name."""
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
     try:

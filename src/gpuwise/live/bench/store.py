@@ -20,7 +20,7 @@ _SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
 
 
 def folder() -> Path:
-    """Where profiles are kept: `GPUWISE_DATA`, or the usual place of the system."""
+    """Return the folder for profiles: `GPUWISE_DATA`, or the system's usual folder for data."""
     given = os.environ.get("GPUWISE_DATA")
     if given:
         return Path(given) / "profiles"
@@ -46,7 +46,7 @@ def check() -> None:
 
 
 def path_of(profile: Profile) -> Path:
-    """Where it is kept."""
+    """Return the path of a profile."""
     return folder() / f"{profile.device.replace(':', '')}-{profile.day}.json"
 
 
@@ -65,7 +65,7 @@ def _worth(profile: Profile) -> tuple[int, float]:
 
 
 def save(profile: Profile) -> Path:
-    """Write it; a profile of the same device and day is replaced."""
+    """Write a profile, replacing one of the same device and day."""
     check()
     path = path_of(profile)
     write_whole(path, msgspec.json.format(msgspec.json.encode(profile), indent=1))
@@ -73,7 +73,7 @@ def save(profile: Profile) -> Path:
 
 
 def read(path: Path) -> Profile:
-    """A profile as it was saved."""
+    """Read a saved profile."""
     try:
         profile = msgspec.json.decode(path.read_bytes(), type=Profile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:

@@ -15,7 +15,7 @@ __all__ = ["stable_seconds", "summary"]
 _LEAST_RUNS = 5
 _MOST_RUNS = 2000
 _STABLE = 0.02
-_LEAST_S = 200e-6  # of one timing: shorter work is repeated inside of it
+_LEAST_S = 200e-6  # of one timing; shorter work is repeated within it
 
 
 def stable_seconds(
@@ -26,9 +26,10 @@ def stable_seconds(
     *,
     most_s: float = math.inf,
 ) -> tuple[float, float, int]:
-    """Seconds of one call, the half-width of its 95% interval as a fraction, and the number of timings. `wait` ends a timing.
+    """Return the seconds of one call, the half-width of its 95% interval as a fraction, and the number of timings. `wait` ends
+    a timing.
 
-    After `budget_s` the fewest timings are enough, after `most_s` two.
+    After `budget_s`, the minimum number of timings is enough; after `most_s`, two are.
     """
 
     def timed(calls: int) -> float:
@@ -39,7 +40,7 @@ def stable_seconds(
         return (clock() - begun) / calls
 
     begun = time.perf_counter()
-    timed(1)  # first calls choose algorithms and fill caches
+    timed(1)  # the first calls choose algorithms and fill caches
     alone = timed(1)
     calls = max(1, math.ceil(_LEAST_S / max(alone, 1e-9)))
     runs: list[float] = []
@@ -53,7 +54,7 @@ def stable_seconds(
 
 
 def summary(runs: Sequence[float]) -> tuple[float, float]:
-    """The lower quartile and the half-width of its 95% interval, from the distance between the quartiles.
+    """Return the lower quartile and the half-width of its 95% interval, from the distance between the quartiles.
 
     >>> summary([1.0, 1.0, 1.0, 1.0, 3.0])
     (1.0, 0.0)

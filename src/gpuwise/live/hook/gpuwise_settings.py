@@ -24,7 +24,7 @@ Hook = Callable[[Any, Any], Any]
 
 
 def setting_hooks(text: str, folder: Path) -> dict[str, Hook]:
-    """A hook for each module that these settings are about."""
+    """Return a hook for each module that these settings affect."""
     wanted: dict[str, str] = json.loads(text)
 
     def took(name: str) -> None:

@@ -32,8 +32,8 @@ __all__ = [
     "samples_of",
 ]
 
-RECORD = struct.Struct("<c7xddq")  # kind, perf_counter, process_time, a number that the kind gives its meaning
-_MOST_PROFILED = 8  # ranks whose steps are profiled: enough to see one that is late
+RECORD = struct.Struct("<c7xddq")  # kind, perf_counter, process_time, and a number whose meaning depends on the kind
+_MOST_PROFILED = 8  # ranks whose steps are profiled, enough to detect a late one
 _WARM_UP = 8
 _STEPS = 6
 _LONGEST_S = 60.0
@@ -50,24 +50,24 @@ class Marks:
         self._broken = False
         self._depth = 0
         self._paused = False
-        self._inner = 0  # samples that a loader inside of another has given
+        self._inner = 0  # samples from a loader inside another loader
         self._window = TraceWindow(self) if window and _rank() < _MOST_PROFILED else None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def write(self, kind: bytes, number: int = 0) -> None:
-        """One record."""
+        """Write one record."""
         if self._broken:
             return
         try:
             if self._file is None:
                 self._file = os.open(self.folder / f"{os.getpid()}.steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.write(self._file, RECORD.pack(kind, time.perf_counter(), time.process_time(), number))
-        except OSError:  # the disk is full, or the watcher has gone
+        except OSError:  # the disk is full, or the watcher has ended
             self._broken = True
 
     def stepped(self) -> None:
-        """The optimizer has stepped."""
+        """Mark that the optimizer has stepped."""
         self.write(b"S")
         if self._window is not None and self._window.stepped():
             self._window = None
@@ -78,14 +78,14 @@ class Marks:
             self._window = TraceWindow(self, after=0)
 
     def begin(self) -> None:
-        """A batch is waited for from now on. Loaders inside of loaders count once."""
+        """Mark the start of the wait for a batch. Loaders inside loaders count once."""
         self._depth += 1
         if self._depth == 1:
             self._paused = False
             self.write(b"B")
 
     def end(self, samples: int | None) -> None:
-        """It is there; None where there is none left."""
+        """Mark that the batch has arrived; None if there are no more."""
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0:
             self.write(b"C") if samples is None else self.write(b"E", samples or self._inner)
@@ -93,30 +93,32 @@ class Marks:
             self._inner = samples or 0
 
     def drop(self) -> None:
-        """The wait was cut short."""
+        """Mark that the wait was cut short."""
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0:
             self.write(b"D")
 
     def pause(self, *, apart: bool = True) -> None:
-        """What is done from here on is no waiting: an evaluation, a checkpoint, a log. With `apart` the step is no usual one."""
+        """Mark the start of other work, such as evaluation, saving or logging. With `apart`, the step does not count as a usual
+        one.
+        """
         if self._depth and not self._paused:
             self._paused = True
             self.write(b"D", int(apart))
 
     def go_on(self) -> None:
-        """That is over, and the batch is waited for again."""
+        """Mark the end of other work, after which the wait for the batch continues."""
         if self._depth and self._paused:
             self._paused = False
             self.write(b"B")
 
     def starts(self, workers: int) -> None:
-        """A loader begins a pass over its data."""
+        """Mark that a loader begins a pass over its data."""
         if self._depth == 0:
             self.write(b"L", workers)
 
     def close(self) -> None:
-        """No more marks."""
+        """Stop writing marks."""
         self._broken = True
         if self._window is not None:
             self._window.close()
@@ -125,12 +127,12 @@ class Marks:
             self._file = None
 
     def _forget(self) -> None:
-        """A forked child (a loader's worker) has a file of its own, if it ever needs one."""
+        """Give a forked child, such as a loader's worker, its own file if it ever needs one."""
         self._file, self._depth, self._window = None, 0, None
 
 
 def samples_of(batch: Any, depth: int = 0) -> int:
-    """The first dimension of the first tensor in a batch, 0 where there is none."""
+    """Return the first dimension of the first tensor in a batch; 0 if there is none."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) and isinstance(shape[0], int) else 0
@@ -145,7 +147,7 @@ def samples_of(batch: Any, depth: int = 0) -> int:
 
 
 class Timed:
-    """An iterator that marks how long each item is waited for; in all else it is the one inside."""
+    """An iterator that marks the wait for each item, and otherwise behaves like the one inside."""
 
     def __init__(self, inner: Iterator[Any], marks: Marks) -> None:
         self._inner, self._marks = inner, marks
@@ -160,7 +162,7 @@ class Timed:
         except StopIteration:
             self._marks.end(None)
             raise
-        except BaseException:  # interrupted, or the loader failed: the wait has no end
+        except BaseException:  # interrupted, or the loader failed, so the wait has no end
             self._marks.drop()
             raise
         self._marks.end(samples_of(item))
@@ -170,19 +172,19 @@ class Timed:
         return len(self._inner)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_marks") or name.startswith("__"):  # asked for by copies that are not filled yet
+        if name in ("_inner", "_marks") or name.startswith("__"):  # requested by copies that are not filled yet
             raise AttributeError(name)
         return getattr(self._inner, name)
 
 
 def _rank() -> int:
-    """The number of this process among those of torchrun."""
+    """Return the rank of this process under torchrun."""
     told = os.environ.get("RANK", "0")
     return int(told) if told.isdecimal() else 0
 
 
 class TraceWindow:
-    """A short recording of torch.profiler, once, after so many steps: what the step is made of."""
+    """A short recording with torch.profiler, made once after a number of steps, which shows what a step consists of."""
 
     def __init__(self, marks: Marks, after: int = _WARM_UP) -> None:
         self._marks, self._after, self._count, self._begun = marks, after, 0, 0.0
@@ -190,11 +192,11 @@ class TraceWindow:
 
     @property
     def is_open(self) -> bool:
-        """Whether it records now."""
+        """Return whether it is recording."""
         return self._profiler is not None
 
     def stepped(self) -> bool:
-        """Count a step; True when there is nothing left to do."""
+        """Count a step, and return whether there is nothing left to do."""
         self._count += 1
         try:
             if self._profiler is None and self._count > self._after:
@@ -204,7 +206,7 @@ class TraceWindow:
                 if self._count > self._after + _STEPS or late:
                     self._write()
                     return True
-        except Exception:  # another profiler runs, no disk: the run goes on without a window
+        except Exception:  # another profiler is running, or the disk is full; the run continues without a recording
             self._marks.write(b"Q", 0)
             return True
         return False
@@ -233,14 +235,14 @@ class TraceWindow:
         self._marks.write(b"Q", 1)
 
     def close(self) -> None:
-        """End a recording that is still open; what it holds is lost."""
+        """End a recording that is still open, and discard it."""
         if self._profiler is not None:
             with contextlib.suppress(Exception):
                 self._profiler.stop()
             self._profiler = None
 
 
-# ---------------------------------------------------------------- hooks; each returns how to take it off again
+# ---------------------------------------------------------------- hooks; each returns a function that removes it
 
 
 def hook_torch_data(module: Any, marks: Marks) -> Callable[[], None]:
@@ -271,7 +273,7 @@ def hook_optimizers(module: Any, marks: Marks) -> Callable[[], None]:
 
 
 def hook_keras(module: Any, marks: Marks) -> Callable[[], None]:
-    """Add a callback to every `Model.fit`. What lies between two batches is fetching the next one."""
+    """Add a callback to every `Model.fit`. The time between two batches counts as fetching the next one."""
     model = module.Model
     own = model.fit
 
@@ -318,7 +320,7 @@ def hook_keras(module: Any, marks: Marks) -> Callable[[], None]:
 
 
 def _workers(data: Any) -> int:
-    """Workers of what `fit` was given; one thread of a PyDataset that does not run ahead is none. -1 where it does not say."""
+    """Return the workers of the data given to `fit`; a single PyDataset thread that does not run ahead is none. -1 if unknown."""
     if hasattr(data, "num_workers"):
         return int(data.num_workers)
     if hasattr(data, "use_multiprocessing") and hasattr(data, "workers"):
@@ -330,7 +332,7 @@ _HOOKS = {"torch.utils.data": hook_torch_data, "torch.optim": hook_optimizers, "
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees a framework being imported and hooks it when it is whole."""
+    """Detects the import of a framework and hooks it when the import is complete."""
 
     def __init__(self, marks: Marks, first: Mapping[str, Callable[[Any, Marks], Any]]) -> None:
         names = {*first, *_HOOKS}
@@ -350,7 +352,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         def run_and_hook(module: Any) -> None:
             run(module)
             try:
-                for hook in self._waiting.pop(name, ()):  # only now: a program may ask for a spec and import much later
+                for hook in self._waiting.pop(name, ()):  # only now, because a program may ask for a spec and import much later
                     hook(module, self._marks)
             except Exception as fault:
                 sys.stderr.write(f"gpuwise watch: {name} cannot be watched: {fault}\n")

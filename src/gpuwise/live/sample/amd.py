@@ -15,7 +15,7 @@ _GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}
 
 
 def open_amdsmi() -> tuple[AmdSampler | None, str]:
-    """A sampler, or why there is none."""
+    """Return a sampler, or the reason why there is none."""
     try:
         import amdsmi
     except (ImportError, OSError, KeyError):  # the package looks for ROCm's library while it is imported
@@ -29,7 +29,7 @@ def open_amdsmi() -> tuple[AmdSampler | None, str]:
 
 
 class AmdSampler:
-    """Asks every GPU in turn; what it does not answer (`N/A`, or an exception) is None."""
+    """Queries every GPU in turn; values that it does not report (`N/A`, or an exception) are None."""
 
     def __init__(self, smi: Any, handles: list[Any]) -> None:
         self._smi = smi
@@ -37,7 +37,7 @@ class AmdSampler:
         self._gpus = {index: (handle, self._name(handle)) for index, handle in enumerate(handles)}
 
     def sample(self) -> tuple[GpuSample, ...]:
-        """Every GPU that still answers at all."""
+        """Return a sample of every GPU that still responds."""
         samples = []
         for index, (handle, name) in list(self._gpus.items()):
             found = self._sample(index, handle, name)
@@ -49,7 +49,7 @@ class AmdSampler:
         return tuple(samples)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         self._ask(self._smi.amdsmi_shut_down)
 
     def _ask(self, query: Callable[..., Any], *arguments: Any) -> Any:
@@ -114,12 +114,12 @@ def _whole(value: Any) -> int | None:
 
 
 def _watts(value: Any) -> float | None:
-    """A limit in watts; older versions give microwatts."""
+    """Return a limit in watts; older versions report microwatts."""
     number = _number(value)
     return number if number is None or number < 1e5 else number * 1e-6
 
 
 def _generation(speed: Any) -> int | None:
-    """The generation of a lane that does so many MT/s; older versions say GT/s."""
+    """Return the generation of a lane with this rate in MT/s; older versions report GT/s."""
     number = _number(speed)
     return None if number is None else _GENERATIONS.get(round(number if number > 100 else number * 1000))

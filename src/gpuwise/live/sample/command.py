@@ -25,9 +25,9 @@ from gpuwise.live.sample.types import Run
 __all__ = ["follow", "run_command"]
 
 _TICK_S = 0.1
-_GRACE_S = 120.0  # from a SIGTERM or SIGHUP, behind which nobody need be watching, to the end of the tree
+_GRACE_S = 120.0  # from a SIGTERM or SIGHUP, which nobody may be watching, to the end of the process tree
 Tick = Callable[[Session], None]
-Lines = Callable[[str, bool], None]  # a line, and whether the next one takes its place, as of a progress bar
+Lines = Callable[[str, bool], None]  # a line, and whether the next one replaces it, as in a progress bar
 
 
 def run_command(
@@ -103,7 +103,7 @@ def _start(command: Sequence[str], variables: dict[str, str], lines: Lines | Non
 
 
 def _pass_on(stream: IO[bytes] | None, lines: Lines) -> None:
-    """Whole lines, and what a progress bar rewrites, as they come."""
+    """Pass on whole lines and rewrites of progress bars as they arrive."""
     rest = b""
     while stream is not None and (piece := os.read(stream.fileno(), 65536)):
         *whole, rest = re.split(rb"(?<=[\r\n])", (rest + piece).replace(b"\r\n", b"\n"))
@@ -114,8 +114,8 @@ def _pass_on(stream: IO[bytes] | None, lines: Lines) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, received: list[int]) -> str:
-    """Wait for the end. The first signal is passed on, and the program may take its time to save; a second one ends the whole
-    tree, and so does a long time after a signal other than Ctrl-C.
+    """Wait for the end. The first signal is passed on, so that the program can save its work; a second one ends the whole
+    process tree, and so does a long wait after a signal other than Ctrl-C.
     """
     answered, deadline, ended_by = 0, math.inf, ""
     while process.poll() is None:
@@ -125,7 +125,7 @@ def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, receiv
         if ended_by and (len(received) > answered or time.monotonic() > deadline):
             _end_tree(process)
         elif received and not ended_by:
-            first, answered = signal.Signals(received[0]), len(received)  # those that came at once are one
+            first, answered = signal.Signals(received[0]), len(received)  # signals that arrived together count as one
             ended_by = first.name
             _pass_signal(process, first)
             deadline = math.inf if first == signal.SIGINT else time.monotonic() + _GRACE_S
@@ -136,7 +136,7 @@ def _wait(process: subprocess.Popen[bytes], session: Session, tick: Tick, receiv
 
 
 def _pass_signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """A Ctrl-C in a terminal has already reached the command, which is in our group. Other signals have not."""
+    """Pass a signal on, unless it is a Ctrl-C in a terminal, which has already reached the command because it is in our group."""
     with contextlib.suppress(OSError):
         if number == signal.SIGINT and os.isatty(0):
             return
@@ -159,7 +159,7 @@ def _kill(pids: Iterable[int]) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Signals to us, gathered instead of raised; only the main thread may."""
+    """Collect signals to this process instead of raising them. Only the main thread may do this."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield received

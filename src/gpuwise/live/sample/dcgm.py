@@ -22,7 +22,7 @@ __all__ = ["METRICS", "Device", "Fleet", "read_fleet"]
 _MIB = 2.0**20
 Array = NDArray[np.float64]
 
-# What we call it -> what the exporter calls it, and the factor to our unit. A GPU exports one name of a line; the first wins.
+# Our name -> the exporter's names and the factors to our unit. A GPU exports one name of each line; the first one counts.
 METRICS: dict[str, dict[str, float]] = {
     "busy_fraction": {"DCGM_FI_DEV_GPU_UTIL": 0.01, "DCGM_FI_DEV_GPU_UTIL_RATIO": 1.0},
     "engine_fraction": {"DCGM_FI_PROF_GR_ENGINE_ACTIVE": 1.0, "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": 1.0},
@@ -51,10 +51,10 @@ METRICS: dict[str, dict[str, float]] = {
     "xid": {"DCGM_FI_DEV_XID_ERRORS": 1.0, "DCGM_FI_DEV_XID_ERROR": 1.0},
 }
 _RATES = ("received_bytes_per_s", "sent_bytes_per_s")
-_FASTEST = 150e9  # bytes a second: more than PCIe 6.0 x16 moves one way, so what is larger is a total
+_FASTEST = 150e9  # bytes per second; PCIe 6.0 x16 moves less in one direction, so a larger value is a total
 _BLANK_LOW, _BLANK_WIDTH, _BLANK_HIGH = 2.0**47, 16.0, 2.0**62  # DCGM_FP64_BLANK and DCGM_INT64_BLANK: not known
 _OWN_PODS = re.compile(r"dcgm|gpu-operator|exporter")
-_REPLICA = re.compile(r"(-(master|worker|launcher|chief|node))?-\d+$")  # of a training operator or a StatefulSet
+_REPLICA = re.compile(r"(-(master|worker|launcher|chief|node))?-\d+$")  # in names from a training operator or a StatefulSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +78,11 @@ class Fleet:
     figures: Mapping[str, Array]
 
     def has(self, name: str) -> bool:
-        """Whether any GPU tells this figure."""
+        """Return whether any GPU reports this metric."""
         return name in self.figures and bool(np.isfinite(self.figures[name]).any())
 
     def of(self, name: str) -> Array:
-        """This figure; all NaN where none tells it."""
+        """Return this metric; all NaN if no GPU reports it."""
         blank = np.full((len(self.devices), len(self.times_s)), np.nan)
         return self.figures.get(name, blank)
 
@@ -94,7 +94,7 @@ def read_fleet(server: Server, window: Window) -> Fleet:
     fleet = _fleet({figure: server.samples(names, window) for figure, names in wanted.items() if names}, window)
     if fleet.devices:
         return fleet
-    known = " (it had some earlier)" if there else ""  # its list of names is kept by the hour, not by our window
+    known = " (it had some earlier)" if there else ""  # the server's list of names covers hours, not our window
     raise GpuwiseError(
         f"the Prometheus server at {server.address} has no DCGM metrics for this time window{known}",
         looked_in="metrics whose names start with DCGM_FI_DEV or DCGM_FI_PROF",
@@ -104,7 +104,7 @@ def read_fleet(server: Server, window: Window) -> Fleet:
 
 
 def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
-    latest: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}  # the labels that a GPU carried last: pods come and go
+    latest: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}  # the most recent labels, because pods come and go
     owners = {figure: [_key(labels) for labels in samples.labels] for figure, samples in found.items()}
     for figure, samples in found.items():
         ends = np.full(len(samples.labels), -np.inf)
@@ -124,7 +124,7 @@ def _fleet(found: Mapping[str, Samples], window: Window) -> Fleet:
 
 
 def _table(figure: str, samples: Samples, places: NDArray[np.int64], count: int, window: Window) -> Array:
-    """A row per GPU, a column per moment. If a GPU reports two names for one metric, the first in METRICS counts."""
+    """Return a row per GPU and a column per moment. If a GPU reports two names for one metric, the first in METRICS counts."""
     table = np.full((count, len(window.times_s)), np.nan)
     names = np.array([labels.get("__name__", "") for labels in samples.labels], dtype=object)
     moment = np.rint((samples.at_s - window.start_s) / window.step_s)
@@ -148,7 +148,7 @@ def _known(values: Array) -> Array:
 
 
 def _scaled(name: str, table: Array, factor: float) -> Array:
-    """In our unit. Before DCGM 4.7 the name GPU_UTIL_RATIO stood for percent as well."""
+    """Convert values to our unit. Before DCGM 4.7, GPU_UTIL_RATIO could also contain percentages."""
     if not name.endswith("_RATIO"):
         return table * factor
     percent = np.any(table > 1.0, axis=1, keepdims=True)
@@ -156,7 +156,9 @@ def _scaled(name: str, table: Array, factor: float) -> Array:
 
 
 def _as_rates(table: Array, step_s: float) -> Array:
-    """Bytes a second. The exporter calls these counters and means rates of the last second; old ones are totals indeed."""
+    """Return bytes per second. The exporter calls these metrics counters, but they are rates of the last second; old ones are
+    totals.
+    """
     if not np.isfinite(table).any():
         return table
     totals = np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=1) > _FASTEST

@@ -17,7 +17,7 @@ _KIB = 1024.0
 
 
 def tree_of(pid: int, proc: Path = _PROC) -> list[int]:
-    """A process and all below it, as far as the system shows them."""
+    """Return a process and its descendants, as far as the system shows them."""
     found, waiting = list[int](), [pid]
     while waiting:
         one = waiting.pop()
@@ -35,7 +35,7 @@ def tree_of(pid: int, proc: Path = _PROC) -> list[int]:
 
 
 class HostSampler:
-    """Differences of the kernel's counters since the last look."""
+    """Computes differences of the kernel's counters since the previous sample."""
 
     def __init__(self, pid: int, proc: Path = _PROC) -> None:
         self._pid, self._proc = pid, proc
@@ -50,7 +50,7 @@ class HostSampler:
             self.faults.append("the CPU load is read from /proc, which exists only on Linux")
 
     def sample(self) -> HostSample | None:
-        """The host since the last call; the first call only begins."""
+        """Return a sample of the host since the last call; the first call only starts the counters."""
         if self.faults:
             return None
         try:
@@ -78,7 +78,7 @@ class HostSampler:
         )
 
     def _core_counters(self) -> list[tuple[int, int]]:
-        """Busy and total ticks of each core."""
+        """Return the busy and total ticks of each core."""
         counters = []
         for line in (self._proc / "stat").read_text(encoding="ascii").splitlines():
             name, *fields = line.split()
@@ -93,7 +93,9 @@ class HostSampler:
         return sizes["MemTotal"] - sizes["MemAvailable"], sizes["MemTotal"]
 
     def _own(self, tree: list[int], elapsed_s: float) -> tuple[float | None, float | None, float]:
-        """Cores we used, the largest share of time one of our main threads waited for a core, and our memory."""
+        """Return the cores that the run used, the largest share of time that one of its main threads waited for a core, and its
+        memory.
+        """
         used_s: dict[int, float] = {}
         delayed_s: dict[int, float] = {}
         resident = 0.0
@@ -104,7 +106,7 @@ class HostSampler:
                 used_s[pid] = (int(fields[11]) + int(fields[12])) * self._tick_s
                 resident += int(fields[21]) * 4096.0
                 delayed_s[pid] = int((folder / "schedstat").read_text(encoding="ascii").split()[1]) * 1e-9
-            except (OSError, IndexError, ValueError):  # gone, or a kernel without schedstat
+            except (OSError, IndexError, ValueError):  # the process has ended, or the kernel has no schedstat
                 continue
         own = [used_s[pid] - self._own_s[pid] for pid in used_s if pid in self._own_s]
         late = [delayed_s[pid] - self._delayed_s[pid] for pid in delayed_s if pid in self._delayed_s]

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuwise.core.text import counted
+
 __all__ = ["Device", "Machine", "Probe", "apple_device", "gfx_name", "kfd_devices", "look_around", "nvml_devices"]
 
 _PACKAGES = (
@@ -28,7 +30,7 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU as its driver describes it; None where the driver does not tell."""
+    """One GPU as its driver describes it; None for values that the driver does not report."""
 
     name: str
     found_by: str
@@ -44,7 +46,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One way of looking for GPUs and what came of it."""
+    """One method of looking for GPUs, and its result."""
 
     name: str
     found: bool
@@ -54,7 +56,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Everything found here."""
+    """Everything that was found on this machine."""
 
     python: str
     platform: str
@@ -64,7 +66,7 @@ class Machine:
 
 
 def look_around() -> Machine:
-    """Look at this machine. Never raises: what cannot be seen is said in a probe."""
+    """Examine this machine. This never raises: a probe says what could not be detected."""
     probes, devices = [], []
     for look in (_nvidia, _amd, _apple):
         probe, found = look()
@@ -106,7 +108,7 @@ def _nvidia() -> tuple[Probe, list[Device]]:
 
 
 def nvml_devices(nvml: Any) -> tuple[Probe, list[Device]]:
-    """Every GPU that an initialised-on-demand `pynvml` module shows."""
+    """Return every GPU that a `pynvml` module lists, after initialising it."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as fault:
@@ -118,7 +120,7 @@ def nvml_devices(nvml: Any) -> tuple[Probe, list[Device]]:
         return Probe(name="NVIDIA (NVML)", found=False, detail=f"the driver stopped responding: {fault}"), []
     finally:
         nvml.nvmlShutdown()
-    return Probe(name="NVIDIA (NVML)", found=bool(devices), detail=f"driver {driver}, {len(devices)} GPU(s)"), devices
+    return Probe(name="NVIDIA (NVML)", found=bool(devices), detail=f"driver {driver}, {counted(len(devices), 'GPU')}"), devices
 
 
 def _nvml_device(nvml: Any, index: int, driver: str) -> Device:
@@ -127,7 +129,7 @@ def _nvml_device(nvml: Any, index: int, driver: str) -> Device:
     def ask(query: Callable[[Any], Any]) -> Any:
         try:
             return query(handle)
-        except nvml.NVMLError:  # many cards do not answer every question
+        except nvml.NVMLError:  # many cards do not support every query
             return None
 
     memory = ask(nvml.nvmlDeviceGetMemoryInfo)
@@ -157,7 +159,7 @@ def _amd() -> tuple[Probe, list[Device]]:
 
 
 def kfd_devices(topology: Path) -> tuple[Probe, list[Device]]:
-    """Every GPU node of the amdgpu kernel driver's topology folder; CPUs are nodes there too, without SIMDs."""
+    """Return every GPU node in the topology folder of the amdgpu kernel driver. CPUs are also nodes there, but without SIMDs."""
     if not topology.is_dir():
         return Probe(name="AMD (amdgpu driver)", found=False, detail="no AMD compute driver is loaded"), []
     devices = []
@@ -168,7 +170,7 @@ def kfd_devices(topology: Path) -> tuple[Probe, list[Device]]:
             name = gfx_name(properties.get("gfx_target_version", 0))
             units = properties["simd_count"] // max(1, properties.get("simd_per_cu", 1))
             devices.append(Device(name=name, found_by="amdgpu topology", memory_bytes=float(memory) or None, unit_count=units))
-    return Probe(name="AMD (amdgpu driver)", found=bool(devices), detail=f"{len(devices)} GPU(s)"), devices
+    return Probe(name="AMD (amdgpu driver)", found=bool(devices), detail=counted(len(devices), "GPU")), devices
 
 
 def gfx_name(target: int) -> str:
@@ -198,7 +200,7 @@ def _apple() -> tuple[Probe, list[Device]]:
 
 
 def apple_device(chip: str, memory: str, displays: str) -> Device:
-    """The GPU of a Mac from what `sysctl` and `system_profiler` print."""
+    """Return the GPU of a Mac from the output of `sysctl` and `system_profiler`."""
     try:
         cores = json.loads(displays)["SPDisplaysDataType"][0]["sppci_cores"]
     except (ValueError, KeyError, IndexError, TypeError):

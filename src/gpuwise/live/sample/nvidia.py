@@ -9,7 +9,7 @@ from gpuwise.live.sample.types import GpuProcess, GpuSample
 
 __all__ = ["REASONS", "NvmlSampler", "open_nvml"]
 
-# Why a clock is not higher, in words; the bits are those of nvmlDeviceGetCurrentClocksEventReasons.
+# The reasons why a clock is not higher; the bits are those of nvmlDeviceGetCurrentClocksEventReasons.
 REASONS = {
     0x01: "idle",
     0x02: "application clocks",
@@ -24,7 +24,7 @@ REASONS = {
 
 
 def open_nvml() -> tuple[NvmlSampler | None, str]:
-    """A sampler, or why there is none."""
+    """Return a sampler, or the reason why there is none."""
     try:
         import pynvml
     except ImportError:
@@ -40,7 +40,7 @@ def open_nvml() -> tuple[NvmlSampler | None, str]:
 
 
 class NvmlSampler:
-    """Asks every GPU in turn. A question that a card does not answer gives None; a GPU that is gone is left out from then on."""
+    """Queries every GPU in turn. Values that a card does not report are None; a GPU that is lost is left out from then on."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -56,11 +56,11 @@ class NvmlSampler:
 
     @property
     def found(self) -> bool:
-        """Whether there is a GPU to look at."""
+        """Return whether there is a GPU to sample."""
         return bool(self._gpus)
 
     def sample(self) -> tuple[GpuSample, ...]:
-        """Every GPU that still answers."""
+        """Return a sample of every GPU that still responds."""
         samples = []
         for index, (handle, name) in list(self._gpus.items()):
             try:
@@ -71,7 +71,7 @@ class NvmlSampler:
         return tuple(samples)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         try:
             self._nvml.nvmlShutdown()
         except self._nvml.NVMLError:
@@ -83,7 +83,7 @@ class NvmlSampler:
         return f"GPU {index} ({name}): the driver stopped responding ({fault})"
 
     def _ask(self, query: Callable[..., Any], *arguments: Any) -> Any:
-        """An answer, None where the card has none; only what ends the conversation is raised."""
+        """Return a value, or None if the card does not report it. Only errors that end all communication are raised."""
         nvml = self._nvml
         gone = (
             nvml.NVML_ERROR_GPU_IS_LOST,
@@ -144,7 +144,7 @@ class NvmlSampler:
 
 
 def _reasons_query(nvml: Any) -> Callable[[Any], Any]:
-    """The newer name where the package has it; drivers before 535 know the older one only."""
+    """Return the function by its newer name if the package has it; drivers before 535 support only the older one."""
 
     def ask(handle: Any) -> Any:
         try:
@@ -156,7 +156,7 @@ def _reasons_query(nvml: Any) -> Callable[[Any], Any]:
 
 
 def _words(bits: int | None) -> tuple[str, ...] | None:
-    """The reasons in words.
+    """Return the reasons in words.
 
     >>> _words(0x44)
     ('power cap', 'thermal (hardware)')

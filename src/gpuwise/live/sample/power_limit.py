@@ -52,7 +52,7 @@ def _handle(nvml: Any, uuid: str) -> Any:
 
 
 def card_of(uuid: str) -> Card:
-    """The card of this UUID (the first where none is known) and the limits it takes."""
+    """Return the card with this UUID (the first card if it is unknown) and the limits that it accepts."""
     nvml = _nvml()
     try:
         handle = _handle(nvml, uuid)
@@ -76,7 +76,9 @@ def card_of(uuid: str) -> Card:
 
 
 def used_joules(uuid: str) -> float | None:
-    """What the card has used since its driver was loaded; None where it does not count (before Volta), or nobody can be asked."""
+    """Return the energy that the card has used since its driver was loaded; None before Volta, or if the driver cannot be
+    queried.
+    """
     try:
         nvml = _nvml()
     except GpuwiseError:
@@ -96,7 +98,7 @@ class Keeper:
         self._process = process
 
     def set(self, milliwatts: int) -> None:
-        """Set a limit; returns when the driver has taken it."""
+        """Set a limit, and return when the driver has accepted it."""
         try:
             assert self._process.stdin is not None  # noqa: S101
             assert self._process.stdout is not None  # noqa: S101
@@ -134,7 +136,7 @@ def held(card: Card) -> Iterator[Keeper]:
     finally:
         with suppress(OSError, subprocess.TimeoutExpired):
             if process.stdin is not None:
-                process.stdin.close()  # the end of its input tells it to restore; one that hangs does so when it wakes
+                process.stdin.close()  # the process restores the limit when its input ends
             process.wait(timeout=_PATIENCE_S)
             if process.stdout is not None:
                 process.stdout.close()
@@ -152,7 +154,7 @@ def _check_restored(card: Card) -> None:
 
 
 class _Late(Exception):
-    """No answer in time."""
+    """There was no response in time."""
 
 
 def _in_time(ask: Callable[[], Answer]) -> Answer:
@@ -162,7 +164,7 @@ def _in_time(ask: Callable[[], Answer]) -> Answer:
     def run() -> None:
         try:
             answers.put((ask(), None))
-        except Exception as fault:  # told to the one who asked
+        except Exception as fault:  # reported to the caller
             answers.put((None, fault))
 
     threading.Thread(target=run, daemon=True).start()
@@ -188,7 +190,7 @@ def run(uuid: str, milliwatts: str) -> None:
                 changed, said = True, "set"
             except nvml.NVMLError as fault:
                 said = str(fault)
-            with suppress(OSError):  # nobody listens any more: the end of the input comes next
+            with suppress(OSError):  # the parent process has ended, so the input will end next
                 sys.stdout.write(f"{said}\n")
                 sys.stdout.flush()
     finally:

@@ -30,34 +30,36 @@ __all__ = ["LOGIN", "TOKEN", "Samples", "Server", "Window"]
 LOGIN = "GPUWISE_PROMETHEUS_LOGIN"
 TOKEN = "GPUWISE_PROMETHEUS_TOKEN"
 _PATIENCE_S = 30.0
-_MOST_BYTES = 256 * 2**20  # of one answer: some ten thousand GPUs at sixty moments take 20 MB
+_MOST_BYTES = 256 * 2**20  # of one response; about ten thousand GPUs at sixty moments take 20 MB
 _POINTS = 60
-_LONGEST = 200  # of what a server says, in an error of ours
+_LONGEST = 200  # of the server's message that our error quotes
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From when to when, in seconds since 1970, and how far apart the moments are that are looked at."""
+    """The start and end of a time window, in seconds since 1970, and the distance between its moments."""
 
     start_s: float
     end_s: float
 
     @property
     def step_s(self) -> float:
-        """Sixty moments, at most one a second: enough for shares and means, and small for thousands of GPUs."""
+        """Sixty moments, at most one per second, which is enough for shares and means, and small even for thousands of GPUs."""
         return max((self.end_s - self.start_s) / _POINTS, 1.0)
 
     @property
     def times_s(self) -> NDArray[np.float64]:
-        """The moments."""
+        """The moments of the window."""
         count = int((self.end_s - self.start_s) / self.step_s + 1e-6) + 1
         return np.asarray(self.start_s + self.step_s * np.arange(count), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """All values of an answer in one column, for thousands of series: `series` says whose each is, by its place in `labels`."""
+    """All values of a response in one column, for thousands of series. `series` is the position of each value's series in
+    `labels`.
+    """
 
     labels: tuple[Mapping[str, str], ...]
     series: NDArray[np.int64]
@@ -85,7 +87,7 @@ class _Scalar(msgspec.Struct):
 
 
 class Server:
-    """A Prometheus server, or what speaks like one (Thanos, Mimir, VictoriaMetrics)."""
+    """A Prometheus server, or one with the same API (Thanos, Mimir, VictoriaMetrics)."""
 
     def __init__(self, url: str, *, patience_s: float = _PATIENCE_S, most_bytes: int = _MOST_BYTES) -> None:
         self.address = _address(url)
@@ -94,17 +96,17 @@ class Server:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def last(self, seconds: float) -> Window:
-        """The last so many seconds by the server's clock: ours may be wrong, or jump."""
+        """Return a window that ends now by the server's clock, because ours may be wrong or jump."""
         now = float(int(self._decoded(self._ask("query", {"query": "time()"}), _Scalar).result[0]))
         return Window(start_s=now - max(round(seconds), 1), end_s=now)
 
     def names(self, pattern: str, window: Window) -> tuple[str, ...]:
-        """The metrics of this window whose whole name the pattern fits."""
+        """Return the metrics of this window whose whole name matches the pattern."""
         asked = {"match[]": f'{{__name__=~"{pattern}"}}', "start": f"{window.start_s:.0f}", "end": f"{window.end_s:.0f}"}
         return tuple(sorted(self._decoded(self._ask("label/__name__/values", asked), list[str])))
 
     def samples(self, names: Sequence[str], window: Window) -> Samples:
-        """All series of these metrics, in one question."""
+        """Return all series of these metrics, with one request."""
         asked = {
             "query": f'{{__name__=~"{"|".join(names)}"}}',
             "start": f"{window.start_s:.0f}",
@@ -151,7 +153,7 @@ class Server:
         return body
 
     def _refusal(self, fault: urllib.error.HTTPError) -> GpuwiseError:
-        """An answer with a code that is not 200."""
+        """Return the error for a response with a code other than 200."""
         code = fault.code
         if code in (401, 403):
             login = f"set {LOGIN}=user:password or {TOKEN}=... in the environment"
@@ -170,7 +172,7 @@ class Server:
         return GpuwiseError(f"{self.address} responded with HTTP {code}" + (f": {_plain(said)}" if said else ""), hint=_SMALLER)
 
     def _silence(self, fault: Exception) -> GpuwiseError:
-        """No answer at all."""
+        """Return the error for a missing response."""
         reason = getattr(fault, "reason", fault)
         if isinstance(reason, TimeoutError):
             return GpuwiseError(f"{self.address} did not respond within {self._patience_s:g} s", hint=_SMALLER)
@@ -200,14 +202,14 @@ _SMALLER = "use a shorter time window, such as `--last 5m`, or check the server'
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A login is for the server that it was given for, not for where that one points."""
+    """Refuses redirects, because credentials are meant only for the named server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _address(url: str) -> str:
-    """The address to ask, without what a browser shows behind it.
+    """Return the address to query, without the path that a browser shows.
 
     >>> _address("localhost:9090/")
     'http://localhost:9090'
@@ -226,7 +228,7 @@ def _address(url: str) -> str:
         or any(sign.isspace() or not sign.isprintable() for sign in text)
     ):
         raise BadValue(f"invalid server address '{_plain(url)}': it must start with http:// or https://", hint=example)
-    if "@" in parts.netloc:  # it would be seen in the list of processes, the history of the shell and in reports
+    if "@" in parts.netloc:  # it would be visible in the list of processes, the shell history and in reports
         raise BadValue("the address must not contain credentials", hint=f"set {LOGIN}=user:password in the environment")
     if parts.query or parts.fragment:
         raise BadValue(f"'{_plain(url)}' already contains a query", hint=example)
@@ -264,7 +266,7 @@ def _number(text: str) -> float:
 
 
 def _plain(text: str) -> str:
-    """What a server says, fit for a terminal: on one line, without control characters, not too long."""
+    """Return a server's message for a terminal: on one line, without control characters, and shortened."""
     if len(text) <= _LONGEST and text.isprintable():
         return text
     shown = "".join(sign if sign.isprintable() else " " for sign in text)
@@ -272,7 +274,9 @@ def _plain(text: str) -> str:
 
 
 def _within(seconds: float, work: Callable[[], _T]) -> _T:
-    """Its result, or TimeoutError. The timeout of a socket alone is not enough: a byte now and then keeps it from passing."""
+    """Return the result, or raise TimeoutError. The timeout of a socket alone is not enough, because an occasional byte resets
+    it.
+    """
     done: list[_T] = []
     failed: list[BaseException] = []
 

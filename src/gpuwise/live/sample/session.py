@@ -19,8 +19,8 @@ from gpuwise.live.sample.types import Run, Sampler, Sight
 __all__ = ["Session", "environment"]
 
 _INTERVAL_S = 0.5
-_PATIENCE_S = 3.0  # for a driver that does not answer; its thread is left behind then
-_STUCK_S = 5.0  # without a batch, from which on a loader is said to be stuck
+_PATIENCE_S = 3.0  # for a driver that does not respond; its thread is then abandoned
+_STUCK_S = 5.0  # without a batch, after which a loader is reported as stuck
 _RECORD = 32
 
 
@@ -42,24 +42,24 @@ class Session:
         self._thread = threading.Thread(target=self._look, name="gpuwise-watch", daemon=True)
 
     def start(self, pid: int) -> None:
-        """Begin to look at this process and all below it."""
+        """Start sampling this process and its descendants."""
         self._host = HostSampler(pid)
         self._begun = time.monotonic()
         self._thread.start()
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """The seconds since the start."""
         return time.monotonic() - self._begun
 
     @property
     def latest(self) -> Sight | None:
-        """What was seen last."""
+        """The most recent sample."""
         return self._sights[-1] if self._sights else None
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What cannot be seen, each once."""
+        """What cannot be observed, without duplicates."""
         return tuple(dict.fromkeys([*self._faults, *self._host.faults]))
 
     def read(self) -> dict[int, bytes]:
@@ -83,7 +83,7 @@ class Session:
                 self._heard[pid] = time.monotonic()
 
     def waiting_s(self) -> float | None:
-        """How long the process heard from last has been waiting for a batch, if that is long."""
+        """How long the process with the latest mark has been waiting for a batch, if that is long."""
         if not self._heard:
             return None
         pid = max(self._heard, key=self._heard.__getitem__)
@@ -92,7 +92,7 @@ class Session:
         return since if last[:1] == b"B" and since >= _STUCK_S else None
 
     def finish(self, *, exit_code: int | None = None, ended_by: str = "") -> Run:
-        """Stop looking, and take what there is."""
+        """Stop sampling, and return what was collected."""
         seconds = self.seconds
         marks, waiting = self.read(), self.waiting_s()
         self._end.set()
@@ -119,7 +119,7 @@ class Session:
             gpus = tuple(gpu for sampler in samplers for gpu in sampler.sample())
             self._sights.append(Sight(at_s=self.seconds, gpus=gpus, host=self._host.sample()))
             with self._reading:
-                self._read()  # when a mark came is known to the interval only, and that is enough to see a loader hang
+                self._read()  # the time of a mark is known only to one interval, which is enough to detect a stuck loader
             self._faults += [fault for sampler in samplers for fault in sampler.faults if fault not in self._faults]
         for sampler in samplers:
             sampler.close()
@@ -139,11 +139,11 @@ class Session:
 
 
 def environment(folder: Path, *, window: bool) -> dict[str, str]:
-    """The environment in which a Python program marks its steps in this folder."""
+    """Return the environment in which a Python program marks its steps in this folder."""
     hook = str(Path(__file__).parents[1] / "hook")
     paths = [hook, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        "KINETO_LOG_LEVEL": "99",  # torch's profiler talks on stderr otherwise
+        "KINETO_LOG_LEVEL": "99",  # otherwise, torch's profiler writes to stderr
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "GPUWISE_WATCH": str(folder),

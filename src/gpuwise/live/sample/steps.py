@@ -15,8 +15,8 @@ __all__ = ["Pace", "pace_of", "typical_pace"]
 
 _DTYPE = np.dtype([("kind", "S1"), ("pad", "V7"), ("at", "<f8"), ("cpu", "<f8"), ("number", "<i8")])
 _MOST_WARM_UP = 5
-_BEST_PERCENT = 2.0  # of the steps are shorter than one at its best: caches are cold and clocks low after most waits
-_SEVERAL = 1.5  # optimizer steps a batch, from which on a batch counts as the step
+_BEST_PERCENT = 2.0  # of the steps are shorter than a step at its best; caches are cold and clocks low after most waits
+_SEVERAL = 1.5  # optimizer steps per batch, above which a batch counts as the step
 
 Array = NDArray[Any]
 
@@ -104,7 +104,7 @@ def _times(marks: Array, kind: bytes) -> Array:
 
 
 def _waits(marks: Array, bounds: Array) -> tuple[Array, Array]:
-    """Seconds waited in each step, and CPU seconds of the process meanwhile; a wait belongs to the step its batch came in."""
+    """Return the seconds waited in each step, and the process CPU seconds meanwhile. A wait belongs to its batch's step."""
     pairs = marks[np.isin(marks["kind"], (b"B", b"D", b"E"))]
     place = np.flatnonzero((pairs["kind"][:-1] == b"B") & (pairs["kind"][1:] == b"E"))
     begun, ended = pairs[place], pairs[place + 1]
@@ -117,7 +117,7 @@ def _waits(marks: Array, bounds: Array) -> tuple[Array, Array]:
 
 
 def _holding(bounds: Array, times: Array) -> Array:
-    """Which steps hold one of these moments."""
+    """Return which steps contain one of these moments."""
     found = np.zeros(len(bounds) - 1, dtype=bool)
     step = np.searchsorted(bounds, times, side="left") - 1
     found[step[(step >= 0) & (step < len(found))]] = True
@@ -125,7 +125,7 @@ def _holding(bounds: Array, times: Array) -> Array:
 
 
 def _windowed(marks: Array, bounds: Array) -> Array:
-    """Which steps a profiler slowed: those of its window, and the one in which it wrote its file."""
+    """Return which steps a profiler slowed down: those in its window, and the one in which it wrote its file."""
     opened, closed = _times(marks, b"P"), _times(marks, b"Q")
     found = np.zeros(len(bounds) - 1, dtype=bool)
     for begin in opened:
@@ -136,7 +136,7 @@ def _windowed(marks: Array, bounds: Array) -> Array:
 
 
 def _workers(marks: Array, ends: Array) -> int | None:
-    """The workers of the loader that gave most batches."""
+    """Return the workers of the loader that delivered the most batches."""
     passes = marks[marks["kind"] == b"L"]
     if not len(passes) or not len(ends):
         return None

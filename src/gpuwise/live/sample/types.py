@@ -12,7 +12,7 @@ __all__ = ["GpuProcess", "GpuSample", "HostSample", "Run", "Sampler", "Sight"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
-    """A process on a GPU; None where the driver does not tell."""
+    """A process on a GPU; None for values that the driver does not report."""
 
     pid: int
     memory_bytes: float | None = None
@@ -21,7 +21,7 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """One GPU at one moment; None where the driver does not answer. `reasons` say why its clock is not higher, None: unknown."""
+    """One GPU at one moment; None for unknown values. `reasons` say why its clock is not higher."""
 
     index: int
     name: str
@@ -47,7 +47,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSample:
-    """The host since the sample before: the share of each core in use, by us and by all, and how long we waited for a core."""
+    """The host since the previous sample: the share of each core in use, by the run and in total, and its waits for a core."""
 
     core_fractions: tuple[float, ...]
     ram_used_bytes: float
@@ -60,7 +60,7 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Everything seen at one moment, `at_s` after the start."""
+    """All samples at one moment, `at_s` after the start."""
 
     at_s: float
     gpus: tuple[GpuSample, ...]
@@ -68,22 +68,24 @@ class Sight:
 
 
 class Sampler(Protocol):
-    """One way of looking at GPUs. `sample` never raises: what is lost is said once in `faults`."""
+    """One method of sampling GPUs. `sample` never raises; `faults` reports each loss once."""
 
     faults: list[str]
 
     def sample(self) -> tuple[GpuSample, ...]:
-        """Every GPU that answers."""
+        """Return a sample of every GPU that responds."""
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a watched run leaves behind. `marks` are the records of each process, `exit_code` None where it was not ours."""
+    """What a watched run leaves behind. `marks` are the records of each process, `exit_code` is None if gpuwise did not start
+    the process.
+    """
 
     sights: tuple[Sight, ...]
     marks: dict[int, bytes]
@@ -97,9 +99,9 @@ class Run:
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
-        """The GPUs that were ever seen, in order."""
+        """Return all GPUs that were sampled, in order."""
         return tuple({gpu.index: gpu.name for sight in self.sights for gpu in sight.gpus}.values())
 
     def of_gpu(self, index: int) -> Iterable[GpuSample]:
-        """All samples of one GPU."""
+        """Return all samples of one GPU."""
         return (gpu for sight in self.sights for gpu in sight.gpus if gpu.index == index)

@@ -10,7 +10,7 @@ __all__ = ["product", "together", "without_least"]
 
 
 def together(gains: Mapping[Change, Gain]) -> Variant:
-    """Of each setting the value that gained most, if it gained in every round."""
+    """Return the value of each setting that gained most, if it gained in every round."""
     best: dict[str, Change] = {}
     for change, gain in gains.items():
         if gain.is_certain and (change.name not in best or gain.middle > gains[best[change.name]].middle):
@@ -19,13 +19,13 @@ def together(gains: Mapping[Change, Gain]) -> Variant:
 
 
 def without_least(variant: Variant, gains: Mapping[Change, Gain]) -> Variant:
-    """The same without the change that gained least alone."""
+    """Return the same changes without the one that gained least on its own."""
     least = min(variant, key=lambda change: gains[change].middle)
     return tuple(change for change in variant if change != least)
 
 
 def product(variant: Variant, gains: Mapping[Change, Gain]) -> float:
-    """What the gains would be if they did not get in each other's way."""
+    """Return the product of the gains, as if they were independent."""
     result = 1.0
     for change in variant:
         result *= gains[change].middle

@@ -21,7 +21,7 @@ _POLL_S = 0.05
 
 
 class Ended(NamedTuple):
-    """How it went: the exit code (None where it was stopped), whether its time was up, and the end of what it said."""
+    """The outcome: the exit code (None if the command was stopped), whether its time was up, and the end of its output."""
 
     code: int | None
     is_late: bool
@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 def in_python(module: str, *arguments: str) -> list[str]:
-    """A command that calls `run` of one of our modules, found even where the path of this process was made by hand."""
+    """Return a command that calls `run` of one of our modules, which it finds even if this process changed its path."""
     package = str(Path(errors.__file__).parents[2])
     return [sys.executable, "-c", f"{START}from {module} import run; run(*sys.argv[1:])", package, *arguments]
 
@@ -41,7 +41,7 @@ def run_contained(
     timeout_s: float,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> Ended:
-    """Run it; whatever happens here, an interrupt too, it and all it started have ended when this returns."""
+    """Run the command. It and everything it started have ended when this returns, even after an interrupt."""
     with tempfile.TemporaryDirectory(prefix="gpuwise-tune-", ignore_cleanup_errors=True) as folder:
         token = Path(folder).name
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, or the script that the user named

@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 
 def run(*command: str) -> None:
-    """Run the command to its end and pass its exit code on, as a shell would."""
+    """Run the command to its end and pass on its exit code, as a shell would."""
     end_with_parent()
     adopt_orphans()
     code = subprocess.Popen(command).wait()  # noqa: S603 - the script that the user named

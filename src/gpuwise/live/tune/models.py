@@ -18,14 +18,14 @@ from gpuwise.workload.capture.process import raised
 __all__ = ["facts_of", "run_model"]
 
 _FACTS_S = 120.0
-_ROOM_BYTES = 6 * 2**30  # address space that libraries reserve and do not use
-_SHARE = 0.8  # of the free memory of the host that a run may take
+_ROOM_BYTES = 6 * 2**30  # address space that libraries reserve but do not use
+_SHARE = 0.8  # of the host's free memory that a run may use
 _KILLED = -9
 Answer = TypeVar("Answer", Trial, DeviceFacts)
 
 
 def facts_of(device: str) -> DeviceFacts:
-    """The device of this name, or the fastest that torch sees."""
+    """Return the device with this name, or the fastest that torch finds."""
     answer, ended = _asked(device, DeviceFacts, {}, _FACTS_S)
     if answer is None:
         raise GpuwiseError(f"torch could not list its devices: {_how(ended)}", hint="check that `python -c 'import torch'` works")
@@ -33,7 +33,7 @@ def facts_of(device: str) -> DeviceFacts:
 
 
 def run_model(order: Order, facts: DeviceFacts, *, timeout_s: float, cache: Path) -> Trial:
-    """One run. What goes wrong in it is part of the answer; a model that cannot be built at all is an error.
+    """Run a model once. A failure of the run is part of the result, but a model that cannot be built is an error.
 
     `cache` is where compiled kernels are kept from run to run.
     """
@@ -64,7 +64,7 @@ def _asked(question: str | Order, kind: type[Answer], variables: dict[str, str],
 
 
 def _how(ended: Ended) -> str:
-    """How a process without an answer ended, and what it said last."""
+    """Describe how a process without a result ended, with its last output."""
     if ended.is_late or ended.code is None:
         return "the process did not end in time"
     how = f"the process was killed by signal {-ended.code}" if ended.code < 0 else f"the process exited with code {ended.code}"

@@ -11,8 +11,8 @@ from gpuwise.live.tune.types import BASELINE, LEAST_ROUNDS, Trial, Variant, gain
 __all__ = ["measured"]
 
 _MOST_ROUNDS = 6
-_EXTRA = 0.6  # of the time may be used by rounds beyond the least number
-_STABLE = 1.05  # most over least gain of a variant, below which it is stable
+_EXTRA = 0.6  # of the time may be used by rounds beyond the minimum number
+_STABLE = 1.05  # largest over smallest gain of a variant, below which it is stable
 
 Run = Callable[[Variant], Trial]
 
@@ -32,13 +32,13 @@ def measured(
     A variant that failed is not run again: its last trial has the fault. One without any trial had no time: if the time is too
     short for the minimum number of rounds of all, variants at the end of the first round are left out, not rounds.
     """
-    begun, order = clock(), random.Random(seed)  # noqa: S311 - an order, no secret
+    begun, order = clock(), random.Random(seed)  # noqa: S311 - an order, not a secret
     found: dict[Variant, list[Trial]] = {BASELINE: [first] if first else [], **{variant: [] for variant in variants}}
     for turn in range(_MOST_ROUNDS):
         waiting = [variant for variant, trials in found.items() if not any(trial.fault for trial in trials)]
         waiting = [variant for variant in waiting if len(found[variant]) <= turn and (found[variant] or not turn)]
         order.shuffle(waiting)
-        if not found[BASELINE]:  # what everything is compared with, so it comes first
+        if not found[BASELINE]:  # the baseline, with which everything is compared, comes first
             waiting.sort(key=len)
         before = clock()
         for variant in waiting:
@@ -70,7 +70,7 @@ def _whole(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list
 
 
 def _without_last(found: dict[Variant, list[Trial]], rounds: int) -> dict[Variant, list[Trial]]:
-    """If the baseline ran before and no longer does, the earlier rounds count."""
+    """If the baseline no longer runs, use the earlier rounds."""
     return _whole({**found, BASELINE: found[BASELINE][:-1]}, rounds)
 
 

@@ -36,17 +36,17 @@ class Script:
     flags: Mapping[str, tuple[str, ...]]
 
     def command(self, variant: Variant) -> list[str]:
-        """The script with the flags of these changes behind its own arguments."""
+        """Return the script with the flags of these changes after its own arguments."""
         more = [word.replace("{}", change.value) for change in variant for word in self.flags.get(change.name, ())]
         return [sys.executable, str(self.path), *self.arguments, *more]
 
     def hooked(self, variant: Variant) -> dict[str, str]:
-        """The changes for which it has no flag."""
+        """Return the changes for which the script has no flag."""
         return {change.name: change.value for change in variant if change.name not in self.flags}
 
 
 def run_script(script: Script, variant: Variant, *, seconds: float, timeout_s: float) -> Trial:
-    """Its pace over some seconds of steady steps."""
+    """Return the script's pace over some seconds of steady steps."""
     with tempfile.TemporaryDirectory(prefix="gpuwise-tune-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         hooked = script.hooked(variant)
@@ -60,7 +60,7 @@ def run_script(script: Script, variant: Variant, *, seconds: float, timeout_s: f
 
 
 class _Looking:
-    """Whether enough has been seen: asked often, looks twice a second."""
+    """Decides whether enough steps were observed; it is called often, but looks only twice per second."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self._folder, self._seconds = folder, seconds
@@ -78,7 +78,7 @@ class _Looking:
         return pace.count >= _MOST_STEPS or (pace.steady_count >= _LEAST_STEPS and now - self._begun >= self._seconds)
 
     def pace(self) -> Pace | None:
-        """Of what has been marked so far."""
+        """Return the pace of the steps marked so far."""
         return typical_pace({int(path.stem): path.read_bytes() for path in self._folder.glob("*.steps")})
 
 

@@ -14,7 +14,7 @@ __all__ = ["BASELINE", "LEAST_ROUNDS", "Change", "DeviceFacts", "Gain", "Order",
 
 
 class Change(NamedTuple):
-    """One setting with a value other than at the start."""
+    """One setting with a value that differs from the start."""
 
     name: str
     value: str
@@ -26,7 +26,7 @@ LEAST_ROUNDS = 3
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a model that is asked of a process of its own."""
+    """One run of a model, to be made in a separate process."""
 
     request: Request
     device: str
@@ -76,12 +76,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def samples_per_s(self) -> float:
-        """Steps a second where the batch is not known."""
+        """Samples per second, or steps per second if the batch is unknown."""
         return max(self.batch, 1) / self.step_s if self.step_s > 0 else 0.0
 
 
 class Gain(NamedTuple):
-    """The ratio of samples per second over rounds: the least, the median, the most."""
+    """The ratio of samples per second over rounds: the smallest, the median and the largest."""
 
     low: float
     middle: float
@@ -90,11 +90,11 @@ class Gain(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether every one of at least three rounds showed a gain; chance alone does that at most once in eight times."""
+        """Whether each of at least three rounds showed a gain, which happens by chance at most once in eight times."""
         return self.rounds >= LEAST_ROUNDS and self.low > 1.0
 
 
 def gain_of(before: Sequence[Trial], after: Sequence[Trial]) -> Gain:
-    """Compared round by round, because a disturbance affects both runs in a round."""
+    """Compare runs round by round, because a disturbance affects both runs in a round."""
     ratios = sorted(new.samples_per_s / old.samples_per_s for old, new in zip(before, after, strict=False))
     return Gain(low=ratios[0], middle=median(ratios), high=ratios[-1], rounds=len(ratios))

@@ -28,31 +28,31 @@ from gpuwise.workload.capture.failures import describe, is_lack_of_memory
 __all__ = ["run"]
 
 _AUTOCAST = {"amp": "float16", "amp-bf16": "bfloat16"}
-_FIRST = 3  # steps before timing: algorithms are chosen, caches filled, optimizer states made, graphs compiled
-_LONG_S = 10.0  # of steps before timing, after which no further one is made
+_FIRST = 3  # steps before timing, in which algorithms are chosen, caches filled, optimizer states created and graphs compiled
+_LONG_S = 10.0  # of steps before timing, after which timing begins
 _BF16_SINCE, _TF32_SINCE, _TRITON_SINCE = (8, 0), (8, 0), (7, 0)  # compute capabilities
 _COMPILERS = ("g++", "clang++", "c++", "cl")
 
 
 def run(question: str, result: str) -> None:
-    """Answer one question file and end the process: `DeviceFacts` of a device, or the `Trial` of an `Order`."""
+    """Answer one request file and end the process. The answer is the `DeviceFacts` of a device, or the `Trial` of an `Order`."""
     stand_guard()
     limit_memory()
     asked = msgspec.json.decode(Path(question).read_bytes(), type=str | Order)
     try:
         answer: Any = _facts(asked) if isinstance(asked, str) else _trial(asked)
         code = 0
-    except BaseException as error:  # whatever user code raises is an answer for its author
+    except BaseException as error:  # any error in user code is reported to its author
         answer, code = _failure(asked, error)
     Path(result).write_bytes(msgspec.json.encode(answer))
     with contextlib.suppress(ValueError, OSError):
         sys.stdout.flush()
     end_descendants()
-    os._exit(code)  # threads and exit handlers of user code must not keep us
+    os._exit(code)  # threads and exit handlers of user code must not delay the end
 
 
 def _failure(asked: str | Order, error: BaseException) -> tuple[Any, int]:
-    """A run that failed is a result; a device or model that is not there is a failure of the question."""
+    """Return a failed run as a result; a missing device or model is an error of the request."""
     if isinstance(asked, str) or isinstance(error, GpuwiseError):
         return describe("the device" if isinstance(asked, str) else asked.request.model, error), 3
     if isinstance(error, MemoryError) or is_lack_of_memory(str(error)):
@@ -93,7 +93,7 @@ def _facts(asked: str) -> DeviceFacts:
 
 
 def _precisions(torch: Any, kind: str, capability: tuple[int, int]) -> tuple[str, ...]:
-    """What autocast and matrix products can be set to here. Emulated bf16 of older cards is left out."""
+    """Return the precisions that autocast and matrix products support here, without the emulated bf16 of older cards."""
     if kind == "cpu":
         return ("fp32", "amp-bf16")
     if kind == "mps":
@@ -105,7 +105,7 @@ def _precisions(torch: Any, kind: str, capability: tuple[int, int]) -> tuple[str
 
 
 def _no_compiler(kind: str, capability: tuple[int, int]) -> str:
-    """Why torch.compile cannot make kernels here; empty where it can."""
+    """Return why torch.compile cannot build kernels here; empty if it can."""
     if kind == "mps":
         return "torch.compile does not support mps yet"
     if kind == "cuda":
@@ -123,7 +123,7 @@ def _no_compiler(kind: str, capability: tuple[int, int]) -> str:
 
 
 def _host_memory() -> float:
-    """Bytes that programs may still take, where the system tells; else infinity is meant, as 0."""
+    """Return the bytes that programs may still use; 0, which stands for no limit, if the system does not report them."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -168,7 +168,7 @@ def _trial(order: Order) -> Trial:
 
 
 def _step(torch: Any, order: Order, subject: Any, model: Any) -> Callable[[], Any]:
-    """One step as a training loop has it, or one pass of inference."""
+    """Return a function that runs one step as in a training loop, or one pass of inference."""
     kind, settings = order.device.partition(":")[0], order.request.settings
 
     def autocast() -> Any:
@@ -206,7 +206,7 @@ def _joules(torch: Any, device: str) -> float | None:
 
 
 def _uuid(torch: Any, device: str) -> str:
-    """The driver's name of a device, which torch gives without its prefix; empty where torch does not tell."""
+    """Return the driver's name of a device, which torch reports without its prefix; empty if torch does not report it."""
     own = str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
     return own if not own or own.startswith("GPU-") else f"GPU-{own}"
 

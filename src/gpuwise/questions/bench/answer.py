@@ -23,8 +23,8 @@ from gpuwise.questions.face import face
 
 __all__ = ["BenchAnswer", "answer", "bench"]
 
-_SHORTEST_S, _LONGEST_S = 2.0, 600.0  # less measures next to nothing; more makes nothing surer
-_SHARE = 0.8  # of the time asked for: starting and ending take some, and the last case ends late
+_SHORTEST_S, _LONGEST_S = 2.0, 600.0  # a shorter time measures almost nothing; a longer one adds no certainty
+_SHARE = 0.8  # of the requested time, because starting and ending take some, and the last case ends late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def _save(profile: Profile) -> tuple[Path | None, str]:
     """The path it was saved to, or the reason why it was not saved; the measurements are shown in either case."""
     lacking = [kind for kind in NEEDED if not profile.of(kind)]
     if lacking:
-        return None, f"these measurements are missing, and predictions need them: {', '.join(lacking)}"
+        return None, f"measurements that predictions need are missing ({', '.join(lacking)})"
     before = store.surer(profile)
     if before is not None:
         figures = f"{len(before.rows)} rows, median ±{before.spread_fraction:.1%}"

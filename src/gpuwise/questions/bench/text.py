@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.core.text import counted
 from gpuwise.core.units import format_si
 from gpuwise.live.bench.types import Row
 from gpuwise.questions.bench.answer import BenchAnswer
@@ -15,10 +16,10 @@ _UNSURE = 0.1  # spread between repeats that an idle machine stays well below
 
 
 def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """One line for each measurement, in brief the fastest of each kind, and how far to trust them."""
+    """Return one line for each measurement (by default only the fastest of each kind) and how certain they are."""
     profile = answer.profile
     rows = profile.rows if verbose else _fastest(profile.rows)
-    how = f"{profile.device}, torch {profile.torch}, {profile.threads} thread(s), {profile.day}"
+    how = f"{profile.device}, torch {profile.torch}, {counted(profile.threads, 'thread')}, {profile.day}"
     head = f"{bold(profile.name, colour=colour)}  {how}"
     columns = [
         Column(title="work", cells=[row.kind for row in rows], right=False),
@@ -41,7 +42,7 @@ def render(answer: BenchAnswer, *, width: int | None = None, colour: bool = Fals
 
 
 def _fastest(rows: Sequence[Row]) -> list[Row]:
-    """Of each kind of work the size with the highest rate: what the device reaches at best."""
+    """Return the size with the highest rate for each kind of work, which is the best that the device reaches."""
     best: dict[str, Row] = {}
     for row in rows:
         if row.kind not in best or row.work / row.seconds > best[row.kind].work / best[row.kind].seconds:

@@ -30,6 +30,7 @@ _CHECKED_BY = {  # options, and the checks that they are about; what matters mos
     "cooler": "cooling",
     "board": "slots",
     "case_slots": "slots",
+    "card_slots": "slots",
     "chipset_link": "lanes",
     "riser": "lanes",
 }
@@ -106,7 +107,9 @@ def _speed_notes() -> tuple[Assumption, ...]:
         assumed("kinds of work", kinds, "speeds at lower power limits and with fewer lanes are computed for these models"),
         assumed("bridges", "no NVLink bridge", "bridges are sold separately; without one, GPUs exchange gradients over PCIe"),
         assumed(
-            "power law", "fitted on V100, P100 and Quadro RTX 6000", "measured GeForce cards lost up to 12% more speed than this"
+            "power model",
+            "fitted to the V100, P100 and Quadro RTX 6000",
+            "in measurements, GeForce cards lost more speed than this model predicts",
         ),
     )
 

@@ -20,6 +20,7 @@ from gpuwise.box.power import continuous_watts, least_limit, smallest_psu
 from gpuwise.box.types import COOLERS, Board, Box, Cards, Outlet, Platform
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import plural
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.money.costs import DEFAULT_REGION, find_region
 from gpuwise.questions.build.host import pcie_name, with_cpu, with_platform
@@ -60,6 +61,7 @@ def ask(options: BuildOptions) -> BuildQuery:
         riser=_riser(options.riser, box.platform),
         nvme_count=_whole(options.nvme, "--nvme", 0, 16, box.nvme_count),
         cooler=_cooler(options.cooler),
+        card_slots=None if options.card_slots is None else _whole(options.card_slots, "--card-slots", 1, 6, 2),
         ram_bytes=_ram(options.ram),
         outlet=_outlet(options.outlet, box.outlet, place, notes),
         room_m2=_room(options.room),
@@ -186,16 +188,20 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
 def _with_board(box: Box, text: str, case_slots: int | None, notes: list[Assumption]) -> Box:
     board = box.board if not text else _typed_board(text) if "=" in text else find_board(text)
     if not text:
+        apart = f", {plural(str(board.spacing), 'position')} apart" if board.x16 > 1 else ""
+        slots = plural(str(board.x16), "long slot") + apart
         notes.append(
             assumed(
                 "board",
                 board.name,
-                f"{board.x16} long slots, {board.spacing} positions apart; describe your board with {_BOARD_EXAMPLE}",
+                f"{slots}; describe your board with {_BOARD_EXAMPLE}",
             )
         )
     openings = _whole(case_slots, "--case-slots", 1, 64, board.case_slots)
     if case_slots is None:
-        notes.append(assumed("case", f"{openings} openings", "typical for this board size; set yours with `--case-slots 7`"))
+        notes.append(
+            assumed("case", plural(str(openings), "opening"), "typical for this board size; set yours with `--case-slots 7`")
+        )
     return replace(box, board=board, case_slots=openings)
 
 
@@ -257,7 +263,7 @@ def _ram(text: str) -> float | None:
 def _outlet(text: str, usual: Outlet, region: str, notes: list[Assumption]) -> Outlet:
     """The outlet as typed, or the usual one of the region."""
     if not text:
-        effect = f"the usual outlet (region: {region}) delivers {continuous_watts(usual):,.0f} W continuously"
+        effect = f"the usual one in this region, {region}; it delivers {continuous_watts(usual):,.0f} W continuously"
         notes.append(assumed("outlet", usual.name, f"{effect}; set yours with `--region DE` or `--outlet '230V 16A'`"))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
@@ -314,8 +320,8 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             assumed(
                 "coolers",
                 sold,
-                "the cooler and thickness of the launch model, although partner cards often differ; "
-                "set yours with `--cooler blower`",
+                "the cooler and thickness of the launch model, although partner cards are often thicker; "
+                "set yours with `--cooler blower` and `--card-slots 3`",
             )
         )
     return notes

@@ -28,9 +28,9 @@ def power_figure(answer: BuildAnswer) -> Figure:
 
 
 def _law(answer: BuildAnswer) -> str:
-    """What the answer says of its power law, where it says something."""
-    found = [entry for entry in answer.assumptions if entry.code == "power_law"]
-    return "".join(f"Power law {entry.value}: {entry.effect}. " for entry in found)
+    """What the answer says of its power model, where it says something."""
+    found = [entry for entry in answer.assumptions if entry.code == "power_model"]
+    return "".join(f"Power model {entry.value}: {entry.effect}. " for entry in found)
 
 
 def _panel(name: str, points: list[PowerLimit], share: float) -> Plot:

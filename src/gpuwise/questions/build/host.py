@@ -12,6 +12,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.hardware.types import Gpu, Host
 
 __all__ = ["pcie_name", "with_cpu", "with_platform"]
 
@@ -75,9 +76,9 @@ def with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) 
     """The box with the CPU that was named, as far as its watts, cores and class are known."""
     if watts is not None and not 0 < watts <= 1000:
         raise BadValue(f"--cpu-watts {watts:g} is out of range", hint="try `--cpu-watts 125`")
-    known = box if not name else _named(box, name, notes)
+    known = box if not name else _named(box, name, watts, notes)
     drawn = watts or known.cpu_watts
-    if not watts and known.cpu_watts == box.cpu_watts:
+    if not watts and known.cpu_watts == box.cpu_watts and not any(note.code == "cpu_class" for note in notes):
         notes.append(
             assumed("cpu", f"{drawn:.0f} W", f"the rated power of the {box.platform.example}; set yours with `--cpu-watts 150`")
         )
@@ -85,22 +86,42 @@ def with_cpu(box: Box, name: str, watts: float | None, notes: list[Assumption]) 
     return replace(known, cpu_watts=drawn)
 
 
-def _named(box: Box, name: str, notes: list[Assumption]) -> Box:
-    """Watts, cores and class of a CPU by name; of a class of CPUs only the cores are known."""
+def _named(box: Box, name: str, watts: float | None, notes: list[Assumption]) -> Box:
+    """Watts, cores and class of a CPU by name. A CPU that is not in the tables has those of the example of its class."""
     family = find_cpu_family(name)
     if family is not None:
         host = find_host(name).name
         return replace(
             box, cpu_watts=family.watts, core_count=family.core_count, threads_per_core=family.threads_per_core, host=host
         )
-    try:
-        gpu = load_catalog().find(name).gpu
-    except UnknownName:
-        gpu = None
-    if gpu is not None and gpu.is_cpu:
+    gpu = _listed(name)
+    if gpu is not None:
         return replace(box, cpu_watts=gpu.tdp_watts or box.cpu_watts, core_count=gpu.sm_count, host=find_host(gpu.name).name)
     host_class = find_host(name)
-    if host_class.name.lower() != name.strip().lower():
-        effect = f"those of the {host_class.example}, a CPU of the same class; the exact CPU is not in the catalogue"
-        notes.append(assumed("cpu cores", f"{host_class.core_count} ({host_class.name})", effect, overrides=True))
-    return replace(box, core_count=host_class.core_count, host=host_class.name)
+    if host_class.name.lower() == name.strip().lower():
+        return replace(box, core_count=host_class.core_count, host=host_class.name)
+    drawn = watts or _example_watts(host_class) or box.cpu_watts
+    figures = f"{host_class.core_count} cores" if watts else f"{drawn:.0f} W and {host_class.core_count} cores"
+    value = f"{figures} as in the class `{host_class.name}` ({name.strip()} is not in the catalogue)"
+    effect = f"those of the {_example(host_class)}" + ("" if watts else "; set the power with `--cpu-watts 150`")
+    notes.append(assumed("cpu", value, effect, code="cpu_class", overrides=True))
+    return replace(box, cpu_watts=drawn, core_count=host_class.core_count, host=host_class.name)
+
+
+def _listed(name: str) -> Gpu | None:
+    """The CPU of this name in the catalogue."""
+    try:
+        found = load_catalog().find(name).gpu
+    except UnknownName:
+        return None
+    return found if found.is_cpu else None
+
+
+def _example_watts(host: Host) -> float | None:
+    """The rated power of the CPU that stands for a class, where it is known."""
+    family, listed = find_cpu_family(_example(host)), _listed(_example(host))
+    return family.watts if family is not None else listed.tdp_watts if listed is not None else None
+
+
+def _example(host: Host) -> str:
+    return re.sub(r" \(\d{4}\)$", "", host.example)

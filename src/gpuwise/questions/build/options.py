@@ -23,6 +23,9 @@ class BuildOptions:
     cpu_watts: Annotated[Optional[float], Option(help="The CPU power in watts.", low=0, high=1e12)] = None
     board: Annotated[str, Option(help="The mainboard: atx, eatx, ssi, itx, matx, frame, or slots=7,x16=4,spacing=2.")] = ""
     case_slots: Annotated[Optional[int], Option(help="The number of expansion slots in the case.", low=1, high=1000)] = None
+    card_slots: Annotated[
+        Optional[int], Option(help="How many slots each card takes up (default: as many as the launch model).", low=1, high=6)
+    ] = None
     lanes: Annotated[str, Option(help="The CPU's PCIe lanes or platform: 44, AM5, X299, WRX80, EPYC.")] = ""
     chipset_link: Annotated[str, Option(help="The link to the chipset, such as 'PCIe 3.0 x4'.")] = ""
     riser: Annotated[str, Option(help="Whether the cards use risers: yes, or the riser link, such as 'PCIe 3.0 x16'.")] = ""

@@ -6,16 +6,18 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gpuwise.box.power import measured_losses
 from gpuwise.box.types import CheckLine
 from gpuwise.core.text import both
 from gpuwise.questions.build.answer import BuildAnswer
-from gpuwise.questions.common.machine import KINDS
+from gpuwise.questions.common.machine import KINDS, PowerLimit, is_geforce
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
 
 _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
+_HIGH_COST = 0.15  # of the speed: a larger power supply is better then
 _MOST_LINES = 25  # of a brief answer: a terminal's height
 _SUMMARY = {"pass": "works", "tight": "works, but with little margin", "fail": "does not work as specified"}
 
@@ -43,7 +45,11 @@ def _describe_limit(answer: BuildAnswer) -> str:
     limits = {line.check: line.power_limit_watts for line in answer.lines if line.verdict == "fail" and line.power_limit_watts}
     if len(set(limits.values())) < 2:
         return ""
-    return f"; a limit of {min(limits.values()):.0f} W for each GPU would fix {both(limits)}"
+    lowest = min(limits.values())
+    rated = [each.gpu.tdp_watts for each in answer.cards if is_geforce(each.gpu) and each.gpu.tdp_watts]
+    lost = [most for watts in rated for _, most in measured_losses(lowest / watts).values()]
+    slow = ", at a high cost in speed" if max(lost, default=0.0) > _HIGH_COST else ""
+    return f"; a limit of {lowest:.0f} W for each GPU would fix {both(limits)}{slow}"
 
 
 def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:
@@ -97,4 +103,19 @@ def _curve(answer: BuildAnswer, width: int | None, colour: bool) -> str:
             for place, kind in enumerate(KINDS)
         ),
     ]
+    measured = [_kept(point, answer) for point in points]
+    if any(measured):
+        columns.append(Column(title="GeForce, measured", cells=measured, drop=len(KINDS)))
     return table(columns, width=width, colour=colour)
+
+
+def _kept(point: PowerLimit, answer: BuildAnswer) -> str:
+    """The speed that GeForce cards were measured to keep at this share of their power, over all kinds of work."""
+    gpu = next(each.gpu for each in answer.cards if each.gpu.name == point.gpu)
+    lost = measured_losses(point.watts / gpu.tdp_watts) if gpu.tdp_watts and is_geforce(gpu) else {}
+    if not lost:
+        return ""
+    least, most = (
+        f"{100 * (1 - end):.0f}" for end in (max(high for _, high in lost.values()), min(low for low, _ in lost.values()))
+    )
+    return f"{most}%" if least == most else f"{least} to {most}%"

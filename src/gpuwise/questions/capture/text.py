@@ -19,7 +19,7 @@ def render(answer: CaptureAnswer, *, width: int | None = None, colour: bool = Fa
     workload, totals = answer.workload, answer.totals
     size = f"batch {workload.batch}" + (f", sequence {workload.seq}" if workload.seq is not None else "")
     how = ", ".join(filter(None, (workload.mode, workload.precision, workload.optimizer, size)))
-    symbolic = f"symbolic in {' and '.join(workload.symbols)}" if workload.symbols else "valid only at this size"
+    symbolic = f"valid for any {' and '.join(workload.symbols)}" if workload.symbols else "valid only at this size"
     backward = f", backward {_flops(totals.backward_flops)}" if workload.mode == "train" else ""
     kinds = answer.kinds if verbose else _main_kinds(answer)
     lines = [

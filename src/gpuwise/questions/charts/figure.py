@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import plural
 from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
 from gpuwise.questions.charts.ask import Work
 from gpuwise.questions.charts.options import check_chart
@@ -28,7 +29,7 @@ def charts_figure(answer: ChartsAnswer, chart: str = "speed") -> Figure:
     marks += " Pale bars: the launch price is more than 30 months old." if value else ""
     return Figure(
         title=_title(answer, chart),
-        subtitle=f"1 is the {base.gpu.name}{paid} at its fastest; longer is better; each segment is the gain from a precision",
+        subtitle=f"1 is the {base.gpu.name}{paid} at its fastest. Longer is better. Each segment is the gain from a precision.",
         panels=tuple(_panel(answer, work, rows, chart, first=place == 0) for place, work in enumerate(answer.query.work)),
         legend=tuple((name, PRECISIONS.index(name)) for name in used),
         footer=f"gpuwise charts, data from {answer.data_date}. {marks} {_jobs(answer)}",
@@ -40,7 +41,7 @@ def _jobs(answer: ChartsAnswer) -> str:
 
 
 def _title(answer: ChartsAnswer, chart: str) -> str:
-    years = f"{answer.query.owning.years:g} years"
+    years = plural(f"{answer.query.owning.years:g}", "year")
     titles = {"speed": "Speed", "value": "Speed for the price", "owned": f"Speed for the total cost over {years}"}
     return titles[chart]
 

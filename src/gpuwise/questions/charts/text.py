@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.text import the
+from gpuwise.core.text import plural, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.charts.answer import PRECISIONS, ChartRow, ChartsAnswer
 from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped
@@ -10,7 +10,7 @@ from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrappe
 __all__ = ["render"]
 
 _EMPTY = (
-    "An empty cell means that the work does not fit or that the precision gains nothing. The mean covers only work that fits. "
+    "An empty cell means that the work does not fit or that the precision brings no gain. The mean covers only work that fits. "
     "A price in parentheses is an outdated launch price."
 )
 _STAR = "* No GPU of this generation was measured, so its speed is computed from the data sheet alone and is less certain."
@@ -40,12 +40,13 @@ def render(
         Column(title="for total cost", cells=[_times(answer.value(row, owned=True)) for row in rows], drop=2),
     ]
     base = answer.baseline
-    paid = f" at {answer.query.book.currency.show(base.price.usd)}" if base.price else ""
-    meaning = f"2.00 means twice as fast as {the(base.gpu.name)} in its fastest precision{paid}."
-    head = f"{len(answer.rows)} GPUs, fastest first. {meaning}"
+    meaning = f"2.00 means twice as fast as {the(base.gpu.name)} in its fastest precision."
+    if base.price:
+        meaning += f" Speed for the price is relative to its price of {answer.query.book.currency.show(base.price.usd)}."
+    head = f"{plural(str(len(answer.rows)), 'GPU')}, fastest first. {meaning}"
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
     left = len(answer.rows) - len(rows)
-    notes += [f"{left} slower GPUs are not shown; `-v` lists them all."] if left else []
+    notes += [f"{left} slower GPU{' is' if left == 1 else 's are'} not shown; `-v` lists all."] if left else []
     notes += folded(answer.assumptions, verbose=verbose)
     body = f"{wrapped(head, width)}\n\n{table(columns, width=width or (None if verbose else WIDTH), colour=colour)}"
     return body + join_notes([wrapped(note, width, "  ") for note in notes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwise.advise.jobs import WAYS
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import plural
 from gpuwise.questions.charts.ask import MACHINE_WATTS, ChartsQuery, Work
 
 __all__ = ["notes"]
@@ -19,7 +20,7 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
         assumed("batch", "split into micro-batches where it does not fit", "work that still does not fit has no value"),
         assumed(
             "total cost",
-            f"{owning.years:g} years, used {owning.utilization:.0%} of the time; the rest of the machine costs "
+            f"{plural(f'{owning.years:g}', 'year')}, used {owning.utilization:.0%} of the time; the rest of the machine costs "
             f"{show(owning.machine_usd)} and draws {MACHINE_WATTS:g} W; the card draws its rated power; "
             f"{show(1000 * owning.tariff.tiers[0][1])} per 1,000 kWh",
             "change it with `--years`, `--utilization`, `--machine` and `--kwh-price`",

@@ -13,16 +13,16 @@ import msgspec
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import the
+from gpuwise.core.text import both, the
 from gpuwise.core.units import parse_memory
 from gpuwise.engine.choices import Choices
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
-from gpuwise.workload.model.types import MODES, OPTIMIZERS, PRECISIONS, Settings, Workload
+from gpuwise.workload.model.types import CATEGORIES, MODES, OPTIMIZERS, PRECISIONS, Settings, Workload
 from gpuwise.workload.store import zoo
 
-__all__ = ["CaptureQuery", "asker", "capture_query", "captured", "check_precision"]
+__all__ = ["CaptureQuery", "asker", "capture_query", "captured", "check_precision", "takes_images"]
 
 _EXAMPLES = {"mode": "train", "precision": "amp", "optimizer": "adamw"}
 _TRAINING_ONLY = {
@@ -178,7 +178,7 @@ def check_precision(precision: str, gpus: Sequence[Gpu]) -> None:
         able = supported(gpu)
         if precision not in able:
             raise BadValue(
-                f"{the(gpu.name)} does not support {precision}; {gpu.architecture.title} supports only {', '.join(able)}",
+                f"{the(gpu.name)} does not support {precision}; it supports only {both(able)}",
                 hint=f"try `--precision {'amp' if 'amp' in able and precision != 'tf32' else able[0]}`",
             )
 
@@ -212,3 +212,10 @@ def asker(query: CaptureQuery, gpus: Sequence[Gpu], progress: Callable[[str], No
         )
 
     return ask
+
+
+def takes_images(workload: Workload) -> bool:
+    """Whether an input is a square grid of numbers."""
+    inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
+    shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
+    return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)

@@ -34,9 +34,9 @@ def _age_note(gpu: Gpu, stack: Stack) -> Assumption | None:
     if not architecture.last_software:
         return None
     torch = architecture.last_torch
-    shown = f" and PyTorch {torch[0]}.{torch[1]} ({architecture.last_torch_build} build)" if torch else ""
+    shown = f" and PyTorch {torch[0]}.{torch[1]} built for {architecture.last_torch_build}" if torch else ""
     newer = torch is None or (stack.framework == "torch" and stack.version > torch)
-    effect = f"the times assume that {stack.name} supports this GPU" if newer else "newer releases no longer support this GPU"
+    effect = f"the times assume that {stack.name} supports this GPU" if newer else "later releases do not support this GPU"
     return assumed(f"newest software for {gpu.name}", f"{architecture.last_software}{shown}", effect, code="device_software")
 
 
@@ -78,7 +78,7 @@ def maker_notes(gpu: Gpu, stack: str, *, ranged: bool = True) -> tuple[Assumptio
     if gpu.is_cpu or knows_vendor(gpu):
         return ()
     low, high = UNMEASURED_RANGE
-    effect = f"not measured; the times assume that its kernels run as efficiently as {stack} does on measured GPUs"
+    effect = f"not measured; the times assume that its kernels run as efficiently as those of {stack} on measured GPUs"
     notes = (
         [assumed(f"{gpu.name} backend", unmeasured_backends([gpu])[0], effect, code="device_backend")]
         if gpu.architecture.first_software
@@ -94,5 +94,5 @@ def generation_note(gpu: Gpu) -> tuple[Assumption, ...]:
     """Return where the range comes from for a GPU whose generation was not measured, but whose maker was."""
     if gpu.is_cpu or knows(gpu) or not knows_vendor(gpu):
         return ()
-    effect = f"no GPU of its generation ({gpu.architecture.generation}) was measured"
+    effect = f"no GPU of the {gpu.architecture.generation} generation was measured"
     return (assumed(f"{gpu.name} range", "the same as for GPU generations left out of the fit", effect, code="device_range"),)

@@ -232,7 +232,7 @@ def _lacking(view: View) -> str:
     if not view.scene.steps.marked:
         few, short = len(work) < _LEAST_WORK, end - begin < _LEAST_NS
         held = f"{len(work):,} {'piece' if len(work) == 1 else 'pieces'} of work in {format_si((end - begin) * 1e-9, 's')}"
-        return f"because the recording is too short: {held}, and no steps" if few or short else ""
+        return f"because the recording is too short: it contains {held} and no steps" if few or short else ""
     span = int(work.end_ns.max() - work.start_ns.min())
     if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
         return ""
@@ -324,7 +324,7 @@ def _cut_first(cut: Sequence[CutFile], file_count: int) -> str:
 def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     notes = []
     if view.scene.on_cpu:
-        notes.append("the trace contains no GPU, so the innermost host ops are treated as the work")
+        notes.append("the trace contains no GPU activity, so the innermost host ops are counted as the work")
     notes += view.scene.steps.notes
     if not view.scene.steps.marked:
         notes.append("no steps were found, so shares refer to the whole recording, including warm-up")

@@ -159,7 +159,7 @@ def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]
         assumed(
             f"gpu '{name}'",
             match.gpu.name,
-            "it could also be " + ", ".join(other.name for other in match.others),
+            "it could also be " + either(other.name for other in match.others),
             code="gpu_name",
         )
         for name, match in matches
@@ -199,7 +199,7 @@ def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
     if len(numbers) > 1:
         raise BadValue(
             f"the GPU names specify different counts: {' and '.join(str(one) for one in sorted(numbers))}",
-            hint='give each name the same count, such as `--gpu "2x RTX 3090" --gpu "2x RTX 4090"`, or run it once per count',
+            hint='give each name the same count, such as `--gpu "2x RTX 3090" --gpu "2x RTX 4090"`, or run one command per count',
         )
     (number,) = numbers
     if count not in (1, number):

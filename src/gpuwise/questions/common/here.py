@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import plural
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS
 from gpuwise.live.bench import store
@@ -25,7 +26,7 @@ _RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU
 def gpu_here(named: Sequence[str], count: int) -> list[str]:
     """Return the catalogue's name for the device measured here, for a question that names no other."""
     if named or count != 1:
-        raise BadValue("`--on-this-machine` uses the device that was measured here", hint="leave out `--gpu` and `--gpus`")
+        raise BadValue("`--on-this-machine` cannot be combined with `--gpu` or `--gpus`", hint="leave out one of them")
     profile = store.latest()
     if profile.device == "cpu":
         return ["cpu"]
@@ -100,5 +101,6 @@ def _range_note(found: Priced) -> Assumption:
 
 
 def _profile_note(profile: Profile) -> Assumption:
-    effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {profile.threads} thread(s)"
+    threads = plural(str(profile.threads), "thread")
+    effect = f"{len(profile.rows)} rows measured on {profile.day} with torch {profile.torch}, {threads}"
     return assumed("this machine", f"{profile.device}: {profile.name}", effect, basis="measured")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Protocol
 
 from gpuwise.advise.jobs import SHORT_WAYS, Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
+from gpuwise.advise.types import Divides
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either
 from gpuwise.core.units import GIB
@@ -17,13 +17,13 @@ from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
-from gpuwise.questions.common.capturing import asker
-from gpuwise.questions.common.step import step_query, takes_images
+from gpuwise.questions.common.capturing import asker, takes_images
+from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload import find
 
-__all__ = ["Asked", "Divides", "Priced", "does_not_fit", "price_jobs", "trial_on", "way_text", "width"]
+__all__ = ["Asked", "Priced", "does_not_fit", "price_jobs", "trial_on", "way_text", "width"]
 
 _ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
 _MOST_KEPT = 32
@@ -45,12 +45,6 @@ class Asked:
     def size(self) -> int | None:
         """The batch as a number, if one was given."""
         return None if self.batch in ("", "auto") else int(self.batch)
-
-
-class Divides(Protocol):
-    """A function that predicts how fast a job runs on several of one GPU."""
-
-    def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +215,7 @@ def way_text(job: Job, priced: Priced) -> str:
 def does_not_fit(priced: Priced, pace: JobPace, each: str = "") -> str:
     """How much memory a job lacks on a GPU, or on `each` of several."""
     part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
-    fits = "does not fit" if pace.memory_bytes > pace.usable_bytes else "may not fit"
-    needs = f"it needs {pace.memory_bytes / GIB:.1f} GiB{part}"
-    return f"{priced.job.model} {fits}: {needs}{each}, but only {pace.usable_bytes / GIB:.1f} GiB is usable"
+    needs, usable = (f"{size / GIB:.1f}" for size in (pace.memory_bytes, pace.usable_bytes))
+    if pace.memory_bytes > pace.usable_bytes:
+        return f"{priced.job.model} does not fit: it needs {needs} GiB{part}{each}, but only {usable} GiB is usable"
+    return f"{priced.job.model} may not fit: it needs {needs} of the {usable} GiB that are usable{each}{part}"

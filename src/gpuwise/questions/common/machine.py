@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpuwise.advise.jobs import StandIn, stand_ins
-from gpuwise.box.checks import CardLink, card_links, check_cards
+from gpuwise.box.checks import CardLink, card_links, check_cards, cooler_of, placed, thickness
 from gpuwise.box.parts import is_card
-from gpuwise.box.power import least_limit
+from gpuwise.box.power import deepest_losses, least_limit, measured_losses
 from gpuwise.box.types import Box, Cards, CheckLine
+from gpuwise.core.text import both
 from gpuwise.engine import Run, predict_steps
 from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.machines import find_host, find_link, loaders
@@ -23,7 +24,18 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.setting import images_per_s
 from gpuwise.workload.model.types import Workload
 
-__all__ = ["KINDS", "CheckedMachine", "LaneCost", "PowerLimit", "check_machine", "images_per_s_of", "lane_costs", "power_limits"]
+__all__ = [
+    "KINDS",
+    "CheckedMachine",
+    "LaneCost",
+    "PowerLimit",
+    "check_machine",
+    "images_per_s_of",
+    "is_geforce",
+    "lane_costs",
+    "power_limits",
+    "speed_cost",
+]
 
 _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 _STEP_WATTS = 5
@@ -132,8 +144,11 @@ def images_per_s_of(gpu: Gpu, limit_watts: float | None) -> float:
 
 # ---------------------------------------------------------------- the checks, with what their remedies cost
 
-_GEFORCE_LOSS = " (GeForce cards may lose up to 12% more)"  # in measurements
 _NOTICED, _MUCH = 0.005, 0.1  # of a step
+_HARDLY = 0.02  # of the speed: less is hardly any
+_THICKEST = 4  # slots that an air-cooled card takes
+_WORDS = {2: "two", 3: "three", 4: "four"}
+_LARGE_WATTS = 300.0  # above which partners use larger coolers than the launch model, assumed
 _FEW_CORES = 8  # of a desktop; a machine with more is a workstation
 
 
@@ -158,9 +173,28 @@ def check_machine(cards: Sequence[Cards], box: Box, *, curve: bool = True) -> Ch
     limits = tuple(point for each in real for point in power_limits(each, named)) if curve or named else ()
     costs = _lane_costs(box, real)
     if real:
-        measured = _GEFORCE_LOSS if any(_is_geforce(each.gpu) for each in real) else ""
-        lines = (*(_with_cost(line, limits, costs, measured) for line in lines), _loader(box, real))
+        lines = tuple(_with_thicker(line, box, real) if line.check == "slots" else line for line in lines)
+        lines = (*(_with_cost(line, limits, costs, real) for line in lines), _loader(box, real))
     return CheckedMachine(lines=lines, limits=limits, lane_costs=costs, real=real)
+
+
+def _with_thicker(line: CheckLine, box: Box, real: Sequence[Cards]) -> CheckLine:
+    """Say how thick the cards may be, because partner cards are often thicker than the launch model in the catalogue. With cards
+    that draw much power, for which most partners use larger coolers, the line is tight if those would not fit.
+    """
+    if box.card_slots or box.cooler or box.riser or line.verdict != "pass":
+        return line
+    open_air = [each.gpu for each in real if cooler_of(each.gpu, box) == "open-air" and each.gpu.segment == "desktop"]
+    widths = [(each.gpu, thickness(each.gpu, None)) for each in real for _ in range(each.count)]
+    for slots in range(1 + max((width for gpu, width in widths if gpu in open_air), default=_THICKEST), 1 + _THICKEST):
+        if placed([max(width, slots) if gpu in open_air else width for gpu, width in widths], box.board, box.case_slots) is None:
+            thicker = f"{_WORDS[slots]}-slot cards would not fit"
+            text = f"{line.text}; partner cards are often thicker than the launch model, and {thicker}"
+            if max(gpu.tdp_watts or 0.0 for gpu in open_air) < _LARGE_WATTS:
+                return replace(line, text=text)
+            remedy = "check how thick your cards are, or use risers or a frame"
+            return replace(line, verdict="tight", text=text, remedy=remedy)
+    return line
 
 
 def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
@@ -172,17 +206,18 @@ def _lane_costs(box: Box, real: Sequence[Cards]) -> tuple[LaneCost, ...]:
     return lane_costs(narrow, len(links), box.power_limit_watts)
 
 
-def _is_geforce(gpu: Gpu) -> bool:
+def is_geforce(gpu: Gpu) -> bool:
+    """Whether this is a card for games, whose losses at power limits differ from those of cards for work."""
     return gpu.vendor == "NVIDIA" and gpu.segment in ("desktop", "laptop")
 
 
-def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost], measured: str) -> CheckLine:
-    """Return the line with the cost of its remedy in speed; `measured` is what measurements add to that."""
+def _with_cost(line: CheckLine, limits: Sequence[PowerLimit], costs: Sequence[LaneCost], real: Sequence[Cards]) -> CheckLine:
+    """Return the line with the cost of its remedy in speed."""
     if line.check == "lanes" and costs:
         return _priced_lanes(line, costs)
     if line.power_limit_watts is None:
         return line
-    return replace(line, remedy=f"{line.remedy}, which costs {_speed_cost(limits, line.power_limit_watts, measured)}")
+    return replace(line, remedy=f"{line.remedy}, which costs {_speed_cost(limits, line.power_limit_watts, real)}")
 
 
 def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
@@ -198,15 +233,45 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     return replace(line, verdict="tight", remedy="use larger batches, accumulate gradients, or use a platform with more lanes")
 
 
-def _speed_cost(limits: Sequence[PowerLimit], watts: float, measured: str) -> str:
-    """Return the cost of a power limit, as a range over kinds of work and cards."""
+def speed_cost(cards: Sequence[Cards], watts: float) -> str:
+    """Return what a power limit for each of these cards costs, in words."""
+    return _speed_cost([point for each in cards for point in power_limits(each, [watts])], watts, cards)
+
+
+def _speed_cost(limits: Sequence[PowerLimit], watts: float, real: Sequence[Cards]) -> str:
+    """Return the cost of a power limit: what GeForce cards were measured to lose, or for other cards and lower limits, what the
+    model predicts, as a range over kinds of work and cards.
+    """
     speeds = [speed for point in limits if point.watts == watts for speed in point.relative_speed.values()]
     if not speeds:
         return "no speed, because the cards draw less power"
-    if 1 - min(speeds) < _NOTICED:
-        return f"hardly any speed{measured}"
-    least, most = _percent(1 - max(speeds)), _percent(1 - min(speeds))
-    return f"at least {most} of the speed" if least == most else f"{least.removesuffix('%')} to {most} of the speed{measured}"
+    shares = [watts / each.gpu.tdp_watts for each in real if is_geforce(each.gpu) and each.gpu.tdp_watts]
+    lost = measured_losses(min(shares)) if shares else {}
+    if lost:
+        return _measured_cost(lost)
+    predicted = (
+        "hardly any speed (predicted"
+        if 1 - min(speeds) < _HARDLY
+        else f"{_span(1 - max(speeds), 1 - min(speeds))} of the speed (predicted"
+    )
+    return f"{predicted}; GeForce cards lose more, but none was measured at so low a limit)" if shares else f"{predicted})"
+
+
+def _measured_cost(lost: Mapping[str, tuple[float, float]]) -> str:
+    """Return the loss of speed by kind of work, and a lower bound for kinds that were not measured at limits so low."""
+    beyond = {work: loss for work, loss in deepest_losses().items() if work not in lost}
+    if not beyond and max(most for _, most in lost.values()) < _HARDLY:
+        return "hardly any speed (measured on GeForce cards)"
+    told = [(_span(least, most), work) for work, (least, most) in lost.items()]
+    told += [(f"more than {_percent(loss)}", work) for work, loss in beyond.items()]
+    (much, work), *others = told
+    losses = both([f"{much} of the speed in {work}", *(f"{much} in {work}" for much, work in others)])
+    return f"{losses} (measured on GeForce cards)"
+
+
+def _span(least: float, most: float) -> str:
+    low, high = _percent(least), _percent(most)
+    return high if low == high else f"{low.removesuffix('%')} to {high}"
 
 
 def _percent(fraction: float) -> str:
@@ -229,10 +294,11 @@ def _loader(box: Box, real: Sequence[Cards]) -> CheckLine:
     wanted = sum(each.count * each.gpu.devices_per_board * images_per_s_of(each.gpu, box.power_limit_watts) for each in real)
     host = find_host(box.host or ("desktop" if box.core_count <= _FEW_CORES else "workstation"))
     rate = processes * images_per_s(loaders()["pillow"], host, box.core_count / processes)
-    into = "one training process" if processes == 1 else f"{processes} training processes"
-    text = f"{box.core_count} cores load {rate:,.0f} JPEG images/s into {into}; training resnet50 needs {wanted:,.0f} images/s"
+    users = "one training process" if processes == 1 else f"{processes} training processes"
+    cores = "one core can" if box.core_count == 1 else f"{box.core_count} cores can"
+    text = f"{cores} decode {rate:,.0f} JPEG images/s for {users}; training resnet50 needs {wanted:,.0f} images/s"
     if rate < wanted:
-        text += f", so training on them takes {wanted / rate:.1f} times as long"
+        text += f", so training takes {wanted / rate:.1f} times as long"
     remedy = (
         "" if rate >= wanted else "store smaller images, decode on the GPU, or use more cores; text data needs far less CPU time"
     )

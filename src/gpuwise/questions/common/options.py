@@ -51,6 +51,7 @@ __all__ = [
     "PriceFile",
     "Prices",
     "Question",
+    "RamSpeed",
     "Rank",
     "Seq",
     "Shown",
@@ -164,6 +165,9 @@ Inputs = Annotated[Names, Option(help="The shape and type of an input: x=batch,3
 Stack = Annotated[str, Option(help="The software version, such as torch-2.4 or tf-2.4.")]
 Cpu = Annotated[str, Option(help="The host CPU: desktop, laptop, server, or a CPU name.")]
 Pcie = Annotated[str, Option(help="The link to the GPU, such as 'PCIe 3.0 x8'; adds the time to copy inputs.")]
+RamSpeed = Annotated[
+    str, Option(help="The speed of the host's RAM, for weights or states kept there: DDR5-6000, '8x DDR5-4800' or 90GB/s.")
+]
 Link = Annotated[str, Option(help="The link between several GPUs: 'PCIe 3.0 x8', NVLink, 'PCIe 4.0 x16, no p2p'.")]
 DenoisingSteps = Annotated[
     Optional[int],

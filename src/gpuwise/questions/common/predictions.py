@@ -188,7 +188,7 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
         f"adds {waits:.0%} to the step, including time spent waiting for other GPUs; the rest overlaps with the backward pass"
     )
     value = f"{format_si(seconds, 's')} between {result.gpu_count} GPUs over {cluster.gpu_link.name}"
-    return (*notes, assumed(f"{result.gpu.name} averaging gradients", value, effect, code="averaging"))
+    return (*notes, assumed(f"{result.gpu.name} gradient averaging", value, effect, code="averaging"))
 
 
 def _peak_note(workload: Workload, query: StepQuery, result: Prediction) -> tuple[Assumption, ...]:

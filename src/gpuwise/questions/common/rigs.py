@@ -45,7 +45,8 @@ class Rig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
     """Samples per second as one job, and as separate jobs side by side; `slowest` is the GPU that limits one job.
-    `separate_fits` says whether each GPU has room for its own job, which a single job divided among them does not need.
+    `separate_fits` says whether each GPU has room for its own job, which a single job divided among them does not need. With
+    several `groups`, each does a part of the job by itself, and `slowest` is one of them.
     """
 
     together_per_s: float
@@ -53,6 +54,7 @@ class Throughput:
     slowest: Prediction
     answers: tuple[PredictAnswer, ...]
     separate_fits: bool
+    groups: int = 1
 
     @property
     def fits(self) -> bool:

@@ -15,9 +15,9 @@ from gpuwise.core.units import parse
 from gpuwise.engine import Measured, Run
 from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
-from gpuwise.hardware.machines import find_host, find_link, loaders
+from gpuwise.hardware.machines import find_host, find_link, loaders, with_ram
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
-from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision
+from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision, takes_images
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rewriting import is_rewritten, step_of
@@ -26,17 +26,18 @@ from gpuwise.questions.common.tuning import Tuning, tuning_of, usual_low
 from gpuwise.step.time.setting import default_stack, find_stack, images_per_s, seconds_per_image
 from gpuwise.step.types import Setting, Stack
 from gpuwise.workload import find
-from gpuwise.workload.model.types import CATEGORIES, Workload
+from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.store.pipelines import makes_images
 
 __all__ = [
+    "DEFAULT_HOST",
     "StepQuery",
     "check_count",
     "least_watts",
+    "named_host",
     "parse_batch",
     "step_query",
-    "takes_images",
     "unmeasured_backends",
     "workload_of",
 ]
@@ -45,7 +46,7 @@ _MODEL_NUMBER = 100  # so many GPUs of one kind are rather the number of a model
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
 _MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
-_DEFAULT_HOST = "desktop"
+DEFAULT_HOST = "desktop"
 _BACKENDS = {"Apple": "MPS", "Intel": "XPU", "Google": "XLA"}  # the same in PyTorch and TensorFlow
 
 
@@ -124,7 +125,8 @@ def _step_on(
         inputs=names(options.input),
         timeout_s=options.timeout,
     )
-    software, host = _stack(options.stack, options.compile, gpus, notes), _host(options.cpu, gpus, notes)
+    software = _stack(options.stack, options.compile, gpus, notes)
+    host = _host(options.cpu, options.ram_speed, gpus, notes)
     decoder = _decoder(image_decode, workers, options.loader_samples_per_s)
     rate = _positive(options.loader_samples_per_s, "--loader-samples-per-s")
     setting = Setting(
@@ -162,7 +164,7 @@ def _check_names(given: Sequence[str], count: int) -> None:
     mixed = next((name for name in given if "+" in name and "=" not in name), "")
     if mixed:
         raise BadValue(
-            f"'{mixed}' is a set of different GPUs, which only language models that generate text can share here",
+            f"only language models that generate text can run on different GPUs at once, such as '{mixed}'",
             hint=f'try `gpuwise plan MODEL --cluster "{mixed}"` for training, or name one kind of GPU',
         )
 
@@ -205,12 +207,12 @@ def _defaults(
 
 def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
     """Return what people run on these GPUs, and why."""
-    train = mode == "train"
+    train, alone = mode == "train", len(gpus) == 1
     if all(has_matrix_cores(gpu) for gpu in gpus):
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
     if any("fp32" not in supported(gpu) for gpu in gpus):
-        return "amp-bf16" if train else "bf16", "not every GPU named here supports fp32"
-    return "fp32", "not every GPU named here has matrix cores"
+        return "amp-bf16" if train else "bf16", f"{'this device lacks' if alone else 'not every GPU named here supports'} fp32"
+    return "fp32", f"{'this device has no' if alone else 'not every GPU named here has'} matrix cores"
 
 
 def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:
@@ -229,9 +231,10 @@ def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | N
             notes.append(
                 assumed(
                     f"{gpu.name} power",
-                    f"{rated:g} W",
-                    f"the default limit of this GPU, which is below your limit of {limit:g} W",
+                    f"{rated:g} W instead of {limit:g} W",
+                    "the default limit of this GPU, which gpuwise does not raise",
                     code="power_limit",
+                    overrides=True,
                 )
             )
     return limit
@@ -292,13 +295,15 @@ def _decode_rate(loader: Loader, host: Host, workers: int | None, gpu_count: int
     rate = images_per_s(loader, host, busy)
     if workers is None:
         notes.append(
-            assumed("workers", f"{cores:.3g} per GPU", f"one per core of the {host.name} CPU; change it with `--workers 4`")
+            assumed(
+                "workers", f"{cores:.3g} per GPU", f"one for each of the CPU's {host.core_count} cores; set it with `--workers 4`"
+            )
         )
     elif workers > cores:
-        notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the {host.name} CPU has {host.core_count} cores"))
+        notes.append(assumed("workers", f"{cores:.3g} of {workers}", f"the CPU has {host.core_count} cores"))
     single = 1.0 / seconds_per_image(loader, host)
     effect = (
-        f"{single:.0f} images/s per core, collected by one process (ImageNet JPEGs with random crop and flip); "
+        f"for ImageNet JPEGs with random crop and flip: {single:.0f} images/s per core, collected by one process; "
         f"the range is {loader.low:g} to {loader.high:g} times that rate"
     )
     notes.append(assumed("image loading", f"{rate:,.0f} images/s with {loader.title}", effect))
@@ -322,19 +327,29 @@ def _any_measured(gpus: Sequence[Gpu]) -> bool:
     return any(gpu.is_cpu or knows_vendor(gpu) for gpu in gpus)
 
 
-def _host(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
-    if text:
-        host = find_host(text)
-        if text.lower() not in {name.lower() for name in (host.name, *host.aliases)}:
-            notes.append(assumed("cpu", f"{host.name}, like {host.example}", f"the class of {text}, inferred from its name"))
+def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
+    """Return the host of these GPUs, named or usual; `notes` gets what was assumed about it."""
+    host = named_host(cpu or DEFAULT_HOST, ram_speed)
+    what = f"{host.name}, like {host.example}"
+    if cpu:
+        named = cpu.lower() in {name.lower() for name in (host.name, *host.aliases)}
+        notes += [] if named else [assumed("cpu", what, f"the class of {cpu}, inferred from its name")]
         return host
-    host = find_host(_DEFAULT_HOST)
     effect = f"takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
     if not _any_measured(gpus):
         makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
-    notes.append(assumed("cpu", f"{host.name}, like {host.example}", effect))
+    notes.append(assumed("cpu", what, effect))
     return host
+
+
+def named_host(name: str, ram_speed: str = "") -> Host:
+    """Return the class of this CPU, with the cores of the CPU itself if its name is known, and with this RAM if it is given."""
+    from gpuwise.box.parts import find_cpu_family  # reads the table of CPU names
+
+    host, family = find_host(name), find_cpu_family(name)
+    host = replace(host, core_count=family.core_count) if family else host
+    return with_ram(host, ram_speed) if ram_speed else host
 
 
 def _link(text: str) -> float | None:
@@ -356,10 +371,8 @@ def _measured(text: str, batch: int | None, notes: list[Assumption]) -> Measured
     spaced = re.sub(r"(?<=\d)\s*(?=[a-zµ]+$)", " ", value.strip())
     seconds = parse(spaced, "time")
     if not 0 < seconds < 1e6:
-        raise BadValue(
-            f"a measured step must take more than 0 s and less than 1e6 s, not {value}",
-            hint='try `--measured "RTX 3090=412ms"`',
-        )
+        limits = "a measured step must take more than 0 s and less than 1e6 s"
+        raise BadValue(f"{limits}, not {value}", hint='try `--measured "RTX 3090=412ms"`')
     (gpu,), taken = named_gpus([name.strip()])
     notes += [note for note in taken if note not in notes]
     return Measured(gpu=gpu, step_s=seconds, batch=batch)
@@ -379,13 +392,6 @@ def workload_of(query: StepQuery, progress: Callable[[str], None] = lambda text:
             hint="leave out `--image-decode`, or set the rate of the data loader with `--loader-samples-per-s`",
         )
     return as_computed(workload)
-
-
-def takes_images(workload: Workload) -> bool:
-    """Whether an input is a square grid of numbers."""
-    inputs = [workload.tensors[buffer.tensor] for buffer in workload.buffers if CATEGORIES[buffer.category] == "input"]
-    shapes = [workload.products[tensor.elements] for tensor in inputs if "int" not in tensor.dtype]
-    return any(len(shape) >= 3 and shape[-1] == shape[-2] for shape in shapes)
 
 
 def unmeasured_backends(gpus: Iterable[Gpu]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from gpuwise.questions.common.options import (
     Phase,
     PowerLimit,
     Precision,
+    RamSpeed,
     Rank,
     Seq,
     Stack,
@@ -62,6 +63,7 @@ class StepOptions:
     stack: Stack = ""
     cpu: Cpu = ""
     pcie: Pcie = ""
+    ram_speed: RamSpeed = ""
     loader_samples_per_s: LoaderRate = None
     power_limit: PowerLimit = ""
     measured: Measured = ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuwise.core.errors import BadFile, UnknownName
+from gpuwise.core.errors import BadFile
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.diagnose.devices import each_device, with_accelerators_named
 from gpuwise.diagnose.ranks import as_ranks
@@ -151,7 +151,7 @@ def _check_gpu_recorded(path: Path, scene: Scene) -> None:
     raise BadFile(
         f"'{path.name}' was recorded on a GPU, but contains no GPU work" + (f" ({lost})" if lost else ""),
         looked_in=f"its {len(trace.events):,} events, {len(scene.launches):,} of them launches",
-        hint="record with ProfilerActivity.CUDA too",
+        hint="also record with ProfilerActivity.CUDA",
     )
 
 
@@ -165,11 +165,8 @@ def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
     device = scene.device
     if scene.on_cpu or not device.is_gpu:
         return None
-    if device.name:
-        try:
-            return load_catalog().find(device.name).gpu
-        except UnknownName:
-            pass
+    if device.name and (match := load_catalog().match(device.name)):
+        return match.gpu
     found = _alike(device)
     if found is not None:
         told = assumed(

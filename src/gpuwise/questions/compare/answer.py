@@ -12,12 +12,15 @@ from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.compare import words
 from gpuwise.questions.compare.ask import ask
-from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_machines, describe_modules, describe_prices
+from gpuwise.questions.compare.batches import describe_batches
+from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_price, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
+from gpuwise.questions.compare.machines import describe_machines, describe_modules, machines_usd
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
 from gpuwise.questions.compare.precision import describe_precision
-from gpuwise.questions.compare.text_jobs import describe_layers
+from gpuwise.questions.compare.remedied import describe_commands, describe_remedied
+from gpuwise.questions.compare.text_jobs import describe_divided, describe_layers
 from gpuwise.questions.compare.types import CompareAnswer
 from gpuwise.questions.compare.verdict import describe_verdict
 from gpuwise.questions.face import face
@@ -33,16 +36,24 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     pairs = [pair for one in ran for place in range(1, len(rigs)) for pair in pairs_between([one], rigs, 0, place)]
     deals = deals_of(rigs, pairs, query.book)
     is_split = all(job.text is not None for job in query.jobs)
-    show = query.book.currency.show
-    prices = [*describe_prices(rigs, deals, pairs, show), *describe_machines(rigs, show)]
-    flips = words.describe_flips(rigs, pairs, is_split=is_split)
+    show, machines = query.book.currency.show, machines_usd(rigs, query.book)
+    prices = describe_prices(rigs, deals, pairs, show)
+    if any(deal.price_is_current for deal in deals):
+        prices += describe_machines(rigs, machines, show)
+    batches = describe_batches(ran, rigs, query.stack, query.cpu, progress)
+    flips = [*batches, *words.describe_flips(rigs, pairs, is_split=is_split)]
     memory = words.describe_memory(rigs, pairs, is_split=is_split)
     nowhere = words.describe_nowhere(pairs)
     precision = describe_precision(rigs, pairs)
     layers = describe_layers(ran[0].found, rigs) if is_split else []
-    kinds = (*layers, *describe_modules(rigs, query.book), *words.describe_software(rigs), *words.describe_ended(rigs))
+    layers += [line for one in ran if one.job.text for line in describe_divided(one.found, rigs, one.job.text.users or 1)]
+    remedied = describe_remedied(ran, rigs, lambda job: run(job, rigs, query.stack, query.cpu, progress))
+    commands = describe_commands([one for one in ran if one.job.model not in remedied], rigs)
+    modules = tuple(describe_modules(rigs, query.book))
+    kinds = (*modules, *layers, *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
-        verdict=describe_verdict(ran, rigs) + describe_better_buy(rigs, deals, pairs, show),
+        verdict=" ".join([describe_verdict(ran, rigs), *remedied.values()])
+        + describe_better_buy(rigs, deals, machines, pairs, show),
         rigs=rigs,
         pairs=tuple(pairs),
         deals=deals,
@@ -50,13 +61,23 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
         notes=(
             *precision,  # first: without it, the table is misread
             *nowhere,
+            *commands,
             *kinds,
             *prices,
             *memory,
             *(words.describe_sets(rigs) if not is_split else ()),
             *_laptop_notes(rigs, progress),
         ),
-        key_notes=(*precision[:1], *prices, *kinds, *(memory or words.describe_room(rigs, is_split=is_split)), *nowhere),
+        key_notes=(
+            *batches,
+            *precision[:1],
+            *prices,
+            *kinds,
+            *(memory or words.describe_room(rigs, is_split=is_split)),
+            *nowhere,
+        ),
+        must_notes=(*commands, *modules),
+        prices=tuple(describe_price(deal, show) for deal in deals),
         assumptions=tuple(dict.fromkeys((*query.assumptions, *assumptions_of(ran)))),
         data_date=tables.data_date(),
     )

@@ -50,8 +50,8 @@ def ask(options: CompareOptions) -> CompareQuery:
         )
     rigs, machine = in_one_machine(rigs)
     notes += machine
-    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency)
     gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
+    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, gpus=gpus)
     served = all(gpu.segment == _SERVED for gpu in gpus)
     if served and not options.cpu:
         options = replace(options, cpu=_SERVER)

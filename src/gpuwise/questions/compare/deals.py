@@ -7,22 +7,20 @@ from collections.abc import Callable, Sequence
 from gpuwise.box.parts import is_card
 from gpuwise.core.text import are, both, either, share_of, the
 from gpuwise.core.units import GIB
-from gpuwise.hardware.catalog import load_catalog
-from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import in_server, more_machine_usd
+from gpuwise.money.costs import in_server
 from gpuwise.money.prices import PriceBook, price_now, price_text
 from gpuwise.questions.common.rigs import Rig
+from gpuwise.questions.compare.machines import is_module
 from gpuwise.questions.compare.reasons import is_tie
 from gpuwise.questions.compare.types import Deal, Pair
 from gpuwise.questions.compare.verdict import WIDE, mean_ratio
 from gpuwise.questions.compare.words import mean_speed
 
-__all__ = ["deals_of", "describe_better_buy", "describe_machines", "describe_modules", "describe_prices"]
+__all__ = ["deals_of", "describe_better_buy", "describe_price", "describe_prices"]
 
 _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says little about what a card costs now
 
 _EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
-_LARGE_SET = 3  # cards that no plain desktop holds
 _SAME_SPEED = 0.005  # what two digits cannot tell apart
 _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
@@ -87,6 +85,14 @@ def _cost(rig: Rig, book: PriceBook) -> tuple[float | None, str, bool, _Seen]:
 # ---------------------------------------------------------------- sentences
 
 
+def describe_price(deal: Deal, show: Callable[[float], str]) -> str:
+    """`$669 used`."""
+    if deal.price_usd is None or not deal.price_is_current:
+        return "no current price"
+    kind = deal.price_note.split(" price")[0]
+    return f"{show(deal.price_usd)} {'new' if kind == 'shop' else kind}".removesuffix(" your")
+
+
 def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], show: Callable[[float], str]) -> list[str]:
     """Below which price each set is the better buy; without current prices, how many times the first one's price it is worth."""
     if len({_is_laptop(rig) for rig in rigs}) > 1:  # the price of a laptop is that of a whole machine
@@ -96,6 +102,8 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
     uneven = any(not _weighs(rigs[0], rig) or _has_ended(rig) != _has_ended(rigs[0]) for rig in rigs)
     if (uneven or any(pair.helped for pair in pairs)) and len(sold) > 1:
         return [_describe_sold(sold, show)]
+    if sold and len(rigs) == 2 and not any(pair.comparable for pair in pairs):  # without speeds, the prices alone
+        return [_describe_sold(sold, show), *_describe_unknown(rigs, deals)]
     found = []
     if len(known) == 1 and _is_open(base, known[0], pairs):
         rig = next(rig for rig in rigs if rig.name == known[0].gpu)
@@ -107,27 +115,45 @@ def describe_prices(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[
     return [*found, *_describe_unknown(rigs, deals)]
 
 
-def describe_better_buy(rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], show: Callable[[float], str]) -> str:
+def describe_better_buy(
+    rigs: Sequence[Rig], deals: Sequence[Deal], machines: Sequence[float], pairs: Sequence[Pair], show: Callable[[float], str]
+) -> str:
     """Which set offers the most speed for its price, as a sentence, and the memory or software that speaks for another; empty
     where prices or speeds do not settle it."""
     if any(pair.helped for pair in pairs) or any(deal.price_usd is None or not deal.price_is_current for deal in deals):
         return ""
     prices = "these prices" if any("your price" in deal.price_note for deal in deals) else "current prices"
     if len(rigs) == 2 and not _weighs(*rigs):
-        return _describe_better_set(rigs, deals, pairs, prices, show)
+        return _describe_better_set(rigs, deals, machines, pairs, prices, show)
     if any(deal.even_usd is None for deal in deals[1:]):
         return ""
     if any(_is_open(deals[0], deal, pairs) for deal in deals[1:]):
         return _describe_choice(rigs, deals) if len(rigs) == 2 else ""
-    (best, better), (second, _), *_ = sorted(((deal.value or 0.0, rig) for deal, rig in zip(deals, rigs, strict=True)), key=_most)
+    order = sorted(((deal.value or 0.0, rig) for deal, rig in zip(deals, rigs, strict=True)), key=_most)
+    (best, better), (second, _), *_ = order
     if is_tie(best / second):
         return _describe_roomier(rigs) if len(rigs) == 2 and not any(map(_has_ended, rigs)) else ""
     most = "more" if len(rigs) == 2 else "the most"
     others = [rig for rig in rigs if rig is not better]
-    if _has_ended(better) and not any(map(_has_ended, others)):
-        old = "it is not recommended, because new releases of CUDA and PyTorch do not support it"
-        return f" At {prices}, {the(better.name)} offers {most} speed for the money, but {old}."
-    return f" At {prices}, {the(better.name)} offers {most} speed for the money{_describe_unless(better, others)}."
+    against = _describe_against(better, others)
+    if against:
+        next_best = [rig.name for _, rig in order if not _describe_against(rig, [one for one in rigs if one is not rig])]
+        instead = (
+            f". Among the others, {the(next_best[0])} offers the most speed for the money" if next_best and len(rigs) > 2 else ""
+        )
+        they = "they are" if are(better.name) == "are" else "it is"
+        return (
+            f" At {prices}, {_offers(better)} {most} speed for the money, but {they} not recommended, because {against}{instead}."
+        )
+    return f" At {prices}, {_offers(better)} {most} speed for the money{_describe_unless(better, others)}."
+
+
+def _describe_against(better: Rig, others: Sequence[Rig]) -> str:
+    """Return what speaks against the better buy, if that is not true of all others: software that has ended, or no slot."""
+    ended = _has_ended(better) and not all(map(_has_ended, others))
+    module = is_module(better.gpu) and not all(in_server(rig.gpu) for rig in others)
+    found = ["new releases of CUDA and PyTorch do not support it"] if ended else []
+    return both([*found, *(["it is a module that fits only in servers"] if module else [])])
 
 
 def _describe_roomier(rigs: Sequence[Rig]) -> str:
@@ -135,7 +161,8 @@ def _describe_roomier(rigs: Sequence[Rig]) -> str:
     less, more = sorted(rigs, key=lambda rig: rig.gpu.usable_memory_bytes)
     if more.gpu.usable_memory_bytes <= (1 + _SAME_MEMORY) * less.gpu.usable_memory_bytes:
         return ""
-    return f" Both offer the same speed for the money, so choose {the(more.name)} for its larger memory."
+    its = "their" if are(more.name) == "are" else "its"
+    return f" Both offer the same speed for the money, so choose {the(more.name)} for {its} larger memory."
 
 
 def _most(entry: tuple[float, Rig]) -> float:
@@ -143,13 +170,14 @@ def _most(entry: tuple[float, Rig]) -> float:
 
 
 def _describe_unless(better: Rig, others: Sequence[Rig]) -> str:
-    """The models that speak against the better buy, since only another set has the memory."""
+    """What speaks against the better buy: models for which only another set has the memory, and software for CUDA."""
     least = better.gpu.usable_memory_bytes
-    found = ""
+    found = []
     if any(rig.gpu.usable_memory_bytes > (1 + _SAME_MEMORY) * least for rig in others):
-        each = " on each GPU" if better.count > 1 else ""
-        found = f", unless your models need more than {least / GIB:.0f} GiB{each}"
-    return found
+        found.append(f"your models need more than {least / GIB:.0f} GiB{' on each GPU' if better.count > 1 else ''}")
+    if better.gpu.vendor != "NVIDIA" and any(rig.gpu.vendor == "NVIDIA" for rig in others):
+        found.append("your software supports only CUDA")
+    return f", unless {either(found)}" if found else ""
 
 
 def _has_ended(rig: Rig) -> bool:
@@ -167,33 +195,40 @@ def _describe_choice(rigs: Sequence[Rig], deals: Sequence[Deal]) -> str:
     cheaper = not is_tie((deals[own].price_usd or 1.0) / (deals[other].price_usd or 1.0)) and (
         (deals[other].price_usd or 0.0) < (deals[own].price_usd or 0.0)
     )
-    gains = both([*(["its lower price"] if cheaper else []), *(["its larger memory"] if more else [])])
+    gains = either([*(["its lower price"] if cheaper else []), *(["its larger memory"] if more else [])])
     if not gains:
-        return f" Choose {the(rigs[own].name)}: the other one is not cheaper, has no more memory, and runs less software."
-    return f" Choose {the(rigs[other].name)} for {gains}, or {the(rigs[own].name)} if your software supports only CUDA."
+        return f" Choose {the(rigs[own].name)}: the other one is not cheaper, has no more memory, and supports less software."
+    known = f"{the(rigs[own].name)}, whose speed is better known"
+    return f" Choose {known}, unless you have tested your software on {the(rigs[other].name)} and want {gains}."
 
 
 def _describe_better_set(
-    rigs: Sequence[Rig], deals: Sequence[Deal], pairs: Sequence[Pair], prices: str, show: Callable[[float], str]
+    rigs: Sequence[Rig],
+    deals: Sequence[Deal],
+    machines: Sequence[float],
+    pairs: Sequence[Pair],
+    prices: str,
+    show: Callable[[float], str],
 ) -> str:
-    """Which of two sets offers more speed for the money with one job and with separate jobs; the machine that three or more
-    desktop cards need counts."""
-    if any(_is_laptop(rig) or not is_card(gpu) or in_server(gpu) for rig in rigs for gpu, _ in rig.parts):
+    """Which of two sets offers more speed for the money with one job and with separate jobs; servers count, and the machine that
+    three or more desktop cards need."""
+    if any(_is_laptop(rig) or not (is_card(gpu) or is_module(gpu)) for rig in rigs for gpu, _ in rig.parts):
         return ""
-    usd = [
-        (deal.price_usd or 0.0) + (more_machine_usd(rig.count) if rig.count >= _LARGE_SET else 0.0)
-        for deal, rig in zip(deals, rigs, strict=True)
-    ]
+    usd = [(deal.price_usd or 0.0) + machine for deal, machine in zip(deals, machines, strict=True)]
     shared = [pair for pair in pairs if pair.comparable]
     apart = [pair.ratio_separate for pair in shared if pair.ratio_separate is not None]
-    if not shared or not apart or _is_open(deals[0], deals[1], pairs):
+    if not shared or _is_open(deals[0], deals[1], pairs):
         return ""
+    larger = sum(machines)
+    rest = "a larger machine" if 0.0 in machines else "their machines"
+    at = f" At {prices}{f' and with {show(larger)} for {rest}' if larger else ''}, "
+    if not apart:
+        value = mean_ratio([pair.ratio for pair in shared]) * usd[0] / usd[1]
+        return "" if is_tie(value) else f"{at}{_offers(rigs[value > 1])} more speed for the money."
     values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
     together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
-    larger = sum(usd) - sum(deal.price_usd or 0.0 for deal in deals)
-    at = f" At {prices}{f' and with {show(larger)} for a larger machine' if larger else ''}, "
     if together is separate and together is not None:
-        both_ways = f"{_offers(together)} more speed for the money, with one job and with separate jobs"
+        both_ways = f"{_offers(together)} more speed for the money, for one job or separate jobs"
         return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
     if together is None:
         apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""
@@ -231,41 +266,6 @@ def _describe_open(rigs: tuple[Rig, Rig], deals: tuple[Deal, Deal], show: Callab
     )
 
 
-def describe_modules(rigs: Sequence[Rig], book: PriceBook) -> list[str]:
-    """Return which of these GPUs is a module for servers, if others are cards, and what the same GPU costs as a card."""
-    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
-    if all(map(_is_module, gpus)):
-        return []
-    return [f"{the(gpu.name)} is a module for servers, not a card{_describe_card(gpu, book)}" for gpu in gpus if _is_module(gpu)]
-
-
-def describe_machines(rigs: Sequence[Rig], show: Callable[[float], str]) -> list[str]:
-    """Return what the machine for three or more desktop cards costs beyond a plain desktop, and which command checks it: their
-    price alone would make many small cards look cheap.
-    """
-    large = [rig for rig in rigs if rig.count >= _LARGE_SET and all(is_card(gpu) and not in_server(gpu) for gpu, _ in rig.parts)]
-    if not large:
-        return []
-    needs = both(f"{the(rig.name)} need a machine that costs about {show(more_machine_usd(rig.count))}" for rig in large)
-    plain = next((rig.name for rig in large if len(rig.parts) == 1), "")
-    checked = f'; `gpuwise build --gpu "{plain}"` checks such a machine' if plain else ""
-    return [f"{needs} more than a plain desktop, which these prices do not include{checked}"]
-
-
-def _is_module(gpu: Gpu) -> bool:
-    return gpu.cooler == "module"
-
-
-def _describe_card(gpu: Gpu, book: PriceBook) -> str:
-    """The card with the same chip and as much memory, with its price."""
-    for one in load_catalog().gpus:
-        alike = one.chip == gpu.chip and abs(one.memory_bytes / gpu.memory_bytes - 1) < _SAME_MEMORY
-        price = price_now(one, book) if alike and not _is_module(one) and one.name.split()[0] == gpu.name.split()[0] else None
-        if price is not None:
-            return f"; the card is the {one.name} ({book.currency.show(price.usd)}, {price_text(price, book.today)})"
-    return ""
-
-
 def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
     several = are(deal.gpu) == "are"
     usd, even = deal.price_usd or 0.0, deal.even_usd or 0.0
@@ -278,8 +278,9 @@ def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
         same = f"{the(deal.gpu)} {costs[0]} and {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
         return f"{same}, so both offer the same speed for the money"
     return (
-        f"{the(deal.gpu)} {costs[0]} and {'would be' if usd > even else are(deal.gpu)} the better buy below {show(even)}, "
-        f"because {'they are' if several else 'it is'} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
+        f"{the(deal.gpu)} {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}, so {'they' if several else 'it'} "
+        f"{'would be' if usd > even else are(deal.gpu)} the better buy below {show(even)}; "
+        f"{'they' if several else 'it'} {costs[0]}{once}"
     )
 
 

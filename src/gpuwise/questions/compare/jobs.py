@@ -17,7 +17,7 @@ from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.precision import shared_precision
 from gpuwise.questions.compare.text_jobs import offloaded, text_throughput
 
-__all__ = ["COMMON_JOBS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_of", "run"]
+__all__ = ["COMMON_JOBS", "FEWER_BITS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_of", "on_gpus", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,26 +124,26 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
     return RunJob(job=job, found=tried[best], shared=shared)
 
 
-_FEWER_BITS = ("int8", "q8_0", "int4", "q4_k_m")  # engines have one of each pair
+FEWER_BITS = ("int8", "q8_0", "int4", "q4_k_m")  # engines have one of each pair
 
 
 def _run_text(job: ComparedJob, rigs: Sequence[Rig], asked: TextOptions) -> RunJob:
     """Generate text in the given format, or in the one with the most bits that fits on all sets."""
     found = _all_text(rigs, asked)
-    if job.format_given or _on_gpus(found):
+    if job.format_given or on_gpus(found):
         return RunJob(job=job, found=found)
-    for weights in _FEWER_BITS:
+    for weights in FEWER_BITS:
         try:
             smaller = _all_text(rigs, replace(asked, weights=weights))
         except BadValue:  # the engine for these GPUs does not have the format
             continue
-        if _on_gpus(smaller):
+        if on_gpus(smaller):
             chosen = replace(job, title=f"{job.title}, {weights} weights", text=replace(asked, weights=weights))
             return RunJob(job=chosen, found=smaller, needed_bytes=max(each.slowest.memory.total_bytes for each in found))
     return RunJob(job=job, found=found)
 
 
-def _on_gpus(found: Sequence[Throughput]) -> bool:
+def on_gpus(found: Sequence[Throughput]) -> bool:
     """Return whether every set holds the whole model, with no part of it on the CPU."""
     return _fitting(found) == len(found) and not any(offloaded(each.slowest) for each in found)
 
@@ -199,7 +199,8 @@ def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
     """Merge the same assumption about several jobs on several GPUs."""
     first = entries[0][2]
     if all(note.value == first.value for _, _, note in entries):
-        return first
+        several = len({gpu for _, gpu, _ in entries}) > 1
+        return replace(first, effect=first.effect.replace("this device has", "these GPUs have")) if several else first
     if first.code == "precision":  # each workload shows its own
         if not any(note.value == "fp32" for _, _, note in entries):
             return assumed(
@@ -207,10 +208,10 @@ def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
             )
         effect = "16-bit on GPUs with matrix cores, fp32 on others; use `--model` with `--precision fp32` to compare all in fp32"
         return assumed("precision", "best for each GPU", effect)
-    effects = dict.fromkeys(note.effect for _, _, note in entries)
-    return replace(
-        first, value=_list_values([(model, gpu, note.value) for model, gpu, note in entries]), effect="; ".join(effects)
-    )
+    effect = "; ".join(dict.fromkeys(note.effect for _, _, note in entries))
+    if len({model for model, _, _ in entries}) > 1:
+        effect = effect.replace("for this model", "for each model")
+    return replace(first, value=_list_values([(model, gpu, note.value) for model, gpu, note in entries]), effect=effect)
 
 
 def _list_values(entries: Sequence[tuple[str, str, str]]) -> str:

@@ -18,7 +18,7 @@ class CompareOptions:
     """Compare the speed of GPUs on common jobs or on your model, explain the difference, and show what would change it."""
 
     names: Annotated[Names, Option(help=_NAMES, argument=True, metavar="GPU GPU...", least=1, most=8)] = field(kw_only=False)
-    model: Annotated[Names, Option(help="Compare on this model instead of the common jobs; may be repeated.")] = ()
+    model: Annotated[Names, Option(help="Compare the GPUs on this model instead of the common jobs; may be repeated.")] = ()
     mode: Annotated[
         str, Option(help="The mode for --model: train or infer (by default, language models generate text and others train).")
     ] = ""

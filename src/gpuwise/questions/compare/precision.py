@@ -46,7 +46,8 @@ def describe_precision(rigs: Iterable[Rig], pairs: Sequence[Pair]) -> list[str]:
     without = [gpu for gpu in slow if "fp16" not in supported(gpu)]
     reason = "not supported" if len(without) == len(slow) else "no faster" if not without else "not supported or no faster"
     names = both(the(gpu.name) for gpu in slow)
-    said = f"{names} {'run' if len(slow) > 1 else 'runs'} in fp32, because 16-bit arithmetic is {reason} there"
+    run, them = ("run", "them") if len(slow) > 1 else ("runs", "it")
+    said = f"{names} {run} in fp32, because 16-bit arithmetic is {reason} on {them}"
     if any(pair.precision == "fp32" for pair in pairs):
         return [said, "for a like-for-like comparison, see the workloads in fp32"]
     return [said, "for a like-for-like comparison, use `--precision fp32`"] if _all_run_fp32(gpus.values()) else [said]

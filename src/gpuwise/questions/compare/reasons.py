@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.text import share_of, the
+from gpuwise.core.text import are, share_of, the
 from gpuwise.questions.common.prediction_types import Prediction
 
 __all__ = ["explain_ratio", "is_tie"]
@@ -34,7 +34,8 @@ def explain_ratio(base: Prediction, other: Prediction, ratio: float) -> str:
     if not ratios or is_tie(ratio) or any((each > 1) == (ratio > 1) for each in ratios):
         return reason
     rest = _describe_set(base, other, ratio)
-    return f"{reason}, but {rest}" if rest else f"limited by {other.bound}"
+    link = "and" if all(map(_is_even, ratios)) else "but"
+    return f"{reason}, {link} {rest}" if rest else f"limited by {other.bound}"
 
 
 def _describe_rest(base: Prediction, other: Prediction) -> str:
@@ -73,7 +74,10 @@ def _describe_limits(base: Prediction, other: Prediction) -> tuple[str, list[flo
     minor = "compute" if other.bound == "memory" else "memory"
     second = _describe_second(minor, base, other)
     has = f"{the(other.gpu.name)} has {share_of(ratio, f'the {resource}')}"
-    reason = f"limited by {other.bound}: {has}{more} of {the(base.gpu.name)}{second}{rest}"
+    reason = f"limited by {other.bound}; {has}{more} of {the(base.gpu.name)}{second}{rest}"
+    if _is_even(ratio) and not more:
+        both = "" if base.gpu.name == other.gpu.name else f", and both GPUs have the same {resource}"
+        reason = f"limited by {other.bound}{both}{second}{rest}"
     return reason, [
         ratio,
         *([_resource_ratio(minor, base, other)] if second else []),
@@ -85,7 +89,7 @@ def _describe_set(base: Prediction, other: Prediction, ratio: float) -> str:
     """Return how the sets differ beyond their GPUs, if that points to the faster one: their number and their communication."""
     faster, found = ratio > 1, []
     if other.gpu_count != base.gpu_count and (other.gpu_count > base.gpu_count) == faster:
-        found.append(f"{_describe_count(other)} work{'s' if other.gpu_count == 1 else ''} in place of {_describe_count(base)}")
+        found.append(f"{_describe_count(other)} {'is' if other.gpu_count == 1 else 'are'} compared with {_describe_count(base)}")
     own, others = (told.bound_fractions["communication"] for told in (other, base))
     if (own < others) == faster and abs(own - others) > _MORE_TALK:
         found.append(f"communication takes {own:.0%} of the step on {_describe_count(other)}, not {others:.0%}")
@@ -121,15 +125,26 @@ def _describe_own_limit(base: Prediction, other: Prediction) -> str:
     if other.bound in _LIMITS:
         return f"limited {_LIMITS[other.bound]}"
     ratio, resource = _resource_ratio(other.bound, base, other), _RESOURCES[other.bound]
+    if _is_even(ratio):
+        return f"limited by {other.bound}"
     return f"limited by {other.bound} ({the(other.gpu.name)} has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
 
 
 def _describe_base_limit(base: Prediction, other: Prediction) -> str:
     """What limits the step of `base`, and how much of that `other` has relative to it."""
+    who = _describe_count(base) if base.gpu.name == other.gpu.name else the(base.gpu.name)
+    who = f"{who} {are(who)}"
     if base.bound in _LIMITS:
-        return f"{the(base.gpu.name)} is limited {_LIMITS[base.bound]}"
+        return f"{who} limited {_LIMITS[base.bound]}"
     ratio, resource = _resource_ratio(base.bound, base, other), _RESOURCES[base.bound]
+    if _is_even(ratio):
+        return f"{who} limited by {base.bound}"
     return f"{the(base.gpu.name)} is limited by {base.bound} ({the(other.gpu.name)} has {share_of(ratio, f'its {resource}')})"
+
+
+def _is_even(ratio: float) -> bool:
+    """Whether a ratio would be printed as 1.00 times, which explains nothing."""
+    return f"{ratio:.2f}" == "1.00"
 
 
 def _resource_ratio(bound: str, base: Prediction, other: Prediction) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.types import CompareAnswer, Pair
@@ -23,7 +24,8 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
     """The verdict; then one table for each set of GPUs with reasons, or in brief one table for all."""
     wide = width or WIDTH
     verdict = bold(wrapped(answer.verdict, wide), colour=colour)
-    cards = wrapped(_describe_cards(answer.rigs), wide, "  ")
+    several = len(answer.rigs) > 2 and not verbose
+    cards = wrapped(_describe_priced(answer) if several else _describe_cards(answer.rigs), wide, "  ")
     notes = {note: wrapped(f"note: {note}", wide, "  ") for note in answer.notes}
     flips = {flip: wrapped(f"it depends: {flip}", wide, "  ") for flip in answer.flips}
     below = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=verbose)]
@@ -32,9 +34,11 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
         return top + join_notes([cards, *notes.values(), *flips.values(), *below])
     top = f"{verdict}\n\n{_brief_table(answer, wide, colour)}"
     left = _MOST_LINES - len((top + join_notes([cards, *below])).splitlines())
-    key = [(notes | flips)[name] for name in answer.key_notes if name in notes or name in flips]
-    kept = _with_room(key, left)
+    kept = [notes[name] for name in answer.must_notes]
     left -= sum(len(text.splitlines()) for text in kept)
+    key = [(notes | flips)[name] for name in answer.key_notes if name in notes or name in flips]
+    kept += _with_room([text for text in key if text not in kept], left)
+    left = _MOST_LINES - len((top + join_notes([cards, *kept, *below])).splitlines())
     reasons = _reasons(answer.pairs, wide) if len(answer.pairs) <= _MOST_REASONS else ""
     about = {*answer.key_notes, ABOUT_REASONS}
     if reasons and len(reasons.splitlines()) + 1 <= left:
@@ -143,10 +147,15 @@ def _columns(pairs: Sequence[Pair], several: bool) -> list[Column]:
 def _reasons(pairs: Sequence[Pair], width: int) -> str:
     """Each reason once, with the workloads (and where there are several sets, the GPUs) it applies to."""
     several = len({pair.gpu for pair in pairs}) > 1
+    alone = len({pair.workload for pair in pairs}) == 1  # the table has just named it
     found: dict[str, list[str]] = {}
     for pair in pairs:
-        found.setdefault(pair.why, []).append(f"{pair.gpu}, {pair.workload}" if several else pair.workload)
-    return "\n".join(wrapped(f"  why: {', '.join(names)}: {why}", width, "    ") for why, names in found.items())
+        found.setdefault(pair.why, []).append(
+            pair.workload if not several else the(pair.gpu) if alone else f"{the(pair.gpu)} on {pair.workload}"
+        )
+    return "\n".join(
+        wrapped(f"  why: {both(names) if several else ', '.join(names)}: {why}", width, "    ") for why, names in found.items()
+    )
 
 
 def _describe_speed(pair: Pair, ratio: float | None) -> str:
@@ -155,12 +164,24 @@ def _describe_speed(pair: Pair, ratio: float | None) -> str:
 
 def _describe_range(pair: Pair) -> str:
     if not pair.comparable:
-        return "fits only one" if pair.fits or pair.baseline_fits else "fits neither"
+        return "fits on one only" if pair.fits or pair.baseline_fits else "fits on neither"
     return f"{_format_ratio(pair.ratio_low)} to {_format_ratio(pair.ratio_high)}"
 
 
 def _format_ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _describe_priced(answer: CompareAnswer) -> str:
+    """Memory, bandwidth, power and price of each of several sets."""
+    found = []
+    for rig, price in zip(answer.rigs, answer.prices, strict=True):
+        each = " each" if rig.count > len(rig.parts) else ""
+        memory = " + ".join(
+            f"{gpu.usable_memory_bytes / GIB:.1f} GiB at {format_si(gpu.memory_bytes_per_s, 'B/s')}" for gpu, _ in rig.parts
+        )
+        found.append(f"{rig.name} {memory}{each}{f', {rig.watts:.0f} W' if rig.watts else ''}, {price}")
+    return f"memory, power and price: {'; '.join(found)}"
 
 
 def _describe_cards(rigs: Sequence[Rig]) -> str:

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import the
+from gpuwise.core.text import both, the
+from gpuwise.core.units import GIB
+from gpuwise.engine.generation import usable_bytes
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.peaks import peak_in
@@ -17,6 +19,7 @@ from gpuwise.questions.common.rigs import Rig, Throughput
 from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, predict_text
 from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.common.text.bounds import check_text_bounds
+from gpuwise.questions.common.text.groups import describe_groups, groupings
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import engine_range, find_engine, measured_gpus
@@ -24,6 +27,7 @@ from gpuwise.step.time.engines import engine_range, find_engine, measured_gpus
 __all__ = [
     "TEXT_OPTIONS",
     "check_text",
+    "describe_divided",
     "describe_layers",
     "describe_unmeasured",
     "explain_text_ratio",
@@ -62,20 +66,47 @@ def check_text(rigs: Iterable[Rig], asked: TextOptions) -> None:
 
 
 def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
-    """Tokens a second of these GPUs: with one model over all of them, and with one model on each."""
+    """Tokens a second of these GPUs: with one model over all of them, or in groups if those serve the users faster; and with one
+    model on each.
+    """
     alone = [_ask(asked, gpu) for gpu, _ in rig.parts]
     separate = sum(count * _rate(answer) for answer, (_, count) in zip(alone, rig.parts, strict=True))
     together = alone if rig.count == 1 else [_ask(asked, gpu, rig.count, rig.link) for gpu, _ in rig.parts]
     slowest = min(together, key=lambda answer: (answer.results[0].fits, _rate(answer)))
+    groups, rate, slowest = _in_groups(rig, asked, slowest)
     told = slowest.results[0]
     told = replace(told, peak_flops_per_s=peak_in(told.gpu, told.precision))  # what a reason may compare
     return Throughput(
-        together_per_s=_rate(slowest),
+        together_per_s=rate,
         separate_per_s=separate,
         slowest=told,
         answers=tuple(together),
+        groups=groups,
         separate_fits=all(answer.results[0].fits and (rig.count == 1 or not offloaded(answer.results[0])) for answer in alone),
     )
+
+
+def _in_groups(rig: Rig, asked: TextOptions, whole: TextAnswer) -> tuple[int, float, TextAnswer]:
+    """Return how many groups of these GPUs serve the users fastest, all their tokens a second, and the answer for one group."""
+    best = (1, _rate(whole), whole)
+    query = asked_for_text(asked, gpus=[rig.gpu], gpu_count=rig.count, link=rig.link) if len(rig.parts) == 1 else None
+    for groups, part in groupings(query) if query is not None else ():
+        answer = predict_text(part)
+        told = answer.results[0]
+        rate = _rate(answer) * (query.serving.users if query else 1) / part.serving.users
+        if told.fits and not offloaded(told) and (rate > best[1] or not best[2].results[0].fits):
+            best = (groups, rate, answer)
+    return best
+
+
+def describe_divided(found: Iterable[Throughput], rigs: Sequence[Rig], users: int) -> list[str]:
+    """How sets are divided that serve their users fastest in groups."""
+    sets = [
+        f"{rig.name} as {describe_groups(rig.count, told.groups, users)}"
+        for rig, told in zip(rigs, found, strict=True)
+        if told.groups > 1
+    ]
+    return [f"most text is generated in groups of GPUs that each hold the whole model: {both(sets)}"] if sets else []
 
 
 def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions, list[Assumption]]:
@@ -109,13 +140,42 @@ def _rate(answer: TextAnswer) -> float:
 
 
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
-    """Return why one set is faster if layers of one run on the CPU, which outweighs everything else; empty if none do."""
+    """Return why one set is faster if layers of one run on the CPU, which outweighs everything else, or on which set the model
+    does not fit; empty if neither is so."""
+    short = [told for told in (base, other) if not told.fits]
+    if short and all(isinstance(told, TextPrediction) for told in short):
+        return _describe_misfit([told for told in short if isinstance(told, TextPrediction)])
     found = [
         f"{offloaded(told):.0%} of the {_parts(told)} run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
         if offloaded(told)
     ]
-    return " and ".join(found) if base.fits and other.fits else ""
+    return " and ".join(found)
+
+
+def _describe_misfit(short: Sequence[TextPrediction]) -> str:
+    """Return what is needed, how much of the memory the engine may use, and how many users would fit."""
+    where = "either GPU" if len(short) == 2 else the(short[0].gpu.name)
+    each = " on each GPU" if any(told.gpu_count > 1 for told in short) else ""
+    needs = both(dict.fromkeys(f"{told.memory.total_bytes / GIB:.1f} GiB" for told in short))
+    engines = both(dict.fromkeys(find_engine(told.generation.engine).title for told in short))
+    rooms = _on_each([(told, _usable(told)) for told in short])
+    users = [(told, told.generation.users_fit) for told in short if 0 < told.generation.users_fit < told.generation.users]
+    fitting = _on_each([(told, f"{most:,} user{'' if most == 1 else 's'}") for told, most in users])
+    room = f"; there is room for {fitting} at a time" if fitting else ""
+    return f"does not fit on {where}: needs {needs}{each}, but {engines} may use only {rooms}{room}"
+
+
+def _usable(told: TextPrediction) -> str:
+    """`71.7 of 79.6 GiB`: what the engine leaves is not for the model."""
+    usable, whole = usable_bytes(find_engine(told.generation.engine), told.gpu) / GIB, told.gpu.usable_memory_bytes / GIB
+    return f"{usable:.1f} of {whole:.1f} GiB" if f"{usable:.1f}" != f"{whole:.1f}" else f"{whole:.1f} GiB"
+
+
+def _on_each(values: Sequence[tuple[TextPrediction, str]]) -> str:
+    """The value of each GPU; without the names where they share it."""
+    alike = len({value for _, value in values}) == 1
+    return values[0][1] if alike else both(f"{value} on {the(told.gpu.name)}" for told, value in values)
 
 
 def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[str]:

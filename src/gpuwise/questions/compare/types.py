@@ -68,7 +68,8 @@ class Deal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareAnswer(Shown):
     """A verdict in one sentence, all pairs, the cost of each set, and what would change the order. `key_notes` are the notes and
-    changes that a brief answer shows first: prices, memory, and why precisions differ."""
+    changes that a brief answer shows first: prices, memory, and why precisions differ; it never leaves out `must_notes`.
+    `prices` has the price of each set in a few words."""
 
     TEXT: ClassVar[str] = "questions.compare.text.render"
     FIGURE: ClassVar[str] = "questions.compare.figure.ratios_figure"
@@ -80,6 +81,8 @@ class CompareAnswer(Shown):
     flips: tuple[str, ...]
     notes: tuple[str, ...]
     key_notes: tuple[str, ...]
+    must_notes: tuple[str, ...]
+    prices: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
 

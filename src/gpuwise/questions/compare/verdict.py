@@ -272,7 +272,7 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
         fast, slow = the(name, first=not found), the(rigs[lower].name)
         likely = f"{chance:.0%} likely"
         found.append(
-            f"{fast} and {slow} are tied ({likely} to be in this order)"
+            f"{fast} and {slow} are tied ({chance:.0%} chance of this order)"
             if chance < TIED
             else f"{fast} {are(name)} {likely} to be faster than {slow}"
         )

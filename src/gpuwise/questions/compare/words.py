@@ -26,7 +26,7 @@ __all__ = [
     "mean_speed",
 ]
 
-ABOUT_REASONS = "each reason compares the slowest GPU of one set with the slowest GPU of the other"
+ABOUT_REASONS = "each explanation compares the slowest GPU in one set with the slowest in the other"
 _BACKENDS = {"AMD": "ROCm", "Intel": "oneAPI", "Apple": "Metal"}  # what PyTorch needs there instead of CUDA
 _ROOMIER = 1.2  # times the memory: a smaller difference decides which models run only rarely
 
@@ -120,7 +120,7 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     found = [
-        "memory does not add up: a model must fit on each GPU unless it is split (see `gpuwise plan`)",
+        "memory does not add up; a model must fit on each GPU unless it is split (see `gpuwise plan`)",
     ]
     for rig in several:
         if takes_bridge(rig.gpu) and len(rig.parts) == 1:

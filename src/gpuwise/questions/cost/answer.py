@@ -12,15 +12,14 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import Ownership, Rental, break_even_days, break_even_utilization, emissions_kg, own, rent
-from gpuwise.money.prices import data_date, price_now, rent_median, stale_sentence
+from gpuwise.money.prices import data_date, price_now, rent_median, resale_usd, stale_sentence
 from gpuwise.money.types import HOURS_PER_YEAR, Price
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
-from gpuwise.questions.cost.owning import usual_resale_usd
 from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import unpaid, verdict
+from gpuwise.questions.cost.words import better, resale_turn, unpaid, verdict
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
     )
-    return replace(found, verdict=verdict(found) + unpaid(found))
+    return replace(found, verdict=verdict(found) + resale_turn(found) + unpaid(found), better=better(found))
 
 
 def _own_at(query: CostQuery, utilization: float) -> Ownership | None:
@@ -136,7 +135,7 @@ def _other_prices(query: CostQuery, speed: float) -> tuple[tuple[Price, float | 
 
 def _at_price(query: CostQuery, price: Price) -> CostQuery:
     """The same card at another price, and with the resale value that goes with it."""
-    usual = usual_resale_usd(price, query.gpu, query.gpu_count, query.years, query.book)
+    usual = query.gpu_count * resale_usd(query.gpu, price, query.years, query.book.today)
     return replace(query, price=price, resale_usd=query.resale_usd if query.resale_is_given else usual)
 
 
@@ -241,8 +240,8 @@ def _usual_work(query: CostQuery, hours: tuple[float, float, float] | None, prog
         same = assumed("speed of the rented GPU", "the same", "use `--model resnet50 --samples …` to predict it")
         return _Work(hours=hours, notes=(same,))
     speed = prod(ratios) ** (1 / len(ratios))
-    effect = f"as fast as the owned one, the mean for training {' and '.join(_USUAL)}; use `--model` for your own"
-    note = assumed("speed of the rented GPU", f"{speed:.2f} times", effect, basis="derived")
+    effect = f"the mean for training {' and '.join(_USUAL)}; use `--model` for your own"
+    note = assumed("speed of the rented GPU", f"{speed:.2f} times that of the owned GPU", effect, basis="derived")
     return _Work(hours=hours, speed=speed, notes=(note,))
 
 

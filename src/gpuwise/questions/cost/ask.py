@@ -25,6 +25,7 @@ from gpuwise.money.costs import (
 )
 from gpuwise.money.currency import amount, fraction
 from gpuwise.money.prices import PriceBook, age_text, rent_median, rent_offers
+from gpuwise.money.tariffs import parse_bills, parse_tariff
 from gpuwise.money.types import Offer, Price, Region
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
@@ -102,7 +103,7 @@ def ask(options: CostOptions) -> CostQuery:
     notes: list[Assumption] = []
     gpu = _gpu(given, "gpu", notes)
     text = options.price
-    book = PriceBook.of(prices=[text] if "=" in text else (), file=options.prices, currency=options.currency)
+    book = PriceBook.of(prices=[text] if "=" in text else (), file=options.prices, currency=options.currency, gpus=[gpu])
     price = price_of(gpu, text, condition_of(options.used, options.new), book, notes)
     tokens = token_job(options)
     owning: list[Assumption] = []  # left out where nothing is owned
@@ -112,7 +113,7 @@ def ask(options: CostOptions) -> CostQuery:
         asked_as=given,
         gpu_count=count,
         price=price,
-        machine_usd=machine_usd_of(options.machine, gpu, count, book, owning),
+        machine_usd=machine_usd_of(options.machine, gpu, count, price, book, owning),
         gpu_watts=gpu_watts_of(options.watts, gpu, owning),
         machine_watts=machine_watts_of(options.machine_watts, gpu, count, owning),
         utilization=_use(options, in_server(gpu) or (price is not None and count * price.usd >= LAB_USD), notes),
@@ -214,7 +215,7 @@ def _tariff(options: CostOptions, region: Region, book: PriceBook, notes: list[A
         if household is None:
             effect = "the GPU starts in the cheapest tier; use `--household-kwh 300` to add your household's use"
             notes.append(assumed("other use of electricity", "0 kWh per month", effect))
-        parse, text = (costs.parse_tariff, tiers) if tiers else (costs.parse_bills, bills)
+        parse, text = (parse_tariff, tiers) if tiers else (parse_bills, bills)
         return parse(text, household_kwh_per_month=household or 0.0, usd_per_unit=unit)
     power = region.electricity
     effect = f"household price in {power.year}: {power.source}; set yours with `--kwh-price 0.12`"

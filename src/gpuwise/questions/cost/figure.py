@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import plural
 from gpuwise.money.costs import Ownership, break_even_days
 from gpuwise.questions.cost.types import CostAnswer
 from gpuwise.questions.cost.words import days, share
@@ -114,5 +115,5 @@ def _crossings(answer: CostAnswer, owned: Ownership) -> Plot:
         x=Axis(title="fraction of the time in use", low=least, high=1.0, unit="%", log=True),
         y=Axis(title="days", low=min([*every, horizon]) / 1.4, high=max([*every, horizon]) * 1.4, log=True),
         series=(Series(label="break-even", colour=_RENT, marks=marks),),
-        lines=(*lines, Line(points=((least, horizon), (1.0, horizon)), label=f"{query.years:g} years", dashed=True)),
+        lines=(*lines, Line(points=((least, horizon), (1.0, horizon)), label=plural(f"{query.years:g}", "year"), dashed=True)),
     )

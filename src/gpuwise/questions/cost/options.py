@@ -15,7 +15,7 @@ _MOST_MONEY = 1e12  # far above any price; refuses slips of the keyboard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
-    """Compare the cost of owning and renting a GPU: the totals, when owning breaks even, and the carbon emissions."""
+    """Compare the cost of owning and renting a GPU, and show the totals, the break-even point and the carbon emissions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 
@@ -51,7 +51,7 @@ class CostOptions:
     ] = ""
     resale: Annotated[
         Optional[float],
-        Option(help="The resale value at the end of ownership (default: by age; 0: none).", low=0, high=_MOST_MONEY),
+        Option(help="The resale value at the end of ownership (default: based on age; 0 for none).", low=0, high=_MOST_MONEY),
     ] = None
     cloud_price: Annotated[Optional[float], Option(help="The hourly rental price of one GPU.", low=0, high=_MOST_MONEY)] = None
     cloud: Annotated[str, Option(help="Rent from this cloud, such as aws; `gpuwise prices` lists all clouds.")] = ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import the
+from gpuwise.core.text import plural, the
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import COOLING, MACHINE_USD, in_server, more_machine_usd, server_for, years_of
+from gpuwise.money.costs import COOLING, in_server, machine_usd, server_for, servers_of, years_of
 from gpuwise.money.currency import amount
 from gpuwise.money.estimates import remaining
 from gpuwise.money.given import given_price
-from gpuwise.money.prices import PriceBook, price_now, price_text, sold_new
+from gpuwise.money.prices import PriceBook, age_of_machine, is_used, price_now, price_text, resale_usd, used_now
 from gpuwise.money.types import Price
 from gpuwise.questions.cost.options import CostOptions
 
@@ -22,7 +22,6 @@ __all__ = [
     "machine_watts_of",
     "price_of",
     "resale_usd_of",
-    "usual_resale_usd",
 ]
 
 YEARS = 3.0  # how long a card is usually kept, assumed
@@ -57,7 +56,9 @@ def price_of(gpu: Gpu, text: str, condition: str, book: PriceBook, notes: list[A
     return found
 
 
-def machine_usd_of(given: float | None, gpu: Gpu, count: int, book: PriceBook, notes: list[Assumption]) -> float:
+def machine_usd_of(
+    given: float | None, gpu: Gpu, count: int, price: Price | None, book: PriceBook, notes: list[Assumption]
+) -> float:
     if given is not None:
         return book.currency.to_usd(amount(given, "the machine price", "try `--machine 700`", zero=True))
     if gpu.segment == "laptop" or gpu.is_cpu:
@@ -65,16 +66,17 @@ def machine_usd_of(given: float | None, gpu: Gpu, count: int, book: PriceBook, n
             assumed("rest of the machine", book.currency.show(0.0), "included in the price; use `--machine 700` to add more")
         )
         return 0.0
+    age = age_of_machine(gpu, price, book.today)
+    usd = machine_usd(gpu, count, age)
+    used = f", bought used, about {age:.0f} years old" if age and (count > 2 or in_server(gpu)) else ""
     if in_server(gpu):
-        server, servers = server_for(gpu), _servers_of(gpu, count)
-        usd = server.usd * servers
-        share = f"{count} of the {server.most_gpus} places in " if servers < 1 else ""
-        effect = f"{share}{server.title}; set yours with `--machine`"
+        server, servers = server_for(gpu, count), servers_of(gpu, count)
+        share = f"{count} of the {server.most_gpus} places in " if servers < 1 else f"{servers:.0f} times " * (servers > 1)
+        effect = f"{share}{server.title}{used}; set yours with `--machine`"
         notes.append(assumed("rest of the machine", book.currency.show(usd), effect, overrides=bool(share)))
         return usd
-    usd = MACHINE_USD + more_machine_usd(count)
     what = "a plain desktop without a GPU" if count == 1 else f"a machine for {count} cards, without them"
-    effect = f"{what}; use `--machine 0` if you already have one"
+    effect = f"{what}{used}; use `--machine 0` if you already have one"
     notes.append(assumed("rest of the machine", book.currency.show(usd), effect))
     return usd
 
@@ -88,21 +90,16 @@ def resale_usd_of(
     if price is None:
         return 0.0
     years = YEARS if options.years is None else years_of(options.years)
-    share = _resale_share(price, gpu, years, book)
-    usd = usual_resale_usd(price, gpu, count, years, book)
-    span = f"{years:g} year{'' if years == 1 else 's'}"
-    effect = f"{share:.0%} of the price after {span}, the usual loss of value; set yours with `--resale 300`"
-    notes.append(assumed("resale", book.currency.show(usd), effect, basis="fitted"))
-    return usd
-
-
-def usual_resale_usd(price: Price, gpu: Gpu, count: int, years: float, book: PriceBook) -> float:
-    """Return the value of this many GPUs of this price after these years."""
-    return count * price.usd * _resale_share(price, gpu, years, book)
-
-
-def _resale_share(price: Price, gpu: Gpu, years: float, book: PriceBook) -> float:
-    return remaining(years, new=price.kind in ("new", "launch") or (price.kind == "given" and sold_new(gpu, book.today)))
+    usd = resale_usd(gpu, price, years, book.today)
+    span = plural(f"{years:g}", "year")
+    used, share = used_now(gpu, book.today), remaining(years, new=not is_used(gpu, price, book.today))
+    if used is not None and usd < price.usd * share:
+        of = f"{remaining(years, new=False):.0%} of {book.currency.show(used.usd)}, today's price of a used one, after {span}"
+    else:
+        of = f"{share:.0%} of the price after {span}, the usual loss of value"
+    effect = f"{of}; set yours with `--resale 300`"
+    notes.append(assumed("resale", book.currency.show(count * usd), effect, basis="fitted"))
+    return count * usd
 
 
 def gpu_watts_of(given: float | None, gpu: Gpu, notes: list[Assumption]) -> float | None:
@@ -111,7 +108,7 @@ def gpu_watts_of(given: float | None, gpu: Gpu, notes: list[Assumption]) -> floa
     if gpu.tdp_watts is not None:
         notes.append(
             assumed(
-                "power while working",
+                "power under load",
                 f"{gpu.tdp_watts:g} W",
                 "the rated power, although many jobs draw less; set yours with `--watts 280`",
             )
@@ -123,8 +120,8 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
     if given is not None:
         return amount(given, "a power", "try `--machine-watts 100`", zero=True)
     if in_server(gpu):
-        server = server_for(gpu)
-        own = server.watts * _servers_of(gpu, count)
+        server = server_for(gpu, count)
+        own = server.watts * servers_of(gpu, count)
         watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
         effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
         notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))
@@ -138,9 +135,3 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         )
     )
     return usual
-
-
-def _servers_of(gpu: Gpu, count: int) -> float:
-    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
-    most = server_for(gpu).most_gpus
-    return count / most if gpu.cooler == "module" and count < most else -(-count // most)

@@ -24,7 +24,7 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
     """The verdict, the cost of each way, and where they cross; with `verbose` also the formulas and all assumptions."""
     query = answer.query
     count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
-    use = f"used {share(query.utilization)} of the time ({query.utilization * WEEK_HOURS:.3g} h per week)"
+    use = f"in use {share(query.utilization)} of the time ({query.utilization * WEEK_HOURS:.3g} h per week)"
     head = f"{bold(count + query.gpu.name, colour=colour)}  {use} for {years(query.years)}"
     blocks = [head, wrapped(f"  {answer.verdict}", width, "  "), _parts(answer, width, verbose)]
     if answer.break_evens:
@@ -136,18 +136,22 @@ def _market(answer: CostAnswer) -> str:
     return f"per hour, {of}{between}, {found.dated}{there}"
 
 
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def _job(answer: CostAnswer, job: JobCost) -> list[tuple[str, str, str]]:
     show = answer.query.book.currency.show
     spread = f" ({_hours(job.hours_low)} to {_hours(job.hours_high)})" if job.hours_low < job.hours_high else ""
     name = f"{job.model}: " if job.model else ""
     used = (
-        f", {job.energy_kwh:,.3g} kWh, {job.co2e_kg:,.3g} kg CO2e"
+        f", {_digits(job.energy_kwh)} kWh, {_digits(job.co2e_kg)} kg CO2e"
         if job.energy_kwh is not None and job.co2e_kg is not None
         else ""
     )
     rows = []
     if job.own_usd is not None and job.electricity_usd is not None:
-        of = f"{name}{_hours(job.hours)}{spread}, including {show(job.electricity_usd)} for electricity{used}"
+        of = f"{name}{_hours(job.hours)}{spread}{used}"
         rows.append(("one job, own", show(job.own_usd), of))
     if job.rent_usd is not None:
         rows.append(("one job, rent", show(job.rent_usd), f"{name}{_hours(job.rent_hours)} on {_rented_name(answer)}"))
@@ -207,7 +211,7 @@ def _formulas(answer: CostAnswer) -> list[str]:
         lines += _own_formulas(answer, owned)
     chosen = answer.chosen
     if chosen is not None:
-        faster = f" / {answer.speed:.3g} as fast" if answer.speed != 1.0 else ""
+        faster = f" / {answer.speed:.3g} (relative speed)" if answer.speed != 1.0 else ""
         count = f"{query.gpu_count} x " if query.gpu_count > 1 else ""
         hours = f"{query.utilization * 8760 * query.years:,.0f} h{faster}"
         lines.append(f"rent         {count}{show(chosen.usd_per_gpu_hour)}/h x {hours} = {show(chosen.total_usd)}")
@@ -239,8 +243,8 @@ def _own_formulas(answer: CostAnswer, owned: Ownership) -> list[str]:
 
 
 def _tiers(answer: CostAnswer) -> str:
-    """`$0.100 to 200 kWh a month, then $0.437`, and what a household uses first."""
+    """`$0.100 up to 200 kWh per month, then $0.437`, and what a household uses first."""
     found, show = answer.query.tariff, answer.query.book.currency.show
-    steps = [f"{show(rate, 3)} to {upper:g} kWh per month" for upper, rate in found.tiers[:-1]]
-    base = f" on top of {found.household_kwh_per_month:g} kWh of household use" if found.household_kwh_per_month else ""
+    steps = [f"{show(rate, 3)} up to {upper:g} kWh per month" for upper, rate in found.tiers[:-1]]
+    base = f", on top of {found.household_kwh_per_month:g} kWh of household use" if found.household_kwh_per_month else ""
     return ", ".join([*steps, f"then {show(found.tiers[-1][1], 3)}"]) + base

@@ -68,6 +68,7 @@ class CostAnswer(Shown):
     assumptions: tuple[Assumption, ...]
     data_date: date
     verdict: str = ""
+    better: str = ""
 
     @property
     def here(self) -> BreakEven | None:
@@ -90,6 +91,7 @@ class CostAnswer(Shown):
         query = self.query
         return {
             "verdict": self.verdict,
+            "better": self.better,
             "gpu": query.gpu.name,
             "gpu_count": query.gpu_count,
             "utilization_fraction": query.utilization,

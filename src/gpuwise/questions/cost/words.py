@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from gpuwise.core.text import plural
 from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, in_server, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["breaks_even", "days", "is_tie", "share", "unpaid", "verdict", "years"]
+__all__ = ["better", "breaks_even", "days", "is_tie", "resale_turn", "share", "unpaid", "verdict", "years"]
 
 
 _MANY_DAYS = 1460  # four years: longer than that is said in years
 _TIE = 0.03  # of the cost of owning: prices are not known better
+_FAR = 2.0  # times the assumed resale value: beyond that, or below its inverse, another one is not likely
 _NEAR = 0.1  # of the cost of owning: less than that does not decide where clouds differ by more
 
 
@@ -21,7 +23,7 @@ def verdict(answer: CostAnswer) -> str:
         return _one_way(answer, horizon)
     gap, even = here.rent_usd - here.own_usd, _turns_at(answer)
     if even is not None and abs(gap) <= _NEAR * here.own_usd:
-        hours = f"{answer.query.utilization * WEEK_HOURS:.0f} hours a week"
+        hours = f"{plural(f'{answer.query.utilization * WEEK_HOURS:.0f}', 'hour')} a week"
         sums = f"{show(here.own_usd)} and {show(here.rent_usd)} over {horizon} at {hours}"
         return (
             f"Owning and renting cost about the same ({sums}). Rent if a cloud charges less than {_asked(answer, even)}; "
@@ -36,11 +38,11 @@ def verdict(answer: CostAnswer) -> str:
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
-        saves = f"Owning is recommended: renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}"
+        saves = f"Renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}"
         much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
         if much is None:
-            return f"{saves}, and it is worth the extra effort only if it {enough}."
-        return f"{saves}. Renting is worth the extra effort below {_asked(answer, much)}, where it {enough}."
+            return f"{saves}. It is worth the extra effort only if it {enough}."
+        return f"{saves}. It is worth the extra effort below {_asked(answer, much)}, where it {enough}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
@@ -50,6 +52,41 @@ def verdict(answer: CostAnswer) -> str:
         f"{' or if' if pays is not None else ' unless'} rent costs more than {_asked(answer, even)}" if even is not None else ""
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
+
+
+def better(answer: CostAnswer) -> str:
+    """`own` or `rent`; `either` if they cost about the same or renting saves too little for its effort; "" if one is unknown.
+
+    It says the same as the verdict, for a headline.
+    """
+    here = answer.here
+    if here is None:
+        return ""
+    if _is_near(answer):
+        return "either"
+    if here.rent_usd > here.own_usd:
+        return "own"
+    return "rent" if is_cheaper_rented(here.own_usd, here.rent_usd) else "either"
+
+
+def _is_near(answer: CostAnswer) -> bool:
+    """Whether both ways cost about the same."""
+    here, near = answer.here, _NEAR if _turns_at(answer) is not None else _TIE
+    return here is not None and abs(here.rent_usd - here.own_usd) <= near * here.own_usd
+
+
+def resale_turn(answer: CostAnswer) -> str:
+    """Return the resale value at which the other way becomes cheaper, if the assumed one is near it."""
+    here, query, owned = answer.here, answer.query, answer.ownership
+    if here is None or owned is None or query.resale_is_given or _is_near(answer):
+        return ""
+    turns = owned.resale_usd - (here.rent_usd - here.own_usd)
+    if not owned.resale_usd / _FAR <= turns <= min(_FAR * owned.resale_usd, owned.gpu_usd):
+        return ""
+    way, than = ("Renting", "less") if here.rent_usd > here.own_usd else ("Owning", "more")
+    what = "each GPU" if query.gpu_count > 1 else "the GPU"
+    usd, taken = (query.book.currency.show(value / query.gpu_count) for value in (turns, owned.resale_usd))
+    return f" {way} is cheaper if {what} resells for {than} than {usd} ({taken} is assumed)."
 
 
 def unpaid(answer: CostAnswer) -> str:
@@ -102,7 +139,7 @@ def _one_way(answer: CostAnswer, horizon: str) -> str:
 
 def years(value: float) -> str:
     """A horizon: 1 year, 3 years."""
-    return f"{value:g} year" + ("" if value == 1 else "s")
+    return plural(f"{value:g}", "year")
 
 
 def share(value: float) -> str:
@@ -115,7 +152,7 @@ def days(value: float | None) -> str:
     if value is None:
         return "never"
     if value < _MANY_DAYS:
-        return f"{value:,.0f} days"
+        return plural(f"{value:,.0f}", "day")
     return f"{value / 365:.1f} years" if value < 3650 else f"{value / 365:,.0f} years"
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
-from gpuwise.advise.candidates import offered
 from gpuwise.advise.ladder import Advice, advise
+from gpuwise.advise.offers import offered
 from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.core.errors import BadValue

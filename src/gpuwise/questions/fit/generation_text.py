@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.advise.text_remedies import TextRung
-from gpuwise.core.text import the
+from gpuwise.advise.text_remedies import FEWEST_BITS, TextRung
+from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.gpu_list import on_which, set_name
 from gpuwise.questions.fit.text import bar_of
@@ -94,22 +94,25 @@ def _verdict(result: TextFit) -> str:
         return f"DOES NOT FIT: {need}{_describe_remedied(result)}"
     host = f"{_bytes(told.host_bytes)} of system memory"
     what = "experts" if told.offloads_experts else "layers"
-    return f"DOES NOT FIT: {need}; it runs with {told.offloaded_fraction:.0%} of the {what} on the CPU, in {host}"
+    runs = f"it runs with {told.offloaded_fraction:.0%} of the {what} on the CPU, in {host}"
+    return f"DOES NOT FIT: {need}; {runs}{_describe_remedied(result)}"
 
 
 def _describe_remedied(result: TextFit) -> str:
-    """The first remedies that suffice and the fastest one on the same GPUs, in the first sentence: without them, a reader would
-    stop at "does not fit".
+    """The first remedies that suffice and the fastest one on the same GPUs that keeps 4 bits, in the first sentence: without
+    them, a reader would stop at "does not fit".
     """
     rungs = result.climbed
-    if not rungs:
+    if not rungs or any(rung.host_bytes for rung in rungs):
         return ""
-    first = f"{' and '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
+    fits = "BARELY FITS" if rungs[-1].memory.high_bytes > result.room.usable_bytes else "FITS"
+    first = f"{both(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
     same = [rung for rung in result.rungs if rung.fits and rung.effect in _SAME_TASK and not rung.host_bytes]
+    same = [rung for rung in same if rung.name not in FEWEST_BITS]
     fastest = max(same, key=lambda rung: rung.tokens_per_s, default=rungs[-1])
     if fastest.tokens_per_s <= _CLEARLY * rungs[-1].tokens_per_s:
-        return f". It FITS with {first}"
-    return f". It FITS with {first}; the fastest remedy is {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
+        return f". It {fits} with {first}"
+    return f". It {fits} with {first}; the fastest remedy is {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
 
 
 def _speed(result: TextFit) -> str:
@@ -126,7 +129,7 @@ def _contexts(result: TextFit) -> str:
     """The longest context, and how many requests there is room for."""
     found = result.serving
     if not result.longest_context or found is None:
-        return "longest context: none" if not result.survives else ""
+        return "longest context: no context fits without these changes" if not result.survives else ""
     whole = ", the model's maximum" if result.longest_context == result.model_context else ""
     for_all = "" if result.batch == 1 else f" for each of {result.batch:,} users"
     room = f"{found.users_paged:,} request{'' if found.users_paged == 1 else 's'} of {found.context:,} tokens"
@@ -207,9 +210,7 @@ def _side_speed(result: TextFit) -> str:
 
 def _fix(result: TextFit) -> str:
     rungs = result.climbed
-    return (
-        f"fits on {the(_name(result))} with {' + '.join(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
-    )
+    return f"fits on {the(_name(result))} with {both(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
 
 
 def _rate(value: float) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuwise.advise.candidates import offered
 from gpuwise.advise.ladder import Advice
+from gpuwise.advise.offers import offered
 from gpuwise.advise.types import Rung
 from gpuwise.engine.choices import Choices
 from gpuwise.engine.images import Drawings
@@ -25,6 +25,10 @@ _MOST = 4096  # images or windows at once
 _REMEDIES = (
     ("int8-weights", "int8 weights", "numerics", "int8"),
     ("int4-weights", "int4 weights", "quality", "int4"),
+)
+_UNLOADED = "text encoders unloaded"
+_IN_TURN = (
+    "load the text encoders, the denoiser and the decoder one after another, as `enable_model_cpu_offload()` in diffusers does"
 )
 
 
@@ -87,13 +91,17 @@ def _ladder(told: ImagePrediction | SpeechPrediction, rungs: tuple[Rung, ...]) -
 
 
 def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[Rung, ...]:
-    """Weights in fewer bits, one image at a time, a smaller image, and a larger GPU."""
+    """Text encoders unloaded before denoising, weights in fewer bits, one image at a time, a smaller image, and a larger GPU."""
     now = told.image_generation.seconds_per_image
     here = replace(query, step=replace(query.step, gpus=(told.gpu,)))
-    found = []
+    found = [] if told.fits else [_unloaded("unloaded", _UNLOADED, "same", _IN_TURN, drawings(here), now)]
     for name, title, effect, weights in _REMEDIES:
-        if query.weights != weights:
-            found.append(_rung(name, title, effect, f"`--weights {weights}`", drawings(here, weights), now))
+        if query.weights == weights:
+            continue
+        drawn, how = drawings(here, weights), f"`--weights {weights}`"
+        found.append(_rung(name, title, effect, how, drawn, now, at_once=True))
+        if not found[-1].fits:
+            found.append(_unloaded(f"{name}-unloaded", f"{title}, {_UNLOADED}", effect, f"{how}; {_IN_TURN}", drawn, now))
     if query.images > 1:
         one = drawings(replace(here, images=1))
         found.append(_rung("one-at-a-time", "one image at a time", "same", "`--batch 1`", one, now))
@@ -116,8 +124,19 @@ def _larger(query: ImageQuery, told: ImagePrediction, now: float) -> list[Rung]:
     return []
 
 
-def _rung(name: str, title: str, effect: str, how: str, drawn: Drawings, now: float) -> Rung:
+def _unloaded(name: str, title: str, effect: str, how: str, drawn: Drawings, now: float) -> Rung:
+    """With the parts on the GPU in turn: the one that needs most must fit, and the time to load them is added."""
+    moved_s = 0.0 if drawn.moves(0) else drawn.loading_s(0)
+    found = _rung(name, title, effect, how, drawn, now)
+    seconds = found.step_s + moved_s / drawn.images
+    return replace(found, memory=drawn.largest_part(0), step_s=seconds, cost=seconds / now)
+
+
+def _rung(name: str, title: str, effect: str, how: str, drawn: Drawings, now: float, *, at_once: bool = False) -> Rung:
+    """A remedy; with all parts in memory `at_once`, or as this GPU can hold them."""
     gpu, seconds = drawn.denoiser.gpus[0], float(drawn.call_s[0]) / drawn.images
+    memory = drawn.at_once(0) if at_once else drawn.memory(0)
+    fits = memory.total_bytes <= room_of(gpu).usable_bytes
     return Rung(
         name=name,
         title=title,
@@ -126,9 +145,9 @@ def _rung(name: str, title: str, effect: str, how: str, drawn: Drawings, now: fl
         gpu=gpu.name,
         gpu_count=1,
         batch=drawn.images,
-        memory=drawn.memory(0),
-        fits=drawn.fits(0),
-        max_batch=_most(lambda images: drawn.held_bytes(images, 0), gpu),
+        memory=memory,
+        fits=fits,
+        max_batch=_most(lambda images: drawn.held_bytes(images, 0), gpu) if fits else 0,
         step_s=seconds,
         cost=seconds / now,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuwise.advise.types import Rung
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.questions.common.media.images import ImagePrediction
@@ -63,7 +64,7 @@ def _sheet(answer: MediaFitAnswer, result: MediaFit, width: int, colour: bool) -
     if result.advice.remedies:
         lines += ["", _remedies(result, width, colour)]
     if result.advice.ladder:
-        lines += ["", f"  The model fits with {result.advice.ladder[0].title}."]
+        lines += ["", f"  The model fits {_way(result.advice.ladder[0])}."]
     elif not result.fits and result.advice.remedies:
         lines += ["", "  None of these remedies makes the model fit."]
     return "\n".join(lines)
@@ -125,11 +126,22 @@ def _side_by_side(answer: MediaFitAnswer, results: Sequence[MediaFit], width: in
         Column(title="at once", cells=[f"{result.max_batch:,}" for result in results]),
     ]
     fixes = [
-        wrapped(f"the model fits on {the(result.gpu.name)} with {result.advice.ladder[0].title}", width, "  ")
+        wrapped(_describe_fix(result.gpu.name, result.advice.ladder[0]), width, "  ")
         for result in results
         if result.advice.ladder
     ]
     return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}" + join_notes(fixes)
+
+
+def _describe_fix(gpu: str, rung: Rung) -> str:
+    if rung.effect == "hardware":
+        return f"the model does not fit on {the(gpu)}, but it fits {_way(rung)}"
+    return f"the model fits on {the(gpu)} {_way(rung)}"
+
+
+def _way(rung: Rung) -> str:
+    """Return the GPU or the change with which the model fits."""
+    return f"on {the(rung.gpu)}" if rung.effect == "hardware" else f"with {rung.title}"
 
 
 def _side_speed(result: MediaFit) -> str:

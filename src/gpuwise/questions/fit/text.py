@@ -91,7 +91,10 @@ def _describe_verdict(result: Fit) -> str:
 def _describe_remedied(result: Fit) -> str:
     """The combination of remedies that makes it fit, in the first sentence: without it, a reader would stop at "does not fit"."""
     rungs = result.advice.ladder
-    return f". It FITS with {both(rung.title for rung in rungs)}" if rungs else ""
+    if not rungs:
+        return ""
+    barely = "BARELY " if rungs[-1].memory.high_bytes > result.room.usable_bytes else ""
+    return f". It {barely}FITS with {both(rung.title for rung in rungs)}"
 
 
 def _describe_survival(result: Fit) -> str:
@@ -153,7 +156,7 @@ def _describe_several(result: Fit, verbose: bool) -> list[str]:
     if result.gpu_count == 1:
         return []
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
-    divides = "; ".join(f"{rung.title}: {_gib(rung.memory.total_bytes)} on each GPU" for rung in split)
+    divides = "; ".join(f"{rung.title} ({_gib(rung.memory.total_bytes)} on each GPU)" for rung in split)
     keeps = "each GPU holds a full copy of the model" + (
         ", its gradients and its optimizer states" if result.mode == "train" else ""
     )
@@ -250,7 +253,7 @@ def _describe_ladder(result: Fit) -> str:
     if result.fits:
         return ""
     rungs = result.advice.ladder
-    return " + ".join(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "no known remedy"
+    return both(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "no known remedy"
 
 
 # ---------------------------------------------------------------- the catalogue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.advise.candidates import offered
 from gpuwise.advise.ladder import Advice
+from gpuwise.advise.offers import offered
 from gpuwise.advise.serving import PAGE, Serving
 from gpuwise.advise.text_remedies import TextWay, ladder, remedies
 from gpuwise.core.provenance import Assumption, assumed

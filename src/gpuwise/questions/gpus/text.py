@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwise.core.provenance import Basis, Fact, Source
-from gpuwise.core.text import the
+from gpuwise.core.text import either, plural, the
 from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
 from gpuwise.questions.gpus.answer import GpuAnswer
@@ -30,7 +30,7 @@ def _name_notes(answer: GpuAnswer, width: int | None) -> list[str]:
     notes = []
     for asked, match in answer.matches:
         if match.others:
-            others = ", ".join(gpu.name for gpu in match.others[:6])
+            others = either(gpu.name for gpu in match.others[:6])
             notes.append(
                 wrapped(f"note: '{asked}' was interpreted as {match.gpu.name}; it could also mean {others}", width, "  ")
             )
@@ -78,9 +78,9 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     if not shown and not hidden:
         return "No GPU matches these filters."
     text = table(_columns(shown), width=width, colour=colour)
-    more = f" Add `--all` to list {hidden:,} less common GPUs." if hidden else ""
+    more = f" Add `--all` to include {plural(f'{hidden:,}', 'less common GPU')}." if hidden else ""
     note = (
-        f"{len(shown):,} GPUs.{more} Peak rates are for dense operations, in TFLOP/s (int8: TOP/s); "
+        f"{plural(f'{len(shown):,}', 'GPU')}.{more} Peak rates are for dense operations, in TFLOP/s (int8: TOP/s); "
         "fp16, bf16 and fp8 rates assume fp32 accumulation. "
         f"Prices are launch prices. Data from {answer.data_date}."
     )
@@ -214,7 +214,8 @@ def _peak_lines(gpu: Gpu) -> list[str]:
 
 def _software_lines(gpu: Gpu, marks: _Footnotes) -> list[str]:
     architecture = gpu.architecture
-    served = architecture.first_software and f"{architecture.first_software} to {architecture.last_software or 'today'}"
+    until = f"to {architecture.last_software}" if architecture.last_software else "and newer"
+    served = architecture.first_software and f"{architecture.first_software} {until}"
     rows = [
         ("capability", architecture.capability),
         ("features", ", ".join(architecture.features)),
@@ -249,6 +250,7 @@ class _Footnotes:
 def _comparison_rows(gpu: Gpu) -> list[tuple[str, float | None, str]]:
     """Label, value for the ratio, shown value."""
     fp32 = gpu.peak_flops_per_s.get("vector", {}).get("fp32")
+    board = " per board" if gpu.launch_usd and gpu.devices_per_board > 1 else ""
     rows: list[tuple[str, float | None, str]] = [
         ("memory", gpu.memory_bytes, _bytes(gpu.memory_bytes)),
         ("bandwidth", gpu.memory_bytes_per_s, format_si(gpu.memory_bytes_per_s, "B/s")),
@@ -262,7 +264,7 @@ def _comparison_rows(gpu: Gpu) -> list[tuple[str, float | None, str]]:
         ("units", float(gpu.sm_count), f"{gpu.sm_count} {gpu.architecture.unit}"),
         ("boost clock", gpu.boost_clock_hz, _hertz(gpu.boost_clock_hz)),
         ("TDP", gpu.tdp_watts, _number(gpu.tdp_watts, "W")),
-        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd) + (" per board" if gpu.devices_per_board > 1 else "")),
+        ("launch price", gpu.launch_usd, _usd(gpu.launch_usd) + board),
     ]
     return rows
 

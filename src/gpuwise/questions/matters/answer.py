@@ -12,7 +12,7 @@ from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.matters.ask import MattersQuery, ask
 from gpuwise.questions.matters.case import MattersCase
-from gpuwise.questions.matters.links import WORTH_A_BRIDGE
+from gpuwise.questions.matters.links import WORTH_A_BRIDGE, asked_link
 from gpuwise.questions.matters.options import MattersOptions
 from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
@@ -25,7 +25,7 @@ def answer(options: MattersOptions, progress: Callable[[str], None] = lambda tex
     """One topic, or all, for this model on this GPU."""
     query = ask(options)
     if isinstance(query.asked, TextQuery):
-        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count, cpu=options.cpu))
+        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count, held=query.held, cpu=options.cpu))
     case = MattersCase(
         query=query.asked,
         asked=query.options,
@@ -60,7 +60,7 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     value = other.value if other.together is None else other.together
     many = f"{query.gpu_count} GPUs that train a transformer ({_TRANSFORMER}, batch {case.step().batch})"
     what = "gain" if matter.topic == "nvlink" else "loss"
-    where = " at x8" if matter.topic == "pcie-lanes" else ""
+    where = (f" over {link}" if (link := asked_link(case)) else " at x8") if matter.topic == "pcie-lanes" else ""
     more = f"For {many}, the {what}{where} is {value:.0f}%."
     if matter.topic == "nvlink" and value >= 100 * WORTH_A_BRIDGE and matter.answer.startswith("No: "):
         answer = f"It depends on the model. {matter.answer.removeprefix('No: ')}"

@@ -65,7 +65,10 @@ def ask(options: MattersOptions) -> MattersQuery:
     check_text_bounds(options)
     text = asked_for_text(given) if given.asks_for_text or generates_unasked(given.model) else None
     if text is not None and options.pcie:
-        raise BadValue("--pcie does not apply to text generation", hint="use the topic `pcie-lanes`, or add `--mode train`")
+        raise BadValue(
+            "--pcie does not apply to text generation",
+            hint="leave it out: the topic `pcie-lanes` gives x16 to x1; or add `--mode train`",
+        )
     asked = text or step_query(given)
     if asked.gpus[0].is_cpu:
         raise BadValue(f"{the(asked.gpus[0].name)} is a CPU, but these topics are about GPUs", hint='try `--gpu "RTX 3090"`')

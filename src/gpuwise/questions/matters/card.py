@@ -31,7 +31,7 @@ def overclock(case: Case) -> Matter:
         "if the card stays stable.",
         how=f"we predict {case.work} at higher clocks under the same power limit",
         source="computed; the 7% is assumed",
-        unless="the card already runs at its power limit (then the gain is zero), or a bit error ruins a week of training",
+        unless="the card already runs at its power limit, where the gain is zero, or a bit error ruins a week of training",
     )
 
 
@@ -84,7 +84,7 @@ def power_limit(case: Case) -> Matter:
         question="Can I use a lower power limit?",
         value=100 * (1 - kept),
         unit=f"% slower at {watts:.0f} of {rated:.0f} W",
-        answer=f"At {watts:.0f} W, the GPU keeps {100 * kept:.0f}% of its speed and {saved}.",
+        answer=f"At {watts:.0f} W, the GPU keeps {100 * kept:.3g}% of its speed and {saved}.",
         how="clocks fall until the power limit is met; work that is limited by memory loses less speed",
         source="computed; in published measurements, a V100 keeps 96% of its speed at 80% power, "
         "and four RTX 3090s keep over 95% at 280 W",

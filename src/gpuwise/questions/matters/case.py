@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from gpuwise.core.provenance import Assumption
 from gpuwise.engine.ways import Needs, room_of
-from gpuwise.hardware.machines import find_host, find_link
+from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict_captured
-from gpuwise.questions.common.step import StepQuery, step_query, workload_of
+from gpuwise.questions.common.step import StepQuery, named_host, step_query, workload_of
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload.model.evaluate import input_bytes, product_values
 from gpuwise.workload.model.types import Workload
@@ -117,7 +117,7 @@ class MattersCase:
         if link_bytes_per_s is not None:
             setting = replace(setting, link_bytes_per_s=link_bytes_per_s)
         if cpu:
-            setting = replace(setting, host=find_host(cpu))
+            setting = replace(setting, host=named_host(cpu))
         if launch_factor != 1.0:
             setting = replace(setting, host=replace(setting.host, launch_s=setting.host.launch_s * launch_factor))
         gpus = (gpu or self.gpu,)
@@ -141,7 +141,14 @@ class MattersCase:
 
     def at_largest_batch(self) -> MattersCase:
         """The same case at the largest batch, a power of two, that fits."""
-        asked = replace(self.asked, batch="auto")
+        return self._asked(batch="auto")
+
+    def accumulating(self, count: int) -> MattersCase:
+        """The same case with so many micro-batches of this size in each step."""
+        return self._asked(batch=count * self.step().batch, accumulate=count)
+
+    def _asked(self, **options: Any) -> MattersCase:
+        asked = replace(self.asked, **options)
         return MattersCase(query=step_query(asked), asked=asked, progress=self.progress, count=self.count)
 
     @property

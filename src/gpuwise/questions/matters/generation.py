@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
 from gpuwise.questions.matters.host import other_cpu
-from gpuwise.questions.matters.links import format_gain, format_loss, format_losses
+from gpuwise.questions.matters.links import format_each, format_gain, format_loss
 from gpuwise.questions.matters.sheet import faster, ranked
 from gpuwise.questions.matters.text_case import SMALLER, TextCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.scale.cluster.shape import takes_bridge, usual_wires
 
-__all__ = ["cpu", "egpu", "memory_adds_up", "nvlink", "pcie_gen", "pcie_lanes", "spec_sheet"]
+__all__ = ["cpu", "egpu", "memory_adds_up", "nvlink", "pcie_gen", "pcie_lanes", "riser", "spec_sheet"]
 
 _JOINED_BY_A_BRIDGE = 2
+_WIDTHS = (8, 4, 1)  # lanes, fewer than a slot has
 _TOKENS_ONLY = "the weights cross PCIe once, when the model is loaded; after that, only tokens do"
 _PARTIALS = "after each layer, the GPUs add up their partial results over the same lanes"
 _LAYERS = "each GPU holds some of the layers and passes its result on, so little data crosses the lanes"
+_MOVED = "to read a prompt, the weights that stay in RAM cross PCIe, but not for each token of the output"
 _LOADED_OFTEN = "layers run on the CPU because the model does not fit, or you load models very often"
 
 
@@ -38,7 +42,7 @@ def memory_adds_up(case: TextCase) -> Matter:
         value=needed,
         unit="GiB needed on each GPU",
         answer=text.strip(),
-        how="weights and key-value cache are divided among the GPUs, as in `gpuwise predict --gpus`",
+        how="the weights and the key-value cache are divided among the GPUs, as in `gpuwise predict --gpus`",
         source="computed",
         unless="you train the model with plain data parallelism, where each GPU holds a full copy (`--mode train`)",
     )
@@ -84,21 +88,73 @@ def _describe_bridge(case: TextCase, slot: str) -> tuple[float, str]:
 
 
 def pcie_lanes(case: TextCase) -> Matter:
-    """x8 or x4 instead of x16."""
-    shared = {lanes: _lost_sharing(case, _generation(case), lanes) for lanes in (8, 4)}
+    """x8, x4 or x1 instead of x16."""
+    shared = {f"x{lanes}": _lost_sharing(case, _generation(case), lanes) for lanes in _WIDTHS}
+    links = {f"x{lanes}": _slot(case, lanes) for lanes in _WIDTHS if lanes <= _own_lanes(case)}
+    one = "" if case.held > 1 else f"{_describe_one(case, 'at x8, x4 or x1', (16, *_WIDTHS))} "
     return Matter(
         topic="pcie-lanes",
         question="Do I need 16 lanes for each GPU?",
         value=0.0,
         unit="% slower at x8",
-        together=100 * shared[8],
+        together=100 * shared["x8"],
         gpu_count=case.count,
-        answer=f"One GPU is no slower at x8 or at x4. {case.count} GPUs that share the model are "
-        f"{format_losses(shared[8], 'at x8', shared[4], 'at x4')}.",
-        how=f"{_TOKENS_ONLY}; {_describe_traffic(case)}",
+        answer=f"{one}{case.count} GPUs that share the model are {format_each(shared)}.{_describe_first_tokens(case, links)}",
+        how=f"{_TOKENS_ONLY if _is_held(case) else _MOVED}; {_describe_traffic(case)}",
         source="computed",
         unless=_LOADED_OFTEN,
     )
+
+
+def _is_held(case: TextCase) -> bool:
+    """Whether the GPUs that the user has hold the whole model."""
+    return not case.offloads or (case.held > 1 and case.fits(case.count))
+
+
+def riser(case: TextCase) -> Matter:
+    """A cable between the slot and the card, with all lanes or with one."""
+    single = f"PCIe {min(3, _generation(case))}.0 x1"
+    lost = _lost_sharing(case, min(3, _generation(case)), 1)
+    one = "" if case.held > 1 else "one GPU generates tokens no slower, and "
+    return Matter(
+        topic="riser",
+        question="Does a riser cable cost speed?",
+        value=0.0,
+        unit=f"% slower with a cable for PCIe {_generation(case)}.0; mining risers with one lane: {100 * lost:.1f}%",
+        answer=f"A cable made for PCIe {_generation(case)}.0 x16 passes on all lanes, so nothing is slower. With mining risers, "
+        f"which have a single lane ({single}), {one}{case.count} GPUs that share the model are {format_loss(lost)}."
+        f"{_describe_first_tokens(case, {single: single})} Loading the model over a single lane takes far longer.",
+        how=f"{_TOKENS_ONLY if _is_held(case) else _MOVED}; {_describe_traffic(case)}",
+        source="computed for the lanes and the generation that remain; we know of no measurement of a cable's own loss",
+        unless=_LOADED_OFTEN,
+    )
+
+
+def _describe_one(case: TextCase, where: str, lanes: tuple[int, ...]) -> str:
+    """What fewer lanes do to one GPU: nothing, unless prompts are read with weights that stay in RAM."""
+    if not case.offloads:
+        return f"One GPU is no slower {where}."
+    own = case.gpu.pcie_lanes or 16
+    waits = [
+        (min(count, own), float(case.generated(gpu=case.with_gpu(pcie_lanes=min(count, own))).first_token_s[0]))
+        for count in lanes
+    ]
+    times = ", ".join(f"{format_si(wait, 's')} at x{count}" for count, wait in dict(waits).items())
+    return f"One GPU generates tokens no slower {where}, but the first token arrives after {times}."
+
+
+def _describe_first_tokens(case: TextCase, links: Mapping[str, str]) -> str:
+    """The time to the first token over each link, for GPUs that share the model. Where it does not change, it is given only to
+    users with several GPUs."""
+    waits = {
+        name: float(case.generated(count=case.count, gpu_link=link).first_token_s[0])
+        for name, link in {f"x{_own_lanes(case)}": _slot(case, _own_lanes(case)), **links}.items()
+    }
+    least, most = min(waits.values()), max(waits.values())
+    if most < 1.01 * least:
+        return f" The first token arrives after {format_si(least, 's')} in each case." if case.held > 1 else ""
+    times = ", ".join(f"{format_si(wait, 's')} at {name}" for name, wait in waits.items())
+    return f" Reading a prompt sends far more data: with {case.count} GPUs, the first token arrives after {times}."
 
 
 def pcie_gen(case: TextCase) -> Matter:
@@ -113,8 +169,9 @@ def pcie_gen(case: TextCase) -> Matter:
         together=100 * shared,
         gpu_count=case.count,
         answer=f"In a PCIe {older}.0 x16 slot, one GPU is no slower; "
-        f"{case.count} GPUs that share the model are {format_loss(shared)}.",
-        how=f"{_TOKENS_ONLY}; {_describe_traffic(case)}",
+        f"{case.count} GPUs that share the model are {format_loss(shared)}."
+        + (f" {_MOVED[0].upper()}{_MOVED[1:]}." if case.offloads else ""),
+        how=f"{_MOVED if case.offloads else _TOKENS_ONLY}; {_describe_traffic(case)}",
         source="computed",
         unless=_LOADED_OFTEN,
     )
@@ -127,8 +184,9 @@ def egpu(case: TextCase) -> Matter:
         question="How much speed does an external GPU lose?",
         value=0.0,
         unit="% slower over Thunderbolt 3",
-        answer="An external GPU generates text as fast as one in a slot, but loading the model takes longer.",
-        how=_TOKENS_ONLY,
+        answer="An external GPU generates text as fast as one in a slot, but loading the model takes longer"
+        + (", and so does reading a prompt, because part of the model stays in RAM." if case.offloads else "."),
+        how=_MOVED if case.offloads else _TOKENS_ONLY,
         source="computed from the bytes that cross the cable",
         unless=_LOADED_OFTEN,
     )
@@ -137,16 +195,20 @@ def egpu(case: TextCase) -> Matter:
 def cpu(case: TextCase) -> Matter:
     """The user's CPU, or an old one, in place of a current one."""
     own = other_cpu(case.cpu)
-    lost = 1 - case.seconds(cpu="desktop") / case.seconds(cpu=own.host)
+    lost = 1 - case.seconds(cpu="desktop") / case.seconds(cpu=own.asked)
     return Matter(
         topic="cpu",
         question="Is my CPU fast enough?",
         value=max(0.0, 100 * lost),
         unit=f"% slower with {own.name}",
         answer=f"With {own.name} instead of a current desktop CPU, text generation is {format_loss(lost)}.",
-        how="the host launches every op for each token; this costs time only where it does not overlap with GPU work",
+        how="the CPU runs what does not fit on the GPU, limited by its cores and the usual RAM for its class"
+        if case.offloads
+        else "the host launches every op for each token; this costs time only where it does not overlap with GPU work",
         source="computed",
-        unless="layers run on the CPU because the model does not fit; the CPU's memory bandwidth then limits the speed",
+        unless="your RAM is faster or slower than usual (see `gpuwise matters ram-speed`)"
+        if case.offloads
+        else "layers run on the CPU because the model does not fit; the CPU's memory bandwidth then limits the speed",
     )
 
 
@@ -169,10 +231,18 @@ def _generation(case: TextCase) -> int:
     return case.gpu.pcie_generation or 3
 
 
+def _own_lanes(case: TextCase) -> int:
+    return case.gpu.pcie_lanes if case.gpu.pcie_lanes in (4, 8, 16) else 16
+
+
+def _slot(case: TextCase, lanes: int) -> str:
+    return f"PCIe {_generation(case)}.0 x{lanes}"
+
+
 def _lost_sharing(case: TextCase, generation: int, lanes: int) -> float:
     """The fraction of speed that GPUs lose when they share a model over fewer lanes than the card has."""
-    own = case.gpu.pcie_lanes if case.gpu.pcie_lanes in (4, 8, 16) else 16
-    full = case.seconds(count=case.count, gpu_link=f"PCIe {_generation(case)}.0 x{own}")
+    own = _own_lanes(case)
+    full = case.seconds(count=case.count, gpu_link=_slot(case, own))
     return 1 - full / case.seconds(count=case.count, gpu_link=f"PCIe {generation}.0 x{min(lanes, own)}")
 
 

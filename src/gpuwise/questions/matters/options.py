@@ -25,7 +25,7 @@ class MattersOptions:
         Names, Option(help="Your GPU (default: RTX 3090), such as 'RTX 4090' or '2x RTX 3090'; mixed-cards takes two.")
     ] = ()
     gpus: Annotated[
-        Optional[int], Option(help="The number of GPUs (default: 2 in topics about several).", low=1, high=MOST_GPUS)
+        Optional[int], Option(help="The number of GPUs (default: 2 for topics about several GPUs).", low=1, high=MOST_GPUS)
     ] = None
     batch: Batch = None
     seq: Seq = None

@@ -53,7 +53,7 @@ def mixed_cards(case: MattersCase) -> Matter:
         topic="mixed-cards",
         question="Can I mix cards?",
         value=gain,
-        unit=f"times as fast with {a(other.name)} beside {a(faster.name)}",
+        unit=f"times as fast with {a(other.name)} next to {a(faster.name)}",
         answer=(
             f"Yes. If you add {a(other.name)} and divide one job equally, it is {gain:.2f} times as fast as on one "
             f"{faster.name}, because the slower card limits the speed and the cards exchange gradients over PCIe. Two separate "
@@ -61,7 +61,7 @@ def mixed_cards(case: MattersCase) -> Matter:
         ),
         how="we predict each card's step at the same batch, and the exchange of gradients",
         source="computed",
-        unless="one framework version does not support both cards, or each runs its own job",
+        unless="no single framework version supports both cards, or each card runs its own job",
     )
 
 

@@ -9,15 +9,19 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB
-from gpuwise.engine.generation import Generations, Serving, fits, generate, generation_memory, room_bytes
-from gpuwise.hardware.machines import find_host
+from gpuwise.engine.generation import Generations, Serving, fits, generate, generation_memory, least_offloaded, room_bytes
+from gpuwise.hardware.machines import with_ram
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.step import named_host
+from gpuwise.questions.common.text.answer import offloaded_layers, placed
 from gpuwise.questions.common.text.ask import TextQuery
-from gpuwise.step.time.engines import refusal, usual_split, weights_in
+from gpuwise.step.time.engines import find_engine, refusal, usual_split, weights_in
 
 __all__ = ["SMALLER", "TextCase"]
 
 SMALLER = "int4"  # the format to try where 16-bit weights do not fit
+SMALLEST = "q4_k_m"  # the same in llama.cpp
+_OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
 
 
 @dataclass(kw_only=True)
@@ -26,6 +30,7 @@ class TextCase:
 
     query: TextQuery
     count: int = 2
+    held: int = 1  # GPUs that the user says they have
     cpu: str = ""  # as the user names it
 
     @property
@@ -78,15 +83,36 @@ class TextCase:
         count: int = 1,
         gpu_link: str = "",
         cpu: str = "",
+        ram_speed: str = "",
         launch_factor: float = 1.0,
         watts: float | None = None,
     ) -> Generations:
-        """Text as it is generated with these changes, whether or not the model fits."""
+        """Text as it is generated with these changes, with layers on the CPU if not all fit and the engine supports that."""
         serving = replace(self.serving(count), gpu_link=gpu_link)
-        host = find_host(cpu) if cpu else serving.host
+        host = named_host(cpu) if cpu else serving.host
+        host = with_ram(host, ram_speed) if ram_speed and host.memory_channels else host
         host = replace(host, launch_s=host.launch_s * launch_factor)
         serving = replace(serving, host=host, power_limit_watts=watts or serving.power_limit_watts)
-        return generate(serving, [gpu or self.gpu])
+        return generate(placed(serving, gpu or self.gpu), [gpu or self.gpu])
+
+    def kept_in_ram(self, count: int = 1) -> Serving:
+        """The serving with as many layers on the CPU as it takes to fit, however much RAM that needs. If the engine cannot do
+        that, llama.cpp does, with 4-bit weights where it does not have these.
+        """
+        serving = self.serving(count)
+        if self.fits(count):
+            return serving
+        if not serving.engine.offloads:
+            engine = find_engine(_OFFLOADS)
+            known = refusal(engine, self.gpu, self.query.format_name) is None
+            weights = weights_in(engine, serving.weights.name if known else SMALLEST)
+            serving = replace(serving, engine=engine, weights=weights, split="layers" if count > 1 else "", cache="fp16")
+        return replace(serving, offloaded=least_offloaded(serving, self.gpu, any_ram=True) or 0.0)
+
+    @property
+    def offloads(self) -> bool:
+        """Whether one GPU runs the model with part of it on the CPU."""
+        return placed(self.serving(), self.gpu).offloaded > 0
 
     def seconds(self, **changes: Any) -> float:
         """Seconds for one token."""
@@ -123,5 +149,9 @@ class TextCase:
         """What is assumed of one GPU that the model does not fit on."""
         if self.fits():
             return ()
+        found = placed(self.serving(), self.gpu)
+        if found.offloaded:
+            effect = f"not all layers fit in the memory of one {self.gpu.name}; effects on one GPU are computed with these there"
+            return (assumed("offload", f"{offloaded_layers(found)} on the CPU", effect, code="offload"),)
         why = f"one {self.gpu.name} has {self.has_gib():.1f} GiB for it, but the model needs {self.needs_gib():.1f} GiB"
         return (assumed("memory", "enough for the model", f"{why}; the effect is computed as if it fitted", code="memory"),)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.text import either
-from gpuwise.questions.matters import card, generation, host, links, numbers, offload, several, sheet
+from gpuwise.questions.matters import card, generation, host, links, numbers, offload, ram, several, sheet
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.types import Matter
@@ -21,8 +21,8 @@ TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "nvlink": links.nvlink,
     "sli": links.sli,
     "cpu": host.cpu,
-    "ram-size": host.ram_size,
-    "ram-speed": host.ram_speed,
+    "ram-size": ram.ram_size,
+    "ram-speed": ram.ram_speed,
     "ssd": host.ssd,
     "activation-offload": offload.activation_offload,
     "overclock": card.overclock,
@@ -42,10 +42,12 @@ TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
 TEXT_TOPICS: dict[str, Callable[[TextCase], Matter]] = {
     "pcie-lanes": generation.pcie_lanes,
     "pcie-gen": generation.pcie_gen,
+    "riser": generation.riser,
     "nvlink": generation.nvlink,
     "sli": links.sli,
     "cpu": generation.cpu,
-    "ram-size": host.ram_size,
+    "ram-size": ram.text_ram_size,
+    "ram-speed": ram.text_ram_speed,
     "overclock": card.overclock,
     "brand": card.brand,
     "display": card.display,
@@ -57,7 +59,7 @@ TEXT_TOPICS: dict[str, Callable[[TextCase], Matter]] = {
     "memory-adds-up": generation.memory_adds_up,
     "windows-wsl": host.windows_wsl,
 }
-_SHARING = ("pcie-lanes", "pcie-gen", "nvlink", "memory-adds-up")  # where several GPUs share one model
+_SHARING = ("pcie-lanes", "pcie-gen", "riser", "nvlink", "memory-adds-up")  # where several GPUs share one model
 _ALIASES = {
     "pcie": "pcie-lanes",
     "lanes": "pcie-lanes",

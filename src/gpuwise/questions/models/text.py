@@ -17,7 +17,10 @@ _FOUND = 64  # the same where they were searched for
 def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """A row for each model; where there are many, a line for each family."""
     count = f"{len(answer.models)} included {'model' if len(answer.models) == 1 else 'models'}"
-    head = bold(count + (f" that match '{answer.search}'" if answer.search else ""), colour=colour)
+    head = bold(
+        count + (f" that {'matches' if len(answer.models) == 1 else 'match'} '{answer.search}'" if answer.search else ""),
+        colour=colour,
+    )
     if verbose or len(answer.models) <= (_FOUND if answer.search else _FEW):
         return f"{head}\n\n{_rows(answer.models, width, colour)}"
     families = [(name, list(found)) for name, found in groupby(answer.models, key=lambda entry: entry.family)]
@@ -29,7 +32,7 @@ def render(answer: ModelsAnswer, *, width: int | None = None, colour: bool = Fal
     largest = sorted(range(len(families)), key=lambda place: -len(families[place][1]))[:_FEW]
     kept = [Column(title=one.title, cells=[one.cells[place] for place in largest], right=one.right) for one in columns]
     rest = len(families) - len(largest)
-    more = f"{rest} more families; " if rest > 0 else ""
+    more = f"{rest} more famil{'y' if rest == 1 else 'ies'}; " if rest > 0 else ""
     note = wrapped(f"{more}`gpuwise models llama` searches them, and `-v` lists every model.", width)
     return f"{head}\n\n{table(kept, width=width or WIDTH, colour=colour)}\n\n{note}"
 

@@ -17,12 +17,13 @@ from gpuwise.questions.plan.ask import ask
 from gpuwise.questions.plan.entries import plain_entry, plan_entries, share_by_speed
 from gpuwise.questions.plan.fewer import Fewer, fewer_gpus, points_of, single_gpus
 from gpuwise.questions.plan.options import PlanOptions
+from gpuwise.questions.plan.remedies import remedies_of
 from gpuwise.questions.plan.types import PLAIN, PlanAnswer, PlanEntry, SeparateJobs
 from gpuwise.scale.cluster.parse import parse_cluster
 from gpuwise.scale.cluster.shape import MOST_GPUS, Cluster
 from gpuwise.scale.plans.rules import Limits
 from gpuwise.scale.plans.scaling import FasterLink, ScalePoint, faster_links, step_with, stops_at
-from gpuwise.scale.plans.search import Found, search
+from gpuwise.scale.plans.search import Found, estimate, search
 
 __all__ = ["answer", "plan"]
 
@@ -37,6 +38,10 @@ def answer(options: PlanOptions, progress: Callable[[str], None] = lambda text: 
     progress("trying every plan")
     with executor_on(query.on) as executor:
         found = search(case.costs, case.cluster, case.wishes, executor=executor)
+        usable = min(gpu.usable_memory_bytes for gpu, _ in case.cluster.kinds)
+        if len(found) and not found.fits.any() and found.memory.min() <= usable:  # with less to spare than is safe
+            case = replace(case, wishes=replace(case.wishes, memory_bytes=usable))
+            found = search(case.costs, case.cluster, case.wishes, executor=executor)
         if not found.fits.any() and not case.cluster.is_mixed:
             return _answer(case, found, (), (), progress)
         progress("planning for fewer GPUs")
@@ -101,11 +106,18 @@ def _answer(
         separate=None,
         smallest=None if entries else _smallest(case, progress),
         fixed=tuple(name for name, value in case.query.limits.fixed.items() if value is not False),
-        least_bytes=float(found.memory.min()) if len(found) else 0.0,
+        least_bytes=0.0 if entries or not len(found) else _least_bytes(case, found),
+        remedies=() if entries else remedies_of(case, progress),
         assumptions=(*case.notes, *_range_notes(entries, plain)),
         data_date=tables.data_date(),
     )
     return replace(answer, separate=_separate(answer))
+
+
+def _least_bytes(case: PlanCase, found: Found) -> float:
+    """What the plan that needs the least memory needs."""
+    plan = found.plan(int(found.memory.argmin()), case.batches)
+    return estimate(case.costs, case.cluster, plan, case.wishes.habits).memory.total_bytes
 
 
 def _alone(case: PlanCase, fewer: Sequence[Fewer]) -> tuple[tuple[int, ScalePoint], ...]:

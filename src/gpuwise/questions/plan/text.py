@@ -188,4 +188,5 @@ def _rejected(answer: PlanAnswer, width: int, most: int) -> str:
         wrapped(f"  {count:,} {'plan' if count == 1 else 'plans'}: {reason}", width, "    ")
         for reason, count in list(kinds.values())[:most]
     ]
-    return "\n".join([f"{answer.fitting:,} of {answer.tried:,} plans fit. Rejected plans include:", *lines])
+    fit = "All" if answer.fitting == answer.tried else f"{answer.fitting:,} of"
+    return "\n".join([f"{fit} {answer.tried:,} plans fit. Ruled out:", *lines])

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, ClassVar
 
+from gpuwise.advise.types import Rung
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.evidence.ranges import Range
 from gpuwise.questions.common.options import Shown
@@ -123,7 +124,8 @@ class SeparateJobs:
 class PlanAnswer(Shown):
     """Plans, fastest first. `plain` only divides the samples, whether or not it fits; `points` show how throughput grows with the
     number of GPUs; `alone` has one GPU of each kind in a mixed cluster, and how many there are of that kind. Where nothing fits,
-    `smallest` is a cluster that would do, with everything that was `fixed`."""
+    `smallest` is a cluster that would do, with everything that was `fixed`, and `remedies` are the changes from `fit` after which
+    the model fits on this one."""
 
     TEXT: ClassVar[str] = "questions.plan.text.render"
     FIGURE: ClassVar[str] = "questions.plan.figure.plans_figure"
@@ -148,6 +150,7 @@ class PlanAnswer(Shown):
     smallest: tuple[str, int] | None
     fixed: tuple[str, ...]
     least_bytes: float
+    remedies: tuple[Rung, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
 
@@ -213,6 +216,7 @@ class PlanAnswer(Shown):
             "faster_links": [asdict(link) for link in self.links],
             "separate_jobs": asdict(self.separate) if self.separate else None,
             "smallest_cluster": {"cluster": self.smallest[0], "gpu_count": self.smallest[1]} if self.smallest else None,
+            "remedies": [{"name": rung.name, "title": rung.title, "how": rung.how} for rung in self.remedies],
             "assumptions": as_dicts(self.assumptions),
             "data_date": self.data_date.isoformat(),
         }

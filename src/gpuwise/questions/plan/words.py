@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gpuwise.core.text import both, share_of, the
 from gpuwise.core.units import format_si
+from gpuwise.questions.common.plan_case import usable_bytes
 from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
 from gpuwise.scale.plans.search import WITHIN
 from gpuwise.scale.plans.types import Plan
+from gpuwise.step.memory.peak import upper_ratio
 
 __all__ = [
     "axes_of",
@@ -66,7 +68,7 @@ def describe_plan(entry: PlanEntry) -> str:
         return f"{head}, {', '.join([f'{count} samples per {name}', *middle])} and {last}"
     tail = f", {plan.micro_count} micro-batches of" if plan.micro_count > 1 else ", one micro-batch of"
     tail += f" {plan.micro_batch}"
-    tail += f" ({plan.short} of {plan.micro_count * mesh.data} have one sample less)" if plan.short else ""
+    tail += f" ({plan.short} of {plan.micro_count * mesh.data} have one sample fewer)" if plan.short else ""
     again = "" if plan.recompute == "none" else f", {plan.recompute} recomputation"
     told = f"{head}{tail}{again}{', optimizer on the host' if plan.offload else ''}".removeprefix(", ")
     return f"{_alone(entry)}: {told}" if entry.gpu else told
@@ -96,17 +98,18 @@ def describe_verdict(answer: PlanAnswer) -> list[str]:
     best, fastest = answer.recommended, answer.fastest
     if best.gpu_count < answer.cluster.gpu_count:
         return [*_describe_fewer(answer), *_describe_better_apart(answer), *_describe_unused(answer)]
-    lines = [f"{'Fastest' if best is fastest else 'Recommended'}: {describe_plan(best)}: {_describe_speed(best)}."]
+    lines = [f"{'Fastest' if best is fastest else 'Recommended'}: {describe_plan(best)}. {_describe_speed(best)}."]
     lines.append(f"{_describe_range(best)}.")
+    lines += _describe_room(answer, best)
     if best is not fastest:
         more = best.estimate.step_s / fastest.estimate.step_s - 1.0
         gain = f"{more:.1%} faster but more complex" if more > _VISIBLE else "as fast but more complex"
-        lines.append(f"Fastest: {describe_plan(fastest)}, {gain}.")
+        lines.append(f"The fastest plan ({describe_plan(fastest)}) is {gain}.")
     return [*lines, *_describe_scaling(answer), *_describe_better_apart(answer), *_describe_unused(answer)]
 
 
 def _describe_speed(entry: PlanEntry) -> str:
-    return f"{format_si(entry.estimate.step_s, 's')} per step, {format_rate(entry.samples_per_s)} samples/s"
+    return f"A step takes {format_si(entry.estimate.step_s, 's')} ({format_rate(entry.samples_per_s)} samples/s)"
 
 
 def _describe_fewer(answer: PlanAnswer) -> list[str]:
@@ -115,13 +118,14 @@ def _describe_fewer(answer: PlanAnswer) -> list[str]:
     some = f"{best.gpu_count} of the {count} GPUs" if best.gpu_count > 1 else "one GPU"
     used = f"{_named(best.gpu, best.gpu_count)} alone" if best.gpu else some
     plan = describe_plan(best).removeprefix(f"{_alone(best)}: ").removeprefix("one GPU, ")
-    lines = [f"Use {used} ({plan}): {_describe_speed(best)}.", f"{_describe_range(best)}."]
+    lines = [f"Use {used} ({plan}). {_describe_speed(best)}.", f"{_describe_range(best)}.", *_describe_room(answer, best)]
     if whole is None:
         return [*lines, f"No plan on {'both' if count == 2 else f'all {count}'} GPUs fits in memory."]
     ratio = whole.samples_per_s / best.samples_per_s
     speed = f"are only {ratio:.2f} times as fast" if ratio > 1.0 else f"reach {ratio:.0%} of that speed"
+    rates = f"{format_si(whole.estimate.step_s, 's')} per step, {format_rate(whole.samples_per_s)} samples/s"
     together = f"{'Both' if count == 2 else f'All {count}'} GPUs together {speed}"
-    return [*lines, f"{together} ({describe_plan(whole)}: {_describe_speed(whole)})."]
+    return [*lines, f"{together} ({describe_plan(whole)}; {rates})."]
 
 
 def _named(gpu: str, count: int) -> str:
@@ -153,19 +157,35 @@ def _describe_range(entry: PlanEntry) -> str:
     )
 
 
+def _describe_room(answer: PlanAnswer, entry: PlanEntry) -> list[str]:
+    """How little memory is left, if less than is safe."""
+    need, usable = entry.estimate.memory.total_bytes, min(gpu.usable_memory_bytes for gpu, _ in answer.cluster.kinds)
+    safe = usable / upper_ratio()
+    if answer.cluster.is_mixed or need <= safe:
+        return []
+    use = f"it needs {format_gib(need)} of {format_gib(usable)} per GPU"
+    return [f"Memory is tight: {use}, and only below {format_gib(safe)} do nine in ten such jobs fit."]
+
+
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
     """Why no plan works, and what would."""
     if not answer.tried:
         return ["No plan is possible; the reasons are listed below."]
-    usable = min(gpu.usable_memory_bytes for gpu, _ in answer.cluster.kinds)
+    smallest = min((gpu for gpu, _ in answer.cluster.kinds), key=usable_bytes)
     which = "the smallest GPU" if answer.cluster.is_mixed else "each GPU"
-    need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but {which} has {format_gib(usable)}"
+    has = f"{which} can safely use only {format_gib(usable_bytes(smallest))} of its {format_gib(smallest.memory_bytes)}"
+    need = f"even the smallest needs {format_gib(answer.least_bytes)} per GPU, but {has}"
     lines = [f"DOES NOT FIT: none of the {answer.tried:,} plans fits in memory; {need}."]
     if answer.plain:
         size = format_gib(answer.plain.estimate.memory.total_bytes)
         lines.append(f"Data parallelism, with the whole model on each GPU, needs {size} per GPU.")
+    if answer.remedies:
+        last, changes = answer.remedies[-1], both(rung.title for rung in answer.remedies)
+        result = f"{format_gib(last.memory.total_bytes)} per GPU, {format_si(last.step_s, 's')} per step"
+        lines.append(f"With these changes, it fits on this cluster: {changes} ({result}). `gpuwise fit` explains them.")
     if answer.smallest:
-        lines.append(f'The smallest cluster of these GPUs that the model fits on is `--cluster "{answer.smallest[0]}"`.')
+        more = "Without other changes, the" if answer.remedies else "The"
+        lines.append(f'{more} smallest cluster of these GPUs that the model fits on is `--cluster "{answer.smallest[0]}"`.')
     elif answer.fixed:
         flags = ", ".join(f"`--{_FLAGS.get(name, name)}`" for name in answer.fixed)
         lines.append(
@@ -193,7 +213,7 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
         text += f" ({last['efficiency_fraction'] * best.samples_per_s / last['samples_per_s']:.0%} {ideal})"
     if answer.stops_at is not None:
         count = "1 GPU" if answer.stops_at == 1 else f"{answer.stops_at} GPUs"
-        text += f"; beyond {count}, each extra GPU adds less than half of its speed at this batch size"
+        text += f"; beyond {count}, each additional GPU contributes less than half of its own speed at this batch size"
     return [f"{text}."]
 
 

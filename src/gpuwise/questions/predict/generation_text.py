@@ -71,7 +71,7 @@ def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
         f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rent of "
-        f"${rent.usd_per_gpu_hour:.2f} per {'GPU and ' if result.gpu_count > 1 else ''}hour "
+        f"${rent.usd_per_gpu_hour:.2f} per {'GPU-' if result.gpu_count > 1 else ''}hour "
         f"({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name

@@ -14,8 +14,8 @@ _BATCH = (
     "Samples per step on each GPU, or auto for the largest power of two that fits; for several: 8,32,128 or 1..128 (doubling)."
 )
 _USERS = "The number of concurrent requests (default: 1); for a curve: 1,8,32 or 1..64 (doubling)."
-_SLA = "The maximum time per token, such as 50ms; also shows how many users it allows."
-_FIRST = "The maximum time to the first token, such as 2s; also shows how many users it allows."
+_SLA = "The maximum time per token, such as 50ms, to show how many users it allows."
+_FIRST = "The maximum time to the first token, such as 2s, to show how many users it allows."
 _CACHED = "The fraction of each prompt that is already cached, such as 0.5, for the what-if estimate."
 
 

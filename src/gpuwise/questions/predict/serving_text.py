@@ -77,7 +77,7 @@ def _within(found: Within, answer: ServingAnswer) -> str:
     ]
     asked = " and ".join(waits)
     if not found.users or found.tokens_per_s is None:
-        return f"{the(found.gpu)} cannot serve even 1 user within {asked}, limited by {found.limited_by}"
+        return f"{the(found.gpu)} cannot serve even 1 user within {asked} (limited by {found.limited_by})"
     users = "1 user" if found.users == 1 else f"{found.users:,} users"
     return (
         f"{the(found.gpu)} can serve at most {users} within {asked} "

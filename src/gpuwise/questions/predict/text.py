@@ -65,9 +65,9 @@ def _limit(result: Prediction) -> str:
     shares = result.bound_fractions
     largest = max(shares, key=lambda name: shares[name])
     if largest not in _HIDDEN or result.bound == largest:
-        return MEANING[result.bound]
+        return MEANING[result.bound].replace("the GPU's", _owner(result))
     own = shares["compute"] + shares["memory"]
-    return f"the GPU's own work ({own:.0%}: memory and compute) more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
+    return f"{_owner(result)} own work ({own:.0%}: memory and compute) more than by {_HIDDEN[largest]} ({shares[largest]:.0%})"
 
 
 def _speed(result: Prediction) -> str:
@@ -87,7 +87,7 @@ def _epochs(result: Prediction) -> list[str]:
     low, high = (count * each * end / result.step_s for end in (result.step_low_s, result.step_high_s))
     many = "" if count == 1 else f", {count:g} epochs {_time(count * each)}"
     return [
-        f"  epoch      {_time(each)} for {result.training.samples:,.0f} samples{many}   ({_time(low)} to {_time(high)} in all)"
+        f"  epoch      {_time(each)} for {result.training.samples:,.0f} samples{many}   ({_time(low)} to {_time(high)} in total)"
     ]
 
 
@@ -97,7 +97,11 @@ def _used(result: Prediction) -> str:
         return ""
     which = "" if result.computes_in == result.precision else f" in {result.computes_in}"
     nominal = " (nominal)" if result.utilisation_fraction > 1 else ""
-    return f"{result.utilisation_fraction:.0%} of the GPU's peak{which}{nominal}"
+    return f"{result.utilisation_fraction:.0%} of {_owner(result)} peak{which}{nominal}"
+
+
+def _owner(result: Prediction) -> str:
+    return f"the {'CPU' if result.gpu.is_cpu else 'TPU' if result.gpu.segment == 'tpu' else 'GPU'}'s"
 
 
 def _types(slow: Prediction, fast: Prediction) -> str:

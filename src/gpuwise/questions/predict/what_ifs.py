@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuwise.core.text import plural
 from gpuwise.core.units import format_si
 from gpuwise.engine.generation import Generations, chunks_s, curve, most_users, unread_fraction, verified_s
 from gpuwise.hardware.types import Gpu
@@ -149,6 +150,6 @@ def _smaller_cache(point: Generations, gpu: Gpu) -> WhatIf | None:
         time_to_first_token_s=float(new.first_token_s[0]),
         users_fit=fit,
         basis="predicted",
-        said=f"with the key-value cache in {kind} (`--kv {kind}`), {faster}there is room for {fit:,} requests "
+        said=f"with the key-value cache in {kind} (`--kv {kind}`), {faster}there is room for {plural(f'{fit:,}', 'request')} "
         f"instead of {fitted:,}",
     )

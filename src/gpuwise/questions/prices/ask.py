@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
@@ -45,15 +46,14 @@ def ask(options: PricesOptions) -> PricesQuery:
         raise BadValue("GPU names and --regions cannot be combined", hint="leave out one of them")
     matches = [(name, load_catalog().find(name)) for name in given]
     notes = [
-        assumed(
-            f"gpu '{name}'", match.gpu.name, "it could also be " + ", ".join(gpu.name for gpu in match.others), code="gpu_name"
-        )
+        assumed(f"gpu '{name}'", match.gpu.name, "it could also be " + either(gpu.name for gpu in match.others), code="gpu_name")
         for name, match in matches
         if match.others
     ]
+    gpus = tuple({match.gpu.name: match.gpu for _, match in matches}.values())
     return PricesQuery(
-        gpus=tuple({match.gpu.name: match.gpu for _, match in matches}.values()),
+        gpus=gpus,
         regions=options.regions,
-        book=PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency),
+        book=PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, gpus=gpus),
         assumptions=tuple(notes),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.provenance import Basis
+from gpuwise.core.text import plural
 from gpuwise.money.prices import age_text, is_stale, kind_text, price_text
 from gpuwise.money.types import Price, Trend
 from gpuwise.questions.prices.answer import GpuPrices, PricesAnswer, RefreshAnswer
@@ -84,7 +85,7 @@ def _sheet(answer: PricesAnswer, row: GpuPrices, width: int | None, colour: bool
         Column(title="date", cells=[offer.dated.isoformat() for offer in offers], right=False),
         Column(title="note", cells=[offer.note for offer in offers], right=False, drop=1),
     ]
-    more = [f"  {left} more expensive offers are not shown; `-v` lists them all"] if left else []
+    more = [f"  {left} more expensive offer{' is' if left == 1 else 's are'} not shown; `-v` lists all"] if left else []
     return "\n".join([*lines, "", table(columns, width=width or WIDTH, colour=colour), *more])
 
 
@@ -104,7 +105,8 @@ def _trend(found: Trend, answer: PricesAnswer) -> str:
     show = answer.book.currency.show
     change = found.last_usd_per_gpu_hour / found.first_usd_per_gpu_hour - 1
     first, last = show(found.first_usd_per_gpu_hour), show(found.last_usd_per_gpu_hour)
-    clouds = f"{found.first_clouds} and {found.last_clouds} clouds"
+    same = found.first_clouds == found.last_clouds
+    clouds = f"{plural(str(found.last_clouds), 'cloud')}{' at both dates' if same else f', {found.first_clouds} before'}"
     return f"median cloud price: {first} in {found.first:%Y-%m}, {last} in {found.last:%Y-%m} ({change:+.0%}; {clouds})"
 
 
@@ -136,7 +138,9 @@ def _regions(answer: PricesAnswer, width: int | None, colour: bool) -> str:
 def render_refresh(answer: RefreshAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """What was fetched."""
     found = answer.refreshed
-    lines = [f"{found.offers} offers for {found.gpus} GPUs from {len(found.clouds)} clouds, saved to {found.path}"]
+    lines = [
+        f"{found.offers:,} offers for {found.gpus} GPUs from {plural(str(len(found.clouds)), 'cloud')}, saved to {found.path}"
+    ]
     if found.unknown:
         names = ", ".join(sorted(found.unknown, key=lambda name: -found.unknown[name])[:8])
         lines.append(f"left out because they are not in the catalogue: {names}")

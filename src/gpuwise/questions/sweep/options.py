@@ -31,8 +31,8 @@ _ON = "Where to run: here, processes:4 or dask://host:port (default: all cores o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Predict many models on many GPUs at many batch sizes and write one table. If it is interrupted, the same command
-    continues where it stopped."""
+    """Predict step time and memory for many models, GPUs and batch sizes, and write one table. If a sweep is interrupted,
+    the same command continues where it stopped."""
 
     models: Annotated[Path, Option(help=_MODELS, argument=True, metavar="MODELS.txt", page=False)] = field(kw_only=False)
     gpus: Annotated[Names, Option(help=_GPUS, page=False)]

@@ -29,7 +29,9 @@ def render(answer: SweptAnswer, *, width: int | None = None, colour: bool = Fals
             Column(title="first seen with", cells=[one.model for one in shown], right=False, drop=1),
         ]
         more = len(answer.refused) - len(shown)
-        blocks.append(table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {more} more reasons" if more else ""))
+        blocks.append(
+            table(columns, width=width or WIDTH, colour=colour) + (f"\n… and {_count(more, 'more reason')}" if more else "")
+        )
     return "\n\n".join(blocks) + join_notes([wrapped(note, width, "  ") for note in _notes(answer, verbose)])
 
 

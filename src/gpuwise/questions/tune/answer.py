@@ -18,7 +18,7 @@ __all__ = ["answer", "tune"]
 def answer(
     options: TuneOptions, progress: Callable[[str], None] = lambda text: None
 ) -> TuneAnswer | PowerAnswer | MeasuredAnswer:
-    """Settings tried here; with `batch` or `power` before the model, the step by batch or by power limit."""
+    """Try settings on this machine or, with `batch` or `power` before the model, return the step by batch or by power limit."""
     query = ask(options)
     if isinstance(query, TuneQuery):
         return tune_measured(query, progress)

@@ -29,7 +29,11 @@ _FOR_MODELS_ONLY = ("batch", "seq", "image", "precision", "mode", "optimizer", "
 _BUILDS = ("timm:", "torchvision:", "hf:")
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "amp-bf16", "amp")
 _OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adamw")
-_SHORTEST_S, _USUAL_S, _LONGEST_S = 5.0, 600.0, 7200.0  # less is one run at most; more than two hours is a typing error
+_SHORTEST_S, _USUAL_S, _LONGEST_S = (
+    5.0,
+    600.0,
+    7200.0,
+)  # less time allows one run at most; more than two hours is probably a typing error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ class TuneQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerQuery:
-    """A model on one GPU and the limits to compare; with `apply` on the card of this machine, whose limit is set."""
+    """A model on one GPU and the limits to compare; with `apply`, the limits are set on the card in this machine."""
 
     step: StepOptions
     limits: str = ""
@@ -71,7 +75,7 @@ class PowerQuery:
 
 
 def ask(options: TuneOptions) -> StepQuery | PowerQuery | TuneQuery:
-    """The question, checked: the step by batch, by power limit, or settings to try on this machine."""
+    """Return the question, after checking it: the step by batch, by power limit, or settings to try on this machine."""
     what, model, arguments = _parse_subject(names(options.subject))
     _refuse_others(what, options)
     if what == "batch":
@@ -82,7 +86,7 @@ def ask(options: TuneOptions) -> StepQuery | PowerQuery | TuneQuery:
 
 
 def _parse_subject(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
-    """What is tuned (empty: settings, on this machine), the model, and arguments for a script."""
+    """Return what to tune (empty for settings on this machine), the model, and arguments for a script."""
     if not words:
         raise BadValue(
             "no model or script to tune was given",
@@ -202,7 +206,7 @@ def _capture(options: TuneOptions, model: str) -> CaptureQuery:
 
 
 def _check_runs(options: TuneOptions) -> None:
-    """Some settings can be predicted but not run here."""
+    """Refuse settings that can be predicted but not run here."""
     for name, value, known in (("precision", options.precision, _PRECISIONS), ("optimizer", options.optimizer, _OPTIMIZERS)):
         if value and value not in known:
             raise BadValue(
@@ -229,7 +233,7 @@ def _check_times(seconds: float, timeout_s: float) -> None:
 
 
 def _own(text: str) -> OwnSetting:
-    """`workers=--workers {}`, `compile=--compile`, or with values `loader:a,b=--loader {}`."""
+    """Parse `workers=--workers {}`, `compile=--compile`, or with values `loader:a,b=--loader {}`."""
     head, equals, flags = text.partition("=")
     name, _, values = head.partition(":")
     words = _words(flags)
@@ -279,7 +283,7 @@ def _check_script(model: str, options: TuneOptions) -> None:
 
 
 def buildable(model: str) -> str:
-    """The name under which a library here builds this model."""
+    """Return the name under which an installed library builds this model."""
     if zoo.has(model):
         source = zoo.entry(model).source.split(",")[0].strip()
         if source.startswith(_BUILDS):

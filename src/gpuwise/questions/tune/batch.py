@@ -24,7 +24,7 @@ from gpuwise.workload.model.types import Workload
 __all__ = ["BatchPoint", "TuneAnswer", "tune_batch"]
 
 _LARGEST = 2**16  # beyond it throughput no longer changes
-_PAYS = 1.05  # doubling the batch gives at least this many times the samples a second
+_PAYS = 1.05  # doubling the batch gives at least this many times the samples per second
 _SHARES = (0.90, 0.95, 0.99)
 
 
@@ -59,7 +59,7 @@ class TuneAnswer(Shown):
 
     @property
     def best(self) -> BatchPoint:
-        """The batch with the most samples a second, of those that fit."""
+        """The batch with the most samples per second, among those that fit."""
         return max(self.batches, key=lambda point: point.samples_per_s)
 
     def enough(self, share: float) -> BatchPoint:
@@ -68,7 +68,7 @@ class TuneAnswer(Shown):
 
     @property
     def stops_paying(self) -> BatchPoint:
-        """The batch from which on doubling gives less than 5% more."""
+        """The batch above which doubling gives less than 5% more."""
         for point, doubled in zip(self.batches, self.batches[1:], strict=False):
             if doubled.batch == 2 * point.batch and doubled.samples_per_s < _PAYS * point.samples_per_s:
                 return point
@@ -92,7 +92,7 @@ class TuneAnswer(Shown):
 
 
 def tune_batch(query: StepQuery, progress: Callable[[str], None] = lambda text: None) -> TuneAnswer:
-    """The step by batch, on the one GPU of the query."""
+    """Return the step by batch, on the one GPU of the query."""
     if len(query.gpus) != 1 or query.run.gpu_count != 1:
         raise BadValue("`tune batch` takes one GPU at a time", hint='try `--gpu "RTX 3090"`')
     workload, gpu = workload_of(query, progress), query.gpus[0]

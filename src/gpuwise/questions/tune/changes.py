@@ -23,9 +23,9 @@ from gpuwise.workload.model.types import Workload
 
 __all__ = ["WORTH", "Plan", "Pruned", "applied", "model_plan", "script_plan", "start_of"]
 
-WORTH = 1.02  # a gain below this is not looked for
+WORTH = 1.02  # smaller gains are not tried
 _DOUBLINGS = 3
-_ROOMY = 1.2  # times the memory that is there, beyond which a predicted step is not tried: nine in ten are within 16%
+_ROOMY = 1.2  # times the available memory, above which a predicted step is not tried; nine in ten predictions are within 16%
 _WAITING_KEPT = 0.6
 _HAVE_FUSED = ("sgd", "momentum", "adam", "adamw")
 Captured = Callable[[Order], Workload]
@@ -41,34 +41,34 @@ class Pruned(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What is tried, with what is expected of it, and what is not."""
+    """The changes to try, with their expected gains, and the changes to skip."""
 
     tried: dict[Change, Expected | None] = field(default_factory=dict)
     pruned: list[Pruned] = field(default_factory=list)
 
     def take(self, change: Change, expected: Expected | None) -> None:
-        """Try it, unless even the top of what is expected is not worth it."""
+        """Try a change, unless even the upper end of the expected gain is not worth it."""
         if expected is not None and expected.high < WORTH:
             self.leave(
                 change.name,
                 change.value,
-                f"this change is predicted to be only {expected.low:.2f} to {expected.high:.2f} times as fast",
+                f"with this change, the run is predicted to be only {expected.low:.2f} to {expected.high:.2f} times as fast",
             )
         else:
             self.tried[change] = expected
 
     def leave(self, name: str, value: str, reason: str) -> None:
-        """Do not try it."""
+        """Skip a change."""
         self.pruned.append(Pruned(name, value, reason))
 
 
 def start_of(facts: DeviceFacts) -> str:
-    """How PyTorch runs an optimizer on this device by default."""
+    """Return how PyTorch runs an optimizer on this device by default."""
     return "foreach" if facts.device.startswith("cuda") else "for-loop"
 
 
 def applied(order: Order, variant: Variant) -> Order:
-    """The same run with these settings changed."""
+    """Return the same run with these settings changed."""
     for name, value in variant:
         request, settings = order.request, order.request.settings
         if name == "batch":
@@ -87,7 +87,7 @@ def applied(order: Order, variant: Variant) -> Order:
 
 
 def model_plan(names: Sequence[str], order: Order, facts: DeviceFacts, predictor: Predictor, captured: Captured) -> Plan:
-    """What is tried on a model; `captured` gives the workload of a run, for predictions."""
+    """Return what to try on a model; `captured` returns the workload of a run, for predictions."""
     plan, workload = Plan(), captured(order)
     expect = _Expecting(order, predictor, captured)
     for name, value, reason in _possible(order, facts, workload):
@@ -106,7 +106,7 @@ def model_plan(names: Sequence[str], order: Order, facts: DeviceFacts, predictor
 
 
 def _possible(order: Order, facts: DeviceFacts, workload: Workload) -> Iterator[tuple[str, str, str]]:
-    """Name and value of each setting beside the batch, and why it cannot be tried."""
+    """Yield the name and value of each setting other than the batch, and why it cannot be tried."""
     settings = order.request.settings
     for precision in facts.precisions:
         if precision not in ("fp32", settings.precision):
@@ -128,7 +128,7 @@ def _possible(order: Order, facts: DeviceFacts, workload: Workload) -> Iterator[
 
 
 class _Expecting:
-    """The gain that is predicted for a change, against the start."""
+    """Predicts the gain from a change, relative to the start."""
 
     def __init__(self, order: Order, predictor: Predictor, captured: Captured) -> None:
         self._order, self._predictor, self._captured = order, predictor, captured
@@ -136,13 +136,13 @@ class _Expecting:
 
     def __call__(self, change: Change) -> Expected | None:
         if change.name == "optimizer" and self._order.request.settings.implementation == "for-loop":
-            return None  # what a loop over tensors costs is not modelled
+            return None  # the cost of a loop over tensors is not modelled
         after = self.samples_per_s((change,))
         gain = after / self._start if after and self._start else None
         return self._predictor.expected(change.name, gain)
 
     def samples_per_s(self, variant: Variant) -> float | None:
-        """None where a prediction cannot be had."""
+        """Return None if no prediction is possible."""
         order = applied(self._order, variant)
         try:
             workload = self._captured(order)
@@ -154,7 +154,7 @@ class _Expecting:
 
 
 def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, predictor: Predictor, expect: _Expecting) -> None:
-    """Doublings while the prediction says that they fit and pay; the first one is tried in any case that fits."""
+    """Double the batch while the prediction says that it fits and pays off; the first doubling is tried whenever it fits."""
     start = order.request.batch or workload.batch
     if "batch" not in workload.symbols:
         plan.leave("batch", "", f"the model was captured only at batch {workload.batch}")
@@ -173,7 +173,9 @@ def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, p
             return
         after = expect.samples_per_s((change,))
         if power > 1 and before and after and after < WORTH * before:
-            plan.leave("batch", str(size), f"doubling the batch is predicted to be only {after / before:.2f} times as fast")
+            plan.leave(
+                "batch", str(size), f"with twice the batch, the run is predicted to be only {after / before:.2f} times as fast"
+            )
             return
         plan.tried[change] = expect(change)
         before = after
@@ -183,7 +185,7 @@ def _batches(plan: Plan, order: Order, facts: DeviceFacts, workload: Workload, p
 
 
 def script_plan(names: Sequence[str], own: Sequence[OwnSetting], first: Trial, facts: DeviceFacts) -> Plan:
-    """What is tried on a script, from a first run of it as it is."""
+    """Return what to try on a script, based on a first run without changes."""
     plan, flags = Plan(), {setting.name: setting for setting in own}
     for name in names:
         setting = flags.get(name)
@@ -205,7 +207,7 @@ def script_plan(names: Sequence[str], own: Sequence[OwnSetting], first: Trial, f
 
 
 def _without_waiting(first: Trial) -> Expected:
-    """What more workers may gain, as `watch` says it: between three fifths of the waiting left and none."""
+    """Return what more workers may gain, as in `watch`: between three fifths and none of the waiting time remains."""
     vitals = Vitals(
         step_s=first.step_s, wait_s=first.wait_s, work_low_s=first.work_low_s, cpu_s=first.cpu_s, core_count=_core_count()
     )
@@ -218,7 +220,7 @@ def _core_count() -> int:
 
 
 def _usual_values(name: str, first: Trial, facts: DeviceFacts) -> Iterator[str]:
-    """The values that are tried where the user names none."""
+    """Return the values to try if the user names none."""
     cuda = facts.device.startswith("cuda")
     if name == "batch" and first.batch:
         yield from (str(first.batch * factor) for factor in (2, 4))

@@ -10,7 +10,7 @@ __all__ = ["tuned_figure"]
 
 
 def tuned_figure(answer: TuneAnswer) -> Figure:
-    """Every batch that fits, the one that is fastest in the subtitle."""
+    """Return a chart of every batch that fits, with the fastest one in the subtitle."""
     best = answer.best
     subtitle = f"{answer.mode}, {answer.precision}; fastest at batch {best.batch}, {best.samples_per_s:,.4g} samples per second"
     rates = [(point.batch, point.samples_per_s) for point in answer.batches]

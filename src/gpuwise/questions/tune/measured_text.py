@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from gpuwise.core.text import both
 from gpuwise.live.tune.types import Gain
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.tune.types import MeasuredAnswer, Tried
@@ -13,7 +14,7 @@ __all__ = ["render_measured"]
 
 
 def render_measured(answer: MeasuredAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The verdict first."""
+    """Return the text, with the verdict first."""
     facts = answer.facts
     where = f"on {facts.name} ({facts.device}), torch {facts.torch}"
     parts = [bold(answer.verdict, colour=colour), f"{bold(answer.model, colour=colour)} {where}\n{_start(answer)}"]
@@ -52,7 +53,7 @@ def _table(answer: MeasuredAnswer, width: int | None, colour: bool) -> str:
 
 
 def _range(gain: Gain) -> str:
-    """One round has none."""
+    """Return the range; a single round has none."""
     return f"{gain.low:.2f} to {gain.high:.2f}" if gain.rounds > 1 else "–"
 
 
@@ -72,7 +73,7 @@ def _against_prediction(one: Tried) -> str:
 
 def _failed(answer: MeasuredAnswer) -> str:
     lines = [f"  {one.change.name} {one.change.value}: {one.fault}" for one in answer.tried if one.fault]
-    return "\n".join(["failed to run:", *lines]) if lines else ""
+    return "\n".join(["not measured:", *lines]) if lines else ""
 
 
 def _pruned(answer: MeasuredAnswer, verbose: bool) -> str:
@@ -87,11 +88,11 @@ def _together(answer: MeasuredAnswer) -> str:
     best = answer.best
     if best is None:
         return ""
-    names = ", ".join(f"{change.name} {change.value}" for change in best.changes)
+    names = both(f"{change.name} {change.value}" for change in best.changes)
     product = f"; their separate gains would multiply to {best.product:.2f}" if len(best.changes) > 1 else ""
     gain = best.gain
     spread = _range(gain) if gain.rounds > 1 else "one round"
-    return f"measured together: {names}: {gain.middle:.2f} times as fast ({spread}){product}"
+    return f"measured together, {names} made the run {gain.middle:.2f} times as fast ({spread}){product}"
 
 
 def _diff(answer: MeasuredAnswer) -> str:
@@ -99,10 +100,10 @@ def _diff(answer: MeasuredAnswer) -> str:
 
 
 def _cautions(answer: MeasuredAnswer) -> list[str]:
-    """What speed does not tell."""
+    """Return what to consider besides the speed."""
     names = {change.name for change in answer.best.changes} if answer.best else set()
     ranged = f"ranges cover {_rounds(answer)}" if len(answer.start) > 1 else "a single round has no range"
-    notes = [f"{ranged}; a change counts only if it was faster in every one of at least three rounds"]
+    notes = [f"{ranged}; a change counts only if it was faster in each of at least three rounds"]
     if "batch" in names:
         notes.append("a different batch size changes training, so you may need to adjust the learning rate and its schedule")
     if "precision" in names:

@@ -29,16 +29,16 @@ from gpuwise.workload.model.types import Settings, Workload
 
 __all__ = ["tune_measured"]
 
-_ALONE = 0.8  # of the time goes to changes alone at most, the rest to the best together
-_MODEL_S = 2.0  # of timed steps in a run of a model, at most: it ends when it is stable
-_SCRIPT_S = 6.0  # of steady steps in a run of a script: loaders begin with full queues
-_LONG_STEP_S = 1.0  # a step predicted to be longer is started with a smaller batch, where the user gave none
+_ALONE = 0.8  # of the time, at most, is for single changes; the rest is for the best ones together
+_MODEL_S = 2.0  # of timed steps in a run of a model, at most; it ends earlier once it is stable
+_SCRIPT_S = 6.0  # of steady steps in a run of a script, because loaders begin with full queues
+_LONG_STEP_S = 1.0  # if a longer step is predicted and the user gave no batch, a smaller one is used
 Progress = Callable[[str], None]
 Run = Callable[[Variant], Trial]
 
 
 def tune_measured(query: TuneQuery, progress: Progress = lambda text: None) -> MeasuredAnswer:
-    """Try settings on this machine. Code of the user runs in processes of its own, one a run, each with a time limit."""
+    """Try settings on this machine. The user's code runs in a separate process for each run, with a time limit."""
     begun = time.monotonic()
     progress("checking the device")
     facts = facts_of(query.device)
@@ -63,13 +63,13 @@ def _model(query: TuneQuery, facts: DeviceFacts, begun: float, progress: Progres
 
 
 def _capturing(query: TuneQuery, progress: Progress) -> Callable[[Order], Workload]:
-    """The workload of a run, from the zoo, the cache or a capture; each once."""
+    """Return the workload of a run, from the zoo, the cache or a capture; each is loaded once."""
     asked = query.capture
     assert asked is not None  # noqa: S101
 
     @cache
     def found(settings: Settings, compiled: bool) -> Workload:
-        if settings.implementation == "for-loop":  # the zoo has none; what it computes is the same
+        if settings.implementation == "for-loop":  # the zoo has no such variant, but its computation is the same
             settings = replace(settings, implementation="foreach")
         request = msgspec.structs.replace(asked.request, settings=settings)
         return find.workload(
@@ -82,7 +82,7 @@ def _capturing(query: TuneQuery, progress: Progress) -> Callable[[Order], Worklo
 def _start(
     query: TuneQuery, facts: DeviceFacts, predictor: Predictor, captured: Callable[[Order], Workload]
 ) -> tuple[Order, tuple[Assumption, ...]]:
-    """The run that every change is compared with."""
+    """Return the run with which every change is compared."""
     asked = query.capture
     assert asked is not None  # noqa: S101
     request = asked.request
@@ -177,7 +177,7 @@ def _answer(
 
 
 class _Timed:
-    """Runs, and how long they take on average, with all that comes before their steps."""
+    """Counts runs and their average duration, including everything before their steps."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._count, self._all_s = run, 0, 0.0
@@ -195,7 +195,7 @@ class _Timed:
 
 
 def _needed_s(before_s: float, run_s: float, variants: int) -> float:
-    """What the least number of rounds would take, and the best together after them; in whole tens."""
+    """Return the time that the minimum number of rounds and the combined run would take, in tens of seconds."""
     return 10.0 * math.ceil((before_s + LEAST_ROUNDS * run_s * variants) / _ALONE / 10.0)
 
 
@@ -215,7 +215,7 @@ def _tried(plan: Plan, change: Change, start: list[Trial], trials: list[Trial], 
 
 
 def _best(variant: Variant, gains: Mapping[Change, Gain], run: Run, seconds: float, seed: int, progress: Progress) -> Best | None:
-    """What helped alone, measured together and anew; without what gains least where it does not run so."""
+    """Measure the helpful changes together. If they do not run together, leave out the one that gains least."""
     while variant:
         found = measured(
             [variant],
@@ -240,7 +240,7 @@ def _best(variant: Variant, gains: Mapping[Change, Gain], run: Run, seconds: flo
 
 
 def _refuse(query: TuneQuery, trial: Trial) -> None:
-    """Nothing can be compared with a start that does not run."""
+    """Raise an error if the unchanged run fails, because nothing can be compared with it."""
     if not trial.fault:
         return
     hints = {

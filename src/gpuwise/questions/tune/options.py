@@ -30,13 +30,13 @@ _SUBJECT = (
 _DEVICE = "Where to run: cpu, cuda:0 or mps (default: the fastest device that torch finds)."
 _TRY = "What to try: batch, precision, channels-last, compile, optimizer, workers, pinned (default: all)."
 _SET = "How to pass a setting to the script: workers='--workers {}'; may be repeated."
-_SECONDS = "The time limit for all trials, in seconds (default: 600); they end earlier once the results are stable."
+_SECONDS = "The time limit for all trials, in seconds (default: 600); trials end earlier once the results are stable."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions:
-    """Measure which settings make training faster on this machine: batch, precision, channels-last, compile, optimizer,
-    workers and pinned memory, in short runs, alone and together.
+    """Measure in short runs which settings make training faster on this machine, alone and together. The settings are
+    batch, precision, channels-last, compile, optimizer, workers and pinned memory.
 
     `tune batch` predicts which batch sizes reach 90, 95 and 99% of the best speed on any GPU. `tune power` predicts the time
     and energy of a step at each power limit.

@@ -36,9 +36,9 @@ from gpuwise.workload.model.types import Workload
 __all__ = ["PowerAnswer", "PowerPoint", "measured_points", "tune_power"]
 
 _POINTS = 8
-_FREE = 0.99  # of the speed: a limit that keeps it is above what the step draws
+_FREE = 0.99  # of the speed; a limit that keeps it is above the power that the step draws
 _KEPT = 0.95
-_RUN_S = 6.0  # of timed steps under each limit: clocks and counters follow with some delay
+_RUN_S = 6.0  # of timed steps under each limit, because clocks and counters follow with a delay
 _OFF = (
     0.5  # log error of the speed kept, times the share of the limit taken away: published curves of four unseen GPUs, rounded out
 )
@@ -46,7 +46,9 @@ _OFF = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerPoint:
-    """A step under one limit. `speed_fraction` is against the board's own limit; measured figures are None where not measured."""
+    """A step under one limit. `speed_fraction` is relative to the board's default limit; measured values are None if not
+    measured.
+    """
 
     limit_watts: float
     step_s: float
@@ -80,16 +82,18 @@ class PowerAnswer(Shown):
 
     @property
     def least_energy(self) -> PowerPoint:
-        """The limit with the fewest joules a sample; measured ones where there are."""
+        """The limit with the fewest joules per sample, by measured values if there are any."""
         return min(self.points, key=lambda point: (point.measured_joules_per_sample or math.inf, point.joules_per_sample))
 
     @property
     def cheapest_fast(self) -> PowerPoint:
-        """The lowest limit that keeps 95% of the speed, in whole per cent as shown; the highest there is where none does."""
+        """The lowest limit that keeps 95% of the speed, rounded to whole percent as shown; the highest limit if none does."""
         return next((point for point in self.points if round(self.kept_fraction(point), 2) >= _KEPT), self.points[-1])
 
     def kept_fraction(self, point: PowerPoint) -> float:
-        """The speed under this limit: of the best measured one where it was measured, else as predicted."""
+        """Return the speed under this limit as a fraction: of the best measured speed if it was measured, otherwise as
+        predicted.
+        """
         best = min((other.measured_step_s for other in self.points if other.measured_step_s), default=None)
         return best / point.measured_step_s if best and point.measured_step_s else point.speed_fraction
 
@@ -113,7 +117,7 @@ class PowerAnswer(Shown):
 
 
 def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text: None) -> PowerAnswer:
-    """Time and energy of a step by power limit."""
+    """Return the time and energy of a step by power limit."""
     facts = _this_card(query.device) if query.apply else None
     step = step_query(replace(query.step, gpu=facts.name) if facts else query.step)
     if len(step.gpus) != 1 or step.run.gpu_count != 1:
@@ -147,14 +151,11 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
 
 
 def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
-    off = f"a factor of e^(±{_OFF:g} × the fraction by which the limit is lowered), from published curves of four GPUs"
-    draws = (
-        "a step is assumed to draw as much power as the lowest limit at which it keeps 99% of its speed, "
-        "and to reach any limit below that"
-    )
+    off = f"a factor of e^(±{_OFF:g} × the fractional reduction of the limit), based on published curves for four GPUs"
+    draws = "a step is assumed to draw the lowest limit at which it keeps 99% of its speed; below that, it draws the full limit"
     told: list[Assumption] = [
-        assumed("range of the speed kept", off, "docs/accuracy.md shows the curves"),
-        assumed("watts", "from the same curve", draws, basis="computed"),
+        assumed("uncertainty of the remaining speed", off, "docs/accuracy.md shows the curves"),
+        assumed("power draw", "read from the same curve", draws, basis="computed"),
     ]
     if workload.mode == "infer" and workload.seq is not None:
         effect = "on an RTX 3090 at low limits, text generation lost up to three times as much speed as predicted"
@@ -166,7 +167,7 @@ def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
 
 
 def _limits(text: str, gpu: Gpu, card: Card | None) -> tuple[float, ...]:
-    """The limits asked for, or some over what the card takes, low to high."""
+    """Return the requested limits, or some across the card's range, in ascending order."""
     rated = gpu.tdp_watts
     if gpu.is_cpu or rated is None:
         raise BadValue(f"the power limit of {the(gpu.name)} is unknown", hint='try `--gpu "RTX 3090"`')
@@ -241,9 +242,9 @@ def measured_points(
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[PowerPoint, ...]:
-    """The same points with what a run gives under each limit, in a random order; the limit of before is back afterwards."""
+    """Measure the points under each limit in a random order, and restore the previous limit afterwards."""
     order = list(range(len(points)))
-    random.Random(seed).shuffle(order)  # noqa: S311 - an order, no secret
+    random.Random(seed).shuffle(order)  # noqa: S311 - an order, not a secret
     found = list(points)
     with held(card) as keeper:
         for place in order:

@@ -10,7 +10,7 @@ __all__ = ["render_power"]
 
 
 def render_power(answer: PowerAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The choice first."""
+    """Return the text, with the choice first."""
     how = "measured" if answer.is_measured else "predicted"
     model, gpu = bold(answer.model, colour=colour), bold(answer.gpu, colour=colour)
     head = f"{model}  {answer.mode}, {answer.precision}, batch {answer.batch} on {gpu}"

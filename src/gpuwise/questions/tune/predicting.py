@@ -25,11 +25,11 @@ from gpuwise.workload.model.types import Workload
 __all__ = ["Expected", "Predictor", "predictor_of"]
 
 _PROFILED = (0.7, 1.5)  # as `predict --on-this-machine`: assumed from ten small models
-_UNKNOWN = (0.9, 1.1)  # of a gain on a GPU for which no pair of published steps speaks: assumed
+_UNKNOWN = (0.9, 1.1)  # of a gain on a GPU without a published pair of steps; assumed
 
 
 class Expected(NamedTuple):
-    """A gain that is predicted, with its range."""
+    """A predicted gain, with its range."""
 
     low: float
     middle: float
@@ -38,8 +38,8 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """A device as predictions know it: by a profile of it, or by a row of the catalogue; by neither where both are None. A CPU
-    with fewer threads than the one of the catalogue is as many times slower."""
+    """A device as predictions see it: through its profile or a row of the catalogue, or neither if both are None. A CPU
+    with fewer threads than the one in the catalogue is slower in proportion."""
 
     torch: str
     slower: float = 1.0
@@ -47,7 +47,7 @@ class Predictor:
     profile: Profile | None = None
 
     def step_s(self, workload: Workload, batch: int, compiled: bool) -> float | None:
-        """Seconds of a step; None where it cannot be said."""
+        """Return the seconds of a step; None if they cannot be predicted."""
         try:
             if self.profile is not None:
                 seq = workload.seq if "seq" in workload.symbols else None
@@ -65,14 +65,14 @@ class Predictor:
         return float(predict_steps(workload, [gpu], run, [batch], by_kind=False).step_s[0, 0]) * self.slower
 
     def needed_bytes(self, workload: Workload, batch: int) -> float:
-        """Memory that a step needs on this device."""
+        """Return the memory that a step needs on this device."""
         if self.gpu is not None and not self.gpu.is_cpu:
             return memory_of(workload, _size(workload, batch), gpu=self.gpu).total_bytes
         size = _size(workload, batch)
         return float(peak_memory(workload, None if size is None else size).total_bytes)
 
     def expected(self, name: str, gain: float | None) -> Expected | None:
-        """A predicted gain with the range of its kind."""
+        """Return a predicted gain with the range of its kind."""
         if gain is None:
             return None
         low, high = self._width(name)
@@ -89,7 +89,7 @@ class Predictor:
         return (found.low, found.high) if found else _UNKNOWN
 
     def notes(self, names: tuple[str, ...]) -> tuple[Assumption, ...]:
-        """What the predicted gains are based on."""
+        """Return what the predicted gains are based on."""
         if self.profile is not None:
             effect = f"the actual gain is assumed to be {_PROFILED[0]:g} to {_PROFILED[1]:g} times the predicted gain"
             return (assumed("predicted by", f"the `gpuwise bench` profile of {self.profile.day}", effect, basis="measured"),)
@@ -134,7 +134,7 @@ def _size(workload: Workload, batch: int) -> float | None:
 
 
 def predictor_of(facts: DeviceFacts) -> Predictor:
-    """What is known of this device."""
+    """Return what is known about this device."""
     if facts.device == "cpu":
         try:
             return Predictor(torch=facts.torch, profile=store.latest("cpu"))

@@ -10,7 +10,7 @@ __all__ = ["render"]
 
 
 def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
-    """The choice first."""
+    """Return the text, with the choice first."""
     head = f"{bold(answer.model, colour=colour)}  {answer.mode}, {answer.precision} on {bold(answer.gpu, colour=colour)}"
     body = _batches(answer, width, colour)
     notes = [wrapped(line, width, "  ") for line in folded(answer.assumptions, verbose=verbose)]
@@ -19,9 +19,11 @@ def render(answer: TuneAnswer, *, width: int | None = None, colour: bool = False
 
 def _batches(answer: TuneAnswer, width: int | None, colour: bool) -> str:
     best = answer.best
-    enough = [f"{answer.enough(share).batch:,} reaches {share:.0%}" for share in (0.90, 0.95, 0.99)]
+    smallest, *others = [(share, answer.enough(share).batch) for share in (0.90, 0.95, 0.99)]
+    more = ", ".join(f"{share:.0%}: {batch:,}" for share, batch in others)
     lines = [
-        f"  the best speed is {best.samples_per_s:,.4g} samples/s; batch {enough[0]} of it, {enough[1]} and {enough[2]}",
+        f"  the best speed is {best.samples_per_s:,.4g} samples/s",
+        f"  the smallest batch that reaches at least {smallest[0]:.0%} of it is {smallest[1]:,} ({more})",
         f"  doubling the batch beyond {answer.stops_paying.batch:,} no longer pays off",
         f"  the largest batch that fits is {answer.largest_batch:,}",
     ]

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.core.text import both
 from gpuwise.live.tune.types import LEAST_ROUNDS, Change, DeviceFacts, Gain, Trial, Variant
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.tune.changes import Pruned
@@ -87,7 +88,7 @@ class MeasuredAnswer(Shown):
     is_script: bool
     assumptions: tuple[Assumption, ...]
     data_date: date
-    needed_s: float = 0.0  # for the least number of rounds of everything, by the runs that were made
+    needed_s: float = 0.0  # for the minimum number of rounds of all changes, judging by the runs so far
 
     @property
     def verdict(self) -> str:
@@ -103,7 +104,7 @@ class MeasuredAnswer(Shown):
             return f"faster separately: {names}; there was no time to measure them together; allow more time with `--seconds`"
         if best is None or not best.gain.is_certain:
             return "none of the changes was faster in every round"
-        names = " and ".join(f"{change.name} {change.value}" for change in best.changes)
+        names = both(f"{change.name} {change.value}" for change in best.changes)
         return f"{names}: {best.gain.middle:.2f} times as fast ({best.gain.low:.2f} to {best.gain.high:.2f})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +147,7 @@ class MeasuredAnswer(Shown):
 
 
 def _figures(trials: tuple[Trial, ...]) -> dict[str, Any]:
-    """The middle of some runs."""
+    """Return the median of some runs."""
     if not trials:
         return {"batch": None, "step_s": None, "samples_per_s": None, "rounds": 0, "peak_bytes": None, "begin_s": None}
     return {

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
+from gpuwise.core.text import either
 from gpuwise.evidence.collectives import collective_baselines, collective_sets, score_collectives
 from gpuwise.evidence.e2e import Question, questions
 from gpuwise.evidence.fits import left_out, shipped
@@ -261,7 +262,7 @@ def _gpu_notes(table: Table, residuals: Sequence[Residual]) -> tuple[Assumption,
         meant = match.gpu.name if gpu == name else gpu  # some tables keep the name as given
         others = [one.name for one in (match.gpu, *match.others) if one.name != meant]
         if match.others:
-            notes.append(assumed(f"gpu '{name}'", meant, "it could also be " + ", ".join(others), code="gpu_name"))
+            notes.append(assumed(f"gpu '{name}'", meant, "it could also be " + either(others), code="gpu_name"))
     return tuple(notes)
 
 

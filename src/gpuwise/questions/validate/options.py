@@ -13,7 +13,7 @@ __all__ = ["BREAKDOWNS", "ValidateLooks", "ValidateOptions"]
 
 BREAKDOWNS = ("gpu", "model", "family", "source")
 _HELD_OUT = "A .csv or .parquet file of measurements (default: the built-in measurements)."
-_MEASURED = "Use this many rows of each (source, model) pair as your own measurements to correct the other predictions."
+_MEASURED = "Use this many rows for each source and model as your own measurements, to correct the other predictions."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ValidateLooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """Compare predictions with published measurements: errors, GPU rankings, ranges, and simple rules of thumb."""
+    """Compare predictions with published measurements, and show errors, GPU rankings, ranges and simple rules of thumb."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ValidateLooks

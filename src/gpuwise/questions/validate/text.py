@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.text import plural
 from gpuwise.questions.validate.answer import NOISE_FLOOR, ValidateAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
@@ -69,15 +70,15 @@ def render(
 
 def _notes(answer: ValidateAnswer, verbose: bool) -> list[str]:
     reasons = answer.skipped if verbose else answer.skipped[:_BRIEF_REASONS]
-    notes = [f"left out: {count:,} rows, {reason}{_models(answer, reason)}" for reason, count in reasons]
+    notes = [f"left out: {plural(f'{count:,}', 'row')}, {reason}{_models(answer, reason)}" for reason, count in reasons]
     if len(answer.skipped) > len(reasons):
         rest = answer.skipped[len(reasons) :]
-        notes.append(f"left out: {sum(count for _, count in rest):,} more rows for {len(rest)} other reasons; `-v` lists them")
+        rows, others = plural(f"{sum(count for _, count in rest):,}", "more row"), plural(str(len(rest)), "other reason")
+        notes.append(f"left out: {rows} for {others}; `-v` lists them")
     notes += folded(answer.assumptions, verbose=verbose)
     if answer.measured_rows:
-        notes.append(
-            f"{answer.measured_rows} row(s) of each (source, model) pair were used as your own measurements and were not scored"
-        )
+        used = f"{answer.measured_rows} row{' was' if answer.measured_rows == 1 else 's were'}"
+        notes.append(f"{used} taken from each pair of source and model as your own measurements and not scored")
     return notes
 
 

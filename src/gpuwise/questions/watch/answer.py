@@ -56,6 +56,6 @@ def _watch_process(query: ProcessQuery, tick: Tick) -> WatchAnswer:
 
 
 def _title(command: Sequence[str]) -> str:
-    """The command on one line of a readable length."""
+    """Return the command on one line of a readable length."""
     text = " ".join(" ".join(command).split())
     return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 1] + "…"

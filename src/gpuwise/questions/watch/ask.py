@@ -10,7 +10,7 @@ from gpuwise.questions.watch.options import WatchOptions
 
 __all__ = ["ClusterQuery", "CommandQuery", "ProcessQuery", "ask"]
 
-_USUAL_WINDOW = "10m"  # long enough for the averages of a training, short enough to be about now
+_USUAL_WINDOW = "10m"  # long enough for stable averages, short enough to describe the present
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def ask(options: WatchOptions) -> CommandQuery | ProcessQuery | ClusterQuery:
     command = names(options.command)
     if bool(command) + (options.pid is not None) + bool(options.prometheus) != 1:
         raise BadValue(
-            "exactly one of a command, --pid or --prometheus must be given",
+            "give either a command, --pid or --prometheus",
             hint="try `gpuwise watch -- python train.py`",
         )
     if options.prometheus:

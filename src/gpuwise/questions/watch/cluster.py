@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
+from gpuwise.core.text import counted
 from gpuwise.diagnose.fleet import FleetFinding, Member
 from gpuwise.diagnose.registry import run_fleet_checks
 from gpuwise.diagnose.types import Abstained
@@ -27,7 +28,7 @@ __all__ = ["ClusterAnswer", "judge_fleet", "watch_cluster"]
 _SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d)\s*")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SHORTEST_S, _LONGEST_S = 10.0, 30 * 86400.0
-_HOLLOW = 0.5  # of its SMs, where NVIDIA calls a GPU's use ineffective (DCGM user guide, profiling)
+_HOLLOW = 0.5  # of its SMs, below which NVIDIA calls a GPU's use ineffective (DCGM user guide, profiling)
 _WORDS = {
     "gpu_fault": "with errors or no longer reporting",
     "idle_gpu": "idle",
@@ -63,18 +64,18 @@ class ClusterAnswer(Shown):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where they are."""
+        """The hosts of these GPUs."""
         return tuple(dict.fromkeys(device.host for device in self.devices))
 
     @property
     def busy_fraction(self) -> float | None:
-        """The mean over GPUs."""
+        """The mean utilisation over all GPUs."""
         shares = [one.vitals.busy_fraction for one in self.members if one.vitals.busy_fraction is not None]
         return sum(shares) / len(shares) if shares else None
 
     @property
     def window_s(self) -> float:
-        """How long was looked at."""
+        """The length of the window."""
         return float(self.fleet.times_s[-1] - self.fleet.times_s[0])
 
     @property
@@ -83,7 +84,7 @@ class ClusterAnswer(Shown):
         return datetime.fromtimestamp(float(self.fleet.times_s[-1]), tz=timezone.utc)
 
     def to_dict(self) -> dict[str, Any]:
-        """In the names of the JSON contract for `why`, and what only a cluster has."""
+        """Return the keys of the JSON contract for `why`, and those that only a cluster has."""
         codes: dict[int, list[str]] = {}
         for found in self.findings:
             for one in found.named:
@@ -164,7 +165,8 @@ def _seconds(text: str) -> float:
     seconds = float(match[1]) * _UNITS[match[2]]
     if not _SHORTEST_S <= seconds <= _LONGEST_S:
         raise BadValue(
-            f"'{text}' is too {'short' if seconds < _SHORTEST_S else 'long'}: give between 10 seconds and 30 days", hint=example
+            f"'{text}' is too {'short' if seconds < _SHORTEST_S else 'long'}; it must be between 10 seconds and 30 days",
+            hint=example,
         )
     return seconds
 
@@ -184,6 +186,6 @@ def _notes(members: tuple[Member, ...]) -> tuple[str, ...]:
     if not hollow:
         return ()
     return (
-        f"{len(hollow):,} GPUs look busy although fewer than half of their SMs are active (first: {hollow[0].place}); "
-        "run `gpuwise watch` on the job to see why",
+        f"fewer than half of the SMs are active on {counted(len(hollow), 'GPU')} with high utilisation (first: "
+        f"{hollow[0].place}); run `gpuwise watch` on the job to see why",
     )

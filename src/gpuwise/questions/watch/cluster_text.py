@@ -38,7 +38,7 @@ def _head(answer: ClusterAnswer) -> str:
 
 
 def _kind(product: str, members: list[Member]) -> str:
-    """One line a product: means, and the hottest."""
+    """Return one line per product, with means and the highest temperature."""
     vitals = [member.vitals for member in members]
     parts = []
     for form, values in (

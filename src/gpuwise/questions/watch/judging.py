@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption
+from gpuwise.core.text import counted
 from gpuwise.diagnose.checks.slower_than_expected import CODE as SLOWER
 from gpuwise.diagnose.checks.slower_than_expected import Expectation, judge_step
 from gpuwise.diagnose.registry import ranked, run_live_checks
@@ -26,10 +27,10 @@ from gpuwise.questions.watch.vitals import used_gpus, vitals_of
 
 __all__ = ["check_expected", "judge"]
 
-_TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler in the way
+_TIMED = ("input_starved", "single_process_loader", "slower_than_expected")  # timed live, without a profiler
 _UNEVEN = 0.05
 _FEW = 10
-_LEAST_LEFT = 0.05  # of a step, whatever is mended
+_LEAST_LEFT = 0.05  # of a step remains, whatever is fixed
 
 
 def check_expected(model: str, precision: str) -> None:
@@ -219,11 +220,11 @@ def _notes(run: Run, pace: Pace | None, vitals: Vitals) -> list[str]:
     ]  # a fault that stops a check is reported with that check
     if pace is not None and pace.apart_fraction > _UNEVEN:
         notes.append(
-            f"{pace.apart_fraction:.0%} of the time is spent on steps that start an epoch (workers start, caches fill), evaluate "
-            "or save, which are left out; persistent_workers=True keeps the workers between epochs"
+            f"steps that start an epoch, evaluate or save take {pace.apart_fraction:.0%} of the time and are left out; "
+            "persistent_workers=True keeps the workers between epochs"
         )
     if pace is not None and pace.steady_count < _FEW:
-        notes.append(f"there were only {pace.steady_count} steady steps; let the run continue longer")
+        notes.append(f"only {counted(pace.steady_count, 'steady step')} could be measured; let the program run longer")
     if len(run.marks) > 1 and pace is not None:
         notes.append(f"the steps are from process {pace.pid}, which is typical of all {len(run.marks)} processes")
     if any(gpu.other_processes is None and gpu.load_count for gpu in vitals.gpus):

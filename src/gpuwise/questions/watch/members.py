@@ -36,7 +36,7 @@ def members_of(fleet: Fleet) -> tuple[tuple[Member, ...], tuple[str, ...], tuple
 
 
 def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstained, ...]:
-    """Checks that cannot run, and the metrics to export for them."""
+    """Return the checks that cannot run, and the metrics to export for them."""
     needs: dict[str, list[tuple[str, ...]]] = {
         "idle_gpu": [("busy_fraction", "engine_fraction")],
         "throttled": [("reasons",)],
@@ -56,7 +56,7 @@ def missing_metrics(fleet: Fleet, members: tuple[Member, ...]) -> tuple[Abstaine
             told.append(Abstained(code=code, reason=reason, record_next=f"add {names} to dcgm-exporter's metrics"))
     crowds = Counter(one.peers for one in members if one.vitals.load_count)
     if max(crowds.values(), default=0) < _PEERS:
-        reason = "fewer than three GPUs that could share a job were busy"
+        reason = "fewer than three GPUs that may share a job were busy"
         told.append(
             Abstained(code="straggler", reason=reason, record_next="check while the job is running, or use a longer `--last`")
         )
@@ -137,7 +137,7 @@ class _Figures:
             memory_used_fraction=used / memory if used is not None and memory else None,
             clock_hz=at_load["clock_hz"],
             power_watts=at_load["power_watts"],
-            # The exporter's defaults leave limit and link out: those of the product stand for them, see `_assumptions`.
+            # By default, the exporter omits the limit and the link, so those of the product are used (see `_assumptions`).
             power_limit_watts=at_load["power_limit_watts"] or (product.tdp_watts if product else None),
             power_default_watts=at_load["power_default_watts"],
             pcie_generation=links["pcie_generation"] or (product.pcie_generation if product else None),
@@ -153,7 +153,7 @@ def _product(name: str, memory_gib: int | None) -> Gpu | None:
 
 
 def _mean(table: Array, where: NDArray[np.bool_] | None = None) -> Array:
-    """By row; NaN where nothing is known."""
+    """Return the mean of each row; NaN if nothing is known."""
     counted = np.isfinite(table) if where is None else np.isfinite(table) & where
     count = counted.sum(axis=1)
     total = np.where(counted, table, 0.0).sum(axis=1)
@@ -161,20 +161,20 @@ def _mean(table: Array, where: NDArray[np.bool_] | None = None) -> Array:
 
 
 def _most(table: Array, where: NDArray[np.bool_] | None = None) -> Array:
-    """The largest by row; NaN where nothing is known."""
+    """Return the largest value of each row; NaN if nothing is known."""
     counted = np.isfinite(table) if where is None else np.isfinite(table) & where
     return np.where(counted.any(axis=1), np.where(counted, table, -np.inf).max(axis=1), np.nan)
 
 
 def _last(table: Array) -> Array:
-    """The last that is known by row."""
+    """Return the last known value of each row."""
     known = np.isfinite(table)
     place = table.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
     return np.where(known.any(axis=1), table[np.arange(len(table)), place], np.nan)
 
 
 def _reasons(bits: Array, load: NDArray[np.bool_]) -> list[dict[str, float] | None]:
-    """The share of moments at load with each reason; None where the reasons are not told."""
+    """Return the share of moments at load with each reason; None if the reasons are not reported."""
     told = np.isfinite(bits) & load
     count = told.sum(axis=1)
     masks = np.where(told, bits, 0).astype(np.int64)

@@ -17,8 +17,8 @@ _LAST = "How far back to look with --prometheus, such as 90s or 2h (default: 10m
 class WatchOptions:
     """Watch a training run and explain at the end why it was slow, as `gpuwise why` does. Ctrl-C ends the run early.
 
-    The exit code is the command's own. With --json, the command's output goes to stderr. With --prometheus, show which
-    GPUs in a cluster are idle, throttled, out of memory or slower than their peers.
+    The exit code is that of the watched command. With --json, the command's output goes to stderr. With --prometheus,
+    show which GPUs in a cluster are idle, throttled, out of memory or slower than their peers.
     """
 
     command: Annotated[

@@ -10,7 +10,7 @@ __all__ = ["panel"]
 
 
 def panel(sight: Sight | None, pace: Pace | None, *, seconds: float, waiting_s: float | None, faults: tuple[str, ...]) -> str:
-    """What is seen now, a line each: steps, GPUs, host."""
+    """Return the current values of steps, GPUs and host, one line each."""
     lines = [f"gpuwise watch  {seconds:,.0f} s  " + _steps(pace)]
     if waiting_s is not None:
         lines.append(f"the data loader has not delivered a batch for {waiting_s:.0f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.diagnose.vitals import GpuVitals
 from gpuwise.questions.common.findings_text import (
     MOST_FINDINGS,
@@ -58,7 +59,7 @@ def _head(answer: WatchAnswer) -> str:
         delayed = (
             "" if vitals.delayed_fraction is None else f", waiting for a free core {vitals.delayed_fraction:.0%} of the time"
         )
-        lines.append(f"host: {vitals.core_count} cores, {vitals.cores_used_fraction:.0%} in use{delayed}")
+        lines.append(f"host: {counted(vitals.core_count, 'core')}, {vitals.cores_used_fraction:.0%} in use{delayed}")
     return "\n".join(lines)
 
 

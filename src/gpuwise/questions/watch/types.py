@@ -45,7 +45,9 @@ class WatchAnswer(Shown):
 
     @property
     def busy_fraction(self) -> float | None:
-        """How busy the GPUs of the run were by their driver; without one, the share of the step that did not wait for input."""
+        """How busy the GPUs of the run were according to their driver; without a GPU, the share of the step that did not wait
+        for input.
+        """
         shares = [gpu.busy_fraction for gpu in self.vitals.gpus if gpu.busy_fraction is not None]
         if shares and not self.vitals.on_cpu:
             return sum(shares) / len(shares)

@@ -23,7 +23,7 @@ from gpuwise.advise.choosing import (
 )
 from gpuwise.advise.jobs import WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import a, both
+from gpuwise.core.text import a, both, plural
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, WEEK_HOURS
@@ -32,6 +32,7 @@ from gpuwise.questions.common.jobs import Priced, way_text
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
 from gpuwise.questions.which.instead import TROUBLE, faster
+from gpuwise.questions.which.nothing import nearest_rows
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied, wants_remedies
 from gpuwise.questions.which.survey import (
@@ -44,7 +45,6 @@ from gpuwise.questions.which.survey import (
     make_survey,
     one_more,
     spent,
-    unpriced,
 )
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import more_for_text
@@ -63,7 +63,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     """The recommendation, its alternatives and the reasons."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
-    shown = best_by_budget(survey.options) if query.general else chosen.shown or unpriced(survey)
+    shown = best_by_budget(survey.options) if query.general else chosen.shown if chosen.best else nearest_rows(survey, chosen)
     if query.general and shown:  # the verdict and what would change it are about a card that is shown
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     best = chosen.best if not query.general else None
@@ -163,13 +163,13 @@ def _rule(query: WhichQuery) -> Assumption:
         value = f"the card with the lowest cost per {work}"
     else:
         value = "the fastest card within the budget"
-        effect.append(
-            f"a card with {NEARLY:.0%} of its speed is preferred if it costs at most {CLEARLY_CHEAPER:.0%} of its price"
-        )
+        effect.append(f"a card at least {NEARLY:.0%} as fast is preferred if it costs at most {CLEARLY_CHEAPER:.0%} as much")
         several = WORTH_SEVERAL if query.text is None else WORTH_A_CHANGE
         effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
     if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
-        effect.append(f"renting is recommended only if a GPU that is as fast costs less than {RENT_BELOW:.0%} as much to rent")
+        effect.append(
+            f"renting is recommended only if renting an equally fast GPU costs less than {RENT_BELOW:.0%} of buying one"
+        )
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
@@ -178,7 +178,8 @@ def _rule(query: WhichQuery) -> Assumption:
 def _budget_note(survey: Survey) -> Assumption:
     """What the budget covers."""
     query = survey.query
-    rents = f"; if you rent, it must cover all {query.terms.years:g} years" if "rent" in query.kinds else ""
+    whole = "the whole year" if query.terms.years == 1 else f"all {query.terms.years:g} years"
+    rents = f"; if you rent, it must cover {whole}" if "rent" in query.kinds else ""
     what = "the cards and the rest of the machine" if query.machine_given else "the cards"
     effect = f"covers the upfront cost of {what}, but not electricity{rents}"
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
@@ -196,12 +197,14 @@ _NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
 _MORE_MEMORY = 1.3  # times the memory is worth mentioning: 16 GB instead of 12 GB
 _LITTLE_MORE = 1.25  # times the price
 _FAR_SLOWER = 4.0  # times as long: another kind of machine
+_WITHIN_REACH = 2.0  # times the budget: nobody spends more, assumed
 _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
 
 
 def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     """What would change the recommendation: prices, hours, budget, memory, more cards."""
     taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
+    main = taken or best
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     hours = "" if said else _hours(survey, chosen)
     guessed = _hangs_on_a_guess(survey, chosen)
@@ -209,12 +212,12 @@ def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
         [
             hours if guessed else "",
             _larger(survey, taken),
-            *_prices(survey, chosen, above=_budget(survey, taken or best)),
+            *_prices(survey, chosen, above=_budget(survey, main)),
             "" if guessed else hours,
             faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "",
-            _budget(survey, taken or best),
+            _budget(survey, main),
         ]
-        if best
+        if main
         else []
     )
     larger = bool(best and _larger(survey, taken))
@@ -264,16 +267,16 @@ def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
             most = survey.query.limits.budget_usd or 0.0
             more = f"more than the {survey.money(most)} that you can spend" if at == survey.money(most) else f"{at} or more"
             found.append(f"if {a(flip.option.gpu.name)} costs {more} ({span}), {_instead(flip.then)} is the better choice")
-        elif f" {flip.option.gpu.name} " not in above:
+        elif f" {(named := flip.option.gpu.name)} " not in above:
             now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
-            found.append(f"if {a(flip.option.gpu.name)} costs {at} or less ({now}), {_instead(flip.then)} is the better choice")
+            found.append(f"if {a(named)} costs {at} or less ({now}), {_instead(flip.then, named)} is the better choice")
     return found[:_FEW]
 
 
-def _instead(option: Candidate) -> str:
+def _instead(option: Candidate, named: str = "") -> str:
     if option.kind == "keep":
         return "keeping what you have"
-    return f"renting {a(option.name)}" if option.kind == "rent" else a(option.name)
+    return f"renting {a(option.name)}" if option.kind == "rent" else "it" if option.name == named else a(option.name)
 
 
 def _hours(survey: Survey, chosen: Selection) -> str:
@@ -285,14 +288,16 @@ def _hours(survey: Survey, chosen: Selection) -> str:
         return ""
     hours = even_hours_per_week(bought, rented, survey.query.terms)
     rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
-    who, now = f"{a(rented.name)} at {rate} an hour", 168 * survey.query.terms.utilization
+    each = " each" if rented.gpu_count > 1 else ""
+    who, now = f"{a(rented.name)} at {rate} an hour{each}", 168 * survey.query.terms.utilization
     if hours is None:
         return f"renting {who} is cheaper at any number of hours"
+    use = plural(f"{hours:.0f}", "hour")
     if chosen.best is rented:
-        return f"above {hours:.0f} hours of use a week, buying {a(bought.name)} is cheaper"
+        return f"above {use} of use a week, buying {a(bought.name)} is cheaper"
     if hours <= now:
-        return f"below {hours:.0f} hours of use a week, renting {who} is cheaper"
-    return f"renting {who} is cheaper for up to {hours:.0f} hours of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
+        return f"below {use} of use a week, renting {who} is cheaper"
+    return f"renting {who} is cheaper for up to {use} of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
@@ -319,7 +324,7 @@ def _roomier(survey: Survey, best: Candidate) -> str:
     able = [
         one
         for one in buys(survey)
-        if one.gpu_count == best.gpu_count
+        if (one.gpu_count, one.run.beside) == (best.gpu_count, best.run.beside)
         and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
         and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
         and best.upfront_usd
@@ -339,15 +344,13 @@ def _budget(survey: Survey, best: Candidate) -> str:
         return ""
     better = [
         option
-        for option in survey.options
-        if option.kind.startswith("buy")
-        and shortfall(option, survey.query.limits) == "budget"
+        for option in buys(survey)
+        if shortfall(option, survey.query.limits) == "budget"
+        and spent(option) <= _WITHIN_REACH * budget
         and best.run.seconds >= _FASTER * option.run.seconds
         and option.gpu.memory_bytes >= best.gpu.memory_bytes * (best.kind == "keep")
         and (alike(option, best) or option.added)
     ]
-    if not better:
-        return ""
     more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
     if more is None:
         return ""
@@ -362,14 +365,13 @@ def _several_more(survey: Survey, best: Candidate) -> str:
     two = [
         option
         for option in (*survey.options, *survey.refused)
-        if option.gpu.name == best.gpu.name and option.gpu_count == 2 * best.gpu_count
+        if (option.gpu.name, option.gpu_count) == (best.gpu.name, 2 * best.gpu_count)
+        and not (best.run.beside or option.run.beside)
     ]
     bought = [option for option in two if option.kind == best.kind]
-    if not bought:
+    failed = [line.text for line in failures(survey, bought[0])] if bought else []
+    if not bought or (best.gpu_count > 1 and failed):
         return ""
-    if best.gpu_count > 1 and failures(survey, bought[0]):
-        return ""
-    failed = [line.text for line in failures(survey, bought[0])]
     gain = best.run.seconds / bought[0].run.seconds
     trouble = f", but a typical machine does not support it: {failed[0]}" if failed else ""
     more = (bought[0].upfront_usd or 0.0) - (best.upfront_usd or 0.0)
@@ -385,12 +387,14 @@ def _several_more(survey: Survey, best: Candidate) -> str:
 
 
 def _memory(best: Candidate | None) -> str:
-    if best is None:
+    if best is None or getattr(best.run.paces[0], "offloaded", False):
         return ""
     usable = best.run.paces[0].usable_bytes
     needed = best.run.needed_bytes / GIB
+    this = "this one" if len(best.run.paces) == 1 else "the largest job here"
+    room, name, needs = usable, best.gpu.name, f"{this} needs {needed:.1f} GiB"
     if isinstance(best.run.paces[0], TextPace) and best.gpu_count > 1:
-        most = f"models that need more than {best.gpu_count * usable / GIB:.0f} GiB do not fit on {best.name}"
-        return f"{most}; this model needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"
-    this = "this model" if len(best.run.paces) == 1 else "the largest job here"
-    return f"models that need more than {usable / GIB:.0f} GiB do not fit on {a(best.gpu.name)}; {this} needs {needed:.1f} GiB"
+        parts = [count * gpu.usable_memory_bytes for gpu, count in best.run.parts]
+        room, name = sum(parts) if best.run.beside else best.gpu_count * usable, best.name
+        needs = f"{this} needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"
+    return f"a model that needs more than {room / GIB:.0f} GiB would not fit on {a(name)} ({needs})"

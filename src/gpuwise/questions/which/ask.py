@@ -10,9 +10,10 @@ from datetime import date
 
 from gpuwise.advise.candidates import Terms, Wanted
 from gpuwise.advise.choosing import UserLimits
-from gpuwise.advise.jobs import Job, Task, find_task
+from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import plural
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import (
     DEFAULT_REGION,
@@ -25,13 +26,13 @@ from gpuwise.money.costs import (
     find_region,
     flat,
     of_region,
-    parse_tariff,
     utilization_of,
     years_of,
 )
 from gpuwise.money.currency import Currency, amount, fraction
 from gpuwise.money.estimates import remaining
 from gpuwise.money.prices import PriceBook
+from gpuwise.money.tariffs import parse_tariff
 from gpuwise.questions.common.gpu_list import MOST_IN_A_MACHINE, counted, named_gpus, parse_min_memory
 from gpuwise.questions.common.jobs import Asked
 from gpuwise.questions.common.media.both import makes_media
@@ -47,25 +48,28 @@ from gpuwise.workload.store import zoo
 
 __all__ = ["WhichQuery", "ask"]
 
-_DEFAULT_TASK = "kaggle"
+_DEFAULT_TASK, _LAB_TASK = "kaggle", "research"
 _LAB_CPU = "server"
 _LAPTOP_CPU = "laptop"
 _YEARS = 3.0  # how long a card is usually kept, assumed
 _MACHINE_WATTS = {False: 100.0, True: 45.0}  # of a desktop, of a laptop: CPU, memory, screen
-_MOST_IN_A_DESKTOP, _MOST_IN_A_SERVER = 4, 8  # GPUs, unless the user says otherwise
+_MOST_IN_A_DESKTOP, _MOST_IN_A_LAB = 4, 64  # GPUs, unless the user says otherwise
 _MADE = {"images": 1000.0, "windows": 12_000.0}  # what a run makes: images, or windows of 30 s from 100 hours of speech
 _UNITS = {"images": "images", "windows": "windows of 30 s"}
 _SAMPLES = 1e6  # about an epoch of ImageNet
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
 _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can afford
+_TUNED_ON, _TUNED_LENGTH = 50_000.0, 1024  # sequences and tokens of fine-tuning a larger language model, as in the task for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichQuery:
-    """The question, checked. `general` asks for a recommendation at each of several budgets; `kinds` are the allowed options."""
+    """The question, checked. `general` asks for a recommendation at each of several budgets; `kinds` are the allowed options;
+    `task` is the task that the jobs stand for, empty where the user named models."""
 
     title: str
+    task: str
     jobs: tuple[Job, ...]
     asked: Asked
     text: TextAsked | None
@@ -86,27 +90,39 @@ class WhichQuery:
     vendor_given: bool
     assumptions: tuple[Assumption, ...]
 
+    @property
+    def hurries(self) -> bool:
+        """Whether several rented GPUs are wanted for speed, and not only to hold a model that one of them cannot hold."""
+        return self.limits.deadline_s is not None or self.text is not None or self.wanted.servers
+
+    @property
+    def trains(self) -> bool:
+        """Whether every job is training."""
+        return self.text is None and not self.media and all(job.mode == "train" for job in self.jobs)
+
 
 def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     """The question as typed, checked and completed with stated defaults."""
     notes: list[Assumption] = []
     _check_together(options)
     models = names(options.model)
-    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today)
-    text = text_asked(options, models) if models or options.task or options.asks_for_text else None
-    title, jobs = _jobs(options, models, text, notes)
     owns, name_notes = _find_owned(names(options.have))
+    mine = [gpu for gpu, _ in owns]
+    book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today, gpus=mine)
+    budget = _budget(options.budget, book.currency)
+    lab = budget is not None and budget >= LAB_USD
+    text = text_asked(options, models, notes, at_home=not lab) if models or options.task or options.asks_for_text else None
+    title, jobs = _jobs(options, models, text, lab, notes)
     notes += name_notes
     kinds = _kinds(options)
     owning = bool(owns) or not kinds <= {"rent", "keep"}
-    budget = _budget(options.budget, book.currency)
-    lab = budget is not None and budget >= LAB_USD
     terms = _terms(options, book, bool(owns), lab, notes)
     media = _made(options, models) if models and text is None else ""
     alone = _at_once(options, media, notes)
     specific = models or options.task or options.budget is not None or owns or options.deadline or options.laptop
     return WhichQuery(
         title=title,
+        task=options.task,
         jobs=jobs,
         asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
         text=text,
@@ -123,7 +139,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         terms=terms,
         book=book,
         most_rented=options.max_gpus or alone or MOST_IN_A_MACHINE,
-        most_gpus=options.max_gpus or alone or (_MOST_IN_A_SERVER if lab else _MOST_IN_A_DESKTOP),
+        most_gpus=options.max_gpus or alone or (_MOST_IN_A_LAB if lab else _MOST_IN_A_DESKTOP),
         psu_watts=None if options.psu is None else amount(options.psu, "a power supply", "give its watts, such as `--psu 750`"),
         region=find_region(options.region or DEFAULT_REGION).name,
         general=not (specific or kinds <= {"rent", "keep"}),
@@ -148,7 +164,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Ask
     """How all jobs are run, checked."""
     cpu = options.cpu or (_LAPTOP_CPU if options.laptop else _LAB_CPU if lab else "")
     if cpu and not options.cpu:
-        why = "laptop GPUs are used with laptop CPUs" if options.laptop else "the host of a machine at this budget"
+        why = "laptop GPUs are used with laptop CPUs" if options.laptop else "the usual kind of host at this budget"
         notes.append(assumed("cpu", cpu, f"{why}; change it with `--cpu`"))
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):
@@ -165,7 +181,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Ask
 
 
 def _jobs(
-    options: WhichOptions, models: Sequence[str], text: TextAsked | None, notes: list[Assumption]
+    options: WhichOptions, models: Sequence[str], text: TextAsked | None, lab: bool, notes: list[Assumption]
 ) -> tuple[str, tuple[Job, ...]]:
     """Return what to run: the given models, or the jobs of a task."""
     samples = options.samples
@@ -176,12 +192,16 @@ def _jobs(
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="try `--samples 1e6`")
         unit = _UNITS.get(made, "samples" if text is None else "tokens")
-        if samples is None:
-            notes.append(assumed("run", f"{count:,.0f} {unit}", f"set the number of {unit} per run with `--samples`"))
         if made:
             ways = ("usual", "int8", "int4") if made == "images" else ("usual",)
-            return ", ".join(models), tuple(Job(model=name, samples=count, mode="infer", batch=1, ways=ways) for name in models)
-        jobs = tuple(_job(name, count, options) if text is None else text_job(name, count, text) for name in models)
+            jobs = tuple(Job(model=name, samples=count, mode="infer", batch=1, ways=ways) for name in models)
+        else:
+            jobs = tuple(_job(name, count, options) if text is None else text_job(name, count, text) for name in models)
+        if samples is None:
+            sizes = ", ".join(dict.fromkeys(f"{job.samples:,.0f} {unit}" for job in jobs))
+            notes.append(assumed("run", sizes, f"set the number of {unit} per run with `--samples`"))
+        if options.seq is None and any(job.seq for job in jobs):
+            notes.append(assumed("seq", str(_TUNED_LENGTH), "a usual length for fine-tuning; change it with `--seq`"))
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,
@@ -195,14 +215,14 @@ def _jobs(
                 f"{option} works only with `--model`; a task sets its own value",
                 hint=f"try `--model resnet50 {option} {value}`",
             )
-    chosen = find_task(options.task or _DEFAULT_TASK)
+    chosen = find_task(options.task or (_LAB_TASK if lab else _DEFAULT_TASK))
     why = "these jobs represent the task; name your own model with `--model`"
-    notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {_describe_jobs(chosen)}", why))
-    return chosen.name, chosen.jobs
-
-
-def _describe_jobs(task: Task) -> str:
-    return "; ".join(f"{job.model}, {job.note}" if job.note else job.model for job in task.jobs)
+    does = "; ".join(f"{job.model}, {job.note}" if job.note else job.model for job in chosen.jobs)
+    notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {does}", why))
+    jobs = (
+        chosen.jobs if text is None or not text.weights else tuple(text_job(job.model, job.samples, text) for job in chosen.jobs)
+    )
+    return chosen.name, jobs
 
 
 def _job(name: str, samples: float, options: WhichOptions) -> Job:
@@ -222,7 +242,11 @@ def _job(name: str, samples: float, options: WhichOptions) -> Job:
         ways = ways if method == "full" else (method,)
     elif language and large:
         ways = (*ways, "lora", "qlora") if mode == "train" else (*ways, "int8", "int4")
-    return Job(model=name, samples=samples, mode=mode, phase=options.phase, seq=options.seq, ways=ways)
+    tunes = language and large and mode == "train" and not options.phase
+    count, seq = (
+        (_TUNED_ON if options.samples is None else samples, options.seq or _TUNED_LENGTH) if tunes else (samples, options.seq)
+    )
+    return Job(model=name, samples=count, mode=mode, phase=options.phase, seq=seq, ways=ways)
 
 
 def _made(options: WhichOptions, models: Sequence[str]) -> str:
@@ -318,6 +342,7 @@ def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes:
         grid=find_region(options.region or DEFAULT_REGION).grid,
         machine_watts=amount(watts, "a power", "try `--machine-watts 100`", zero=True),
         machine_usd=machine_usd,
+        today=book.today,
         resale_fraction=_resale(options, notes),
     )
 
@@ -328,7 +353,8 @@ def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
         return fraction(options.resale, "a resale share", "--resale", "0.4")
     years = _YEARS if options.years is None else options.years
     new, used = (f"{remaining(years, new=kind):.0%}" for kind in (True, False))
-    effect = f"of the price of new cards, and {used} of used ones, after {years:g} years; change it with `--resale`"
+    span = plural(f"{years:g}", "year")
+    effect = f"of the price for new cards and {used} for used ones after {span}; change it with `--resale`"
     notes.append(assumed("resale", new, effect, basis="fitted"))
     return None
 
@@ -344,12 +370,12 @@ def _machine(book: PriceBook, given: float | None, owns: bool, laptop: bool, not
     if laptop:
         return 0.0
     usd = 0.0 if owns else MACHINE_USD
-    bought = "the rest of a desktop, included in the total but not in the upfront cost; use `--machine 0` if you have one"
+    bought = "the rest of a desktop, counted in the total but not in the upfront cost; use `--machine 0` if you have one"
     shown = book.currency.show(usd)
     notes.append(
         assumed("machine", shown, "new cards go into your existing machine", code="own_machine")
         if owns
-        else assumed("machine", f"{shown} in the total", bought)
+        else assumed("machine", shown, bought)
     )
     return usd
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import pareto
 from gpuwise.core.errors import BadValue
+from gpuwise.core.text import plural
 from gpuwise.core.units import format_si
 from gpuwise.questions.which.options import check_chart
 from gpuwise.questions.which.survey import format_rate
@@ -26,7 +27,8 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     check_chart(chart)
     panel = _cost(answer) if chart == "cost" else _value(answer) if chart == "value" else _speed(answer)
     years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
-    subtitle = f"{answer.query.title}; {hours:.0f} hours a week for {years:g} years" if chart != "speed" else answer.query.title
+    use = f"{plural(f'{hours:.0f}', 'hour')} a week for {plural(f'{years:g}', 'year')}"
+    subtitle = f"{answer.query.title}; {use}" if chart != "speed" else answer.query.title
     titles = {"cost": "Time and cost", "value": "Runs for the money", "speed": "Speed"}
     return Figure(
         title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best at each budget'}",

@@ -8,11 +8,12 @@ from math import inf
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS
-from gpuwise.box.types import CheckLine
-from gpuwise.core.text import a
+from gpuwise.box.types import Cards, CheckLine
+from gpuwise.core.text import a, are, plural
 from gpuwise.core.units import GIB, format_si
 from gpuwise.engine.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
+from gpuwise.questions.common.machine import speed_cost
 from gpuwise.questions.which.survey import SAME, Survey, buys, rate_text
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "faster",
     "nothing_better",
     "rented_for_less",
+    "unpriced_macs",
 ]
 
 TROUBLE = "you have to upload your data and wait for a machine to become available"
@@ -36,24 +38,33 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
     if kept is None:
         return "no other option meets your limits"
     if best is None:
-        return f"no other option meets your limits{_smaller_but_faster(survey, kept)}"
+        return f"{_nothing_faster(survey)}{_smaller_but_faster(survey, kept)}"
     gain, budget = kept.run.seconds / best.run.seconds, survey.query.limits.budget_usd
     if budget is None:
-        among = sold(survey, best) if best is chosen.bought else "GPUs for rent"
-        if gain >= WORTH_A_CHANGE and best is chosen.bought:
+        if best is not chosen.bought:
+            return _dearer_rented(survey, kept, best)
+        among = sold(survey, best)
+        if gain >= WORTH_A_CHANGE:
             return _cheaper_kept(survey, chosen, kept, best, among)
-        return f"{a(best.name)}, which has the lowest cost per {survey.work} of all {among}, is {gain:.2f} times as fast"
+        has = "has" if best.gpu_count == 1 else "have"
+        lowest = f"{a(best.name)}, which {has} the lowest cost per {survey.work} of all {among}"
+        return f"{lowest}, {are(best.name)} {gain:.2f} times as fast"
     most = survey.money(budget)
     worth = f"the best card for {most}, {a(best.name)}, is only {gain:.2f} times as fast, which you would hardly notice"
-    nothing = f"no faster card with as much memory costs {most} or less"
-    return f"{worth if gain > 1 else nothing}{_smaller_but_faster(survey, kept)}"
+    return f"{worth if gain > 1 else _nothing_faster(survey)}{_smaller_but_faster(survey, kept)}"
+
+
+def _nothing_faster(survey: Survey) -> str:
+    budget = survey.query.limits.budget_usd
+    within = "is for sale" if budget is None else f"costs {survey.money(budget)} or less"
+    return f"nothing that is faster and has as much memory {within}"
 
 
 def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Candidate, among: str) -> str:
     """Return why the user's own GPU is kept instead of a faster card, which would not be used enough to pay for itself; then
     the cost of a run on that card, and on a rented GPU if that is cheaper and faster.
     """
-    hours = f"{168 * survey.query.terms.utilization:.3g} hours a week"
+    hours = f"{plural(f'{168 * survey.query.terms.utilization:.3g}', 'hour')} a week"
     gain, rented = kept.run.seconds / bought.run.seconds, chosen.rented
     own = f"at {hours}, a {survey.work} costs {survey.money(kept.usd_per_run)}, less than on any of the {among}"
     dearer = f"{a(bought.name)} ({survey.money(bought.upfront_usd)}) is {gain:.1f} times as fast"
@@ -62,6 +73,13 @@ def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Ca
         return f"{own}. {dearer}"
     hired = f"a rented {rented.name} {kept.run.seconds / rented.run.seconds:.1f} times"
     return f"{own}. {dearer}, and {hired} at {survey.money(rented.usd_per_run)}"
+
+
+def _dearer_rented(survey: Survey, kept: Candidate, rented: Candidate) -> str:
+    """Return what a run on the user's own GPUs costs, and on the cheapest faster one to rent, if nothing faster is for sale."""
+    own, other = survey.money(kept.usd_per_run), survey.money(rented.usd_per_run)
+    gain = f"{kept.run.seconds / rented.run.seconds:.1f} times as fast"
+    return f"a {survey.work} costs {own}; rented {rented.name} would be {gain}, at {other} per {survey.work}"
 
 
 def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
@@ -93,18 +111,20 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
 def _why_not_bought(survey: Survey, rented: Candidate) -> str:
     budget, bought = survey.query.limits.budget_usd, survey.query.kinds & {"buy new", "buy used"}
     if budget is None:
-        lowest = f"this GPU has the lowest cost per {survey.work} of any GPU for rent"
+        several = any(one.kind == "rent" and one.gpu_count > 1 for one in survey.options)
+        this = "this GPU has" if rented.gpu_count == 1 else "these GPUs have"
+        lowest = f"{this} the lowest cost per {survey.work} of {'all GPUs and sets' if several else 'any single GPU'} for rent"
         return "no card for sale meets your limits" if bought else lowest
-    years = f"{survey.query.terms.years:g} year{'' if survey.query.terms.years == 1 else 's'}"
+    years = plural(f"{survey.query.terms.years:g}", "year")
     rents = [one for one in survey.options if one.kind == "rent" and not shortfall(one, survey.query.limits)]
     fastest = min(rents, key=lambda one: one.run.seconds)
     gain = rented.run.seconds / fastest.run.seconds - 1
-    spent = f"{survey.money(rented.total_usd)} over {years} is within the budget"
+    spent = f"costs {survey.money(rented.total_usd)} over {years}"
     if gain < SAME:
-        return f"{spent}, and no faster GPU can be rented within it"
+        return f"no faster GPU can be rented within the budget (this one {spent})"
     more = (fastest.total_usd or 0.0) - (rented.total_usd or 0.0)
     price = f"{survey.money(abs(more))} {'more' if more >= 0 else 'less'}"
-    return f"{spent}; {a(fastest.name)} would be {gain:.0%} faster for {price}"
+    return f"it {spent}, which is within the budget; {a(fastest.name)} would be {gain:.0%} faster for {price}"
 
 
 def faster(survey: Survey, kept: Candidate, bought: Candidate | None) -> str:
@@ -133,14 +153,16 @@ def _more_use(survey: Survey, kept: Candidate, bought: Candidate) -> str:
     if hours >= 168:
         return ""
     price = survey.money(bought.upfront_usd)
-    return f"above {hours:.0f} hours of use a week, {a(bought.name)} ({price}) has the lower cost per {survey.work}"
+    return f"above {plural(f'{hours:.0f}', 'hour')} of use a week, {a(bought.name)} ({price}) has a lower cost per {survey.work}"
 
 
-def describe_limit(line: CheckLine, gpu_count: int) -> str:
+def describe_limit(line: CheckLine, option: Candidate) -> str:
     """The power limit that an option needs, and why."""
-    each = "each card" if gpu_count > 1 else "the card"
+    each = "each card" if option.gpu_count > 1 else "the card"
     stronger = "a circuit with a higher rating" if line.check == "outlet" else "a larger power supply"
-    return f" Limit {each} to {line.power_limit_watts:.0f} W, which costs hardly any speed, or use {stronger}: {line.text}."
+    watts = line.power_limit_watts or 0.0
+    lost = speed_cost([Cards(gpu=gpu, count=count) for gpu, count in option.run.parts], watts)
+    return f" Limit {each} to {watts:.0f} W, which costs {lost}, or use {stronger}: {line.text}."
 
 
 def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
@@ -148,11 +170,22 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     terms = survey.query.terms
     less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
-    reach = "at any number of hours" if hours is None else f"for up to {hours:.0f} hours of use a week"
+    reach = "at any number of hours" if hours is None else f"for up to {plural(f'{hours:.0f}', 'hour')} of use a week"
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
-    now = f"{168 * terms.utilization:.0f} hours a week, a {survey.work} costs {less:.0%} less"
+    now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, a {survey.work} costs {less:.0%} less"
     return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
+
+
+def unpriced_macs(survey: Survey) -> str:
+    """The fastest MacBook, where laptops are asked for and its price is not known."""
+    macs = [one for one in survey.options if one.gpu.vendor == "Apple" and one.run.fits]
+    fastest = min(macs, key=lambda one: one.run.seconds, default=None)
+    if fastest is None or survey.query.wanted.vendor or any(one.upfront_usd is not None for one in macs):
+        return ""
+    speed = f"at {rate_text(fastest.run)}" if survey.query.text else f"in {format_si(fastest.run.seconds, 's')} per run"
+    add = f'add yours with `--price "{fastest.gpu.name}=…"`'
+    return f" No prices of MacBooks are known; one with {a(fastest.gpu.name)} would do the same work {speed} ({add})."
 
 
 def describe_sparing(priced: Priced) -> str:

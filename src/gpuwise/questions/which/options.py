@@ -83,7 +83,9 @@ class WhichOptions:
     resale: Annotated[
         Optional[float],
         Option(
-            help="The resale value at the end as a share of the price, such as 0.4 (default: by age; 0: none).", low=0, high=1
+            help="The resale value at the end as a share of the price, such as 0.4 (default: based on age; 0 for none).",
+            low=0,
+            high=1,
         ),
     ] = None
     laptop: Annotated[bool, Option(help="Consider only laptop GPUs.")] = False

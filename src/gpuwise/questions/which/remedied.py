@@ -11,12 +11,13 @@ from gpuwise.advise.choosing import Selection, shortfall
 from gpuwise.advise.jobs import JobPace
 from gpuwise.advise.ladder import sparing
 from gpuwise.advise.types import Rung
+from gpuwise.core.text import a
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.jobs import trial_on, width
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.survey import Survey, describe_card, time_text
+from gpuwise.questions.which.survey import Survey, price_kind, time_text
 
 __all__ = ["Remedied", "describe_remedy", "describe_spared", "remedied", "wants_remedies"]
 
@@ -112,13 +113,13 @@ def describe_remedy(survey: Survey, one: Remedied) -> str:
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         rungs = one.rungs.get(priced.job.model, ())
         if rungs:
-            room = f"which then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
+            room = f"it then needs {pace.memory_bytes / GIB:.1f} of {pace.usable_bytes / GIB:.1f} GiB"
             means = ", ".join(rung.title for rung in rungs)
             slower = f"a step takes {rungs[-1].cost:.2f} times as long"
             jobs.append(f"{priced.job.model} at batch {pace.batch} with these changes: {means} ({room}, and {slower})")
     see = f"`{_fit_of(survey, one)}` shows the details"
     cost = f" and costs {survey.query.book.currency.show(option.usd_per_run)}" if option.usd_per_run else ""
-    return f"{describe_card(survey, option)} can run {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
+    return f"{_describe_card(survey, option)} can run {'; and '.join(jobs)}. A run takes {time_text(option.run)}{cost}; {see}"
 
 
 def _fit_of(survey: Survey, one: Remedied) -> str:
@@ -134,7 +135,7 @@ def _fit_of(survey: Survey, one: Remedied) -> str:
 def describe_spared(survey: Survey, spared: Sequence[Remedied]) -> str:
     """The best card that holds the job as asked with remedies; the details follow below the table."""
     option = spared[0].option
-    able = f"{describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
+    able = f"{_describe_card(survey, option)} can run the job as requested, and a run takes {format_si(option.run.seconds, 's')}"
     return f" With the memory savings listed by `gpuwise fit`, {able}."
 
 
@@ -153,3 +154,10 @@ def _short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
     single = [one for one in survey.options if one.gpu_count == 1 and one.kind in kinds and (otherwise or not one.run.fits)]
     reached = [one for one in single if budget is None or (one.upfront_usd is not None and one.upfront_usd <= budget)]
     return sorted(reached, key=lambda one: one.run.seconds)
+
+
+def _describe_card(survey: Survey, option: Candidate) -> str:
+    if option.kind == "keep":
+        return f"your {option.name}"
+    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(option)})"
+    return f"{a(option.name)}{price}"

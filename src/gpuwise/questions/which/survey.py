@@ -15,28 +15,27 @@ from gpuwise.advise.candidates import (
     Terms,
     buy_kind,
     buyable,
-    kept,
+    describe_run,
     owned,
-    price_for,
     rentable,
     rented,
     rented_counts,
     run_on,
     whole,
 )
-from gpuwise.advise.choosing import MOST_ROWS, UserLimits, best_bought, roomy, shortfall
-from gpuwise.box.checks import check_build
-from gpuwise.box.parts import is_card, usual_box
+from gpuwise.advise.choosing import UserLimits, best_bought, roomy, shortfall
+from gpuwise.box.checks import check_cards
+from gpuwise.box.parts import usual_box
 from gpuwise.box.power import failing, mended
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
-from gpuwise.core.text import a
+from gpuwise.core.text import a, plural
 from gpuwise.core.units import format_si, format_span
 from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.money.costs import COOLING, in_server, more_machine_usd, server_counts, server_for
-from gpuwise.money.prices import NUMBERS, kind_text
+from gpuwise.money.costs import COOLING, in_server, machine_usd, more_machine_usd, server_counts, server_for, servers_of
+from gpuwise.money.prices import NUMBERS, age_of_machine, kind_text
 from gpuwise.money.types import Price
 from gpuwise.questions.common.jobs import Priced, price_jobs, width
 from gpuwise.questions.common.machine import check_machine
@@ -53,11 +52,11 @@ __all__ = [
     "best_by_budget",
     "buys",
     "check_parts",
-    "describe_card",
     "failures",
     "format_rate",
     "limited",
     "make_survey",
+    "on_cpu",
     "one_more",
     "pick_at",
     "price_kind",
@@ -65,13 +64,13 @@ __all__ = [
     "roomy_buys",
     "spent",
     "time_text",
-    "unpriced",
 ]
 
 TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
+_RENTED = (1, 2, 4, 8)  # in one machine of a cloud
+_IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
 SAME = 0.005  # a smaller difference counts as none
-
 
 _Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
 
@@ -109,7 +108,7 @@ class Survey:
     def horizon(self) -> str:
         """Return the hours that anything is used for, in words."""
         terms = self.query.terms
-        return f"{terms.years:g} year{'' if terms.years == 1 else 's'} at {168 * terms.utilization:.0f} hours a week"
+        return f"{plural(f'{terms.years:g}', 'year')} at {plural(f'{168 * terms.utilization:.0f}', 'hour')} a week"
 
     def pace(self, run: TaskRun) -> str:
         """How fast the jobs are done, with the range, as a clause."""
@@ -120,14 +119,26 @@ class Survey:
             return f"{MADE[self.query.media]} {verb} {format_si(each, 's')} ({span})"
         if self.query.text is None:
             doubt = describe_doubts([run.gpu])
-            return f"a run takes {time_text(run)}".removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
+            took = f"a run ({describe_run(self.query.jobs)}) takes {time_text(run)}"
+            return took.removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
         users = self.query.text.users or 1
         shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
-        return f"text is generated at {rate_text(run)}{shared}"
+        return f"{self.writer(run)} {rate_text(run)}{shared}"
+
+    def writer(self, run: TaskRun) -> str:
+        """What generates text, as the start of a clause that ends with a speed: a model and its weights, unless both were asked
+        for or the verdict has named them before.
+        """
+        main, query = run.paces[0], self.query
+        known = not query.task and query.text is not None and query.text.weights
+        if known or len(query.jobs) > 1 or any(priced.skipped for priced in self.priced) or not isinstance(main, TextPace):
+            return "text is generated at"
+        stands = f", which stands for {query.task}," if query.task else ""
+        return f"{query.jobs[0].model} with {main.weights} weights{stands} generates"
 
 
 def buys(survey: Survey) -> list[Candidate]:
-    return [option for option in survey.options if option.kind.startswith("buy")]
+    return [one for one in survey.options if one.kind.startswith("buy")]
 
 
 def roomy_buys(survey: Survey) -> list[Candidate]:
@@ -136,18 +147,20 @@ def roomy_buys(survey: Survey) -> list[Candidate]:
 
 
 def alike(option: Candidate, best: Candidate | None) -> bool:
-    """Return whether two options can be compared: a single GPU only with single ones, because several need different code."""
+    """Return whether two options can be compared: a single GPU only with single ones."""
     return best is None or best.gpu_count > 1 or option.gpu_count == 1
 
 
 def one_more(option: Candidate) -> str:
     """Return what is bought if it joins cards that the user has."""
+    if option.run.beside is not None:
+        return a(option.gpu.name)
     return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
 
 
 def spent(option: Candidate) -> float:
-    spent = option.total_usd if option.kind == "rent" else option.upfront_usd
-    return float("inf") if spent is None else spent
+    usd = option.total_usd if option.kind == "rent" else option.upfront_usd
+    return inf if usd is None else usd
 
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
@@ -175,8 +188,13 @@ def time_text(run: TaskRun) -> str:
 def rate_text(run: TaskRun) -> str:
     """Tokens per second, with their range and the engine, since other engines are faster or slower."""
     rate, main = run.samples_per_s, run.paces[0]
-    engine = f" in {main.engine}" if isinstance(main, TextPace) else ""
+    engine = f" in {main.engine}{on_cpu(main)}" if isinstance(main, TextPace) else ""
     return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
+
+
+def on_cpu(pace: TextPace) -> str:
+    """What runs on the CPU because it does not fit on the GPU."""
+    return f", with {pace.offloaded:.0%} of the model on the CPU" if pace.offloaded else ""
 
 
 def format_rate(value: float) -> str:
@@ -189,58 +207,74 @@ def price_kind(option: Candidate) -> str:
     return f", {kind_text(option.price)}" if option.price is not None else ""
 
 
-def describe_card(survey: Survey, option: Candidate) -> str:
-    if option.kind == "keep":
-        return f"your {option.name}"
-    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(option)})"
-    return f"{a(option.name)}{price}"
-
-
 # ---------------------------------------------------------------- what is on sale, for rent or already owned
+
+
+def _price(
+    query: WhichQuery,
+    near: Sequence[Gpu],
+    every: Sequence[Gpu],
+    reached: Sequence[tuple[Gpu, int]],
+    progress: Callable[[str], None],
+) -> list[Priced]:
+    """Predict the jobs on every GPU, in a way that suits those that are `near`, or for text the sets that can be `reached`."""
+    if query.media:
+        return price_media(query.jobs, near, every, query.asked, progress)
+    if query.text is None:
+        return _in_one_way(query, near, every, progress)
+    return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
 
 
 def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     """Everything on sale, for rent or already owned, with its time and cost."""
     catalogue = [gpu for gpu in load_catalog().curated if gpu.memory_bytes >= query.min_memory_bytes]
-    book = query.book
-    sold = buyable(catalogue, query.wanted, book) if query.kinds & {"buy new", "buy used"} else []
-    rents = rentable(catalogue, query.wanted.vendor, book) if "rent" in query.kinds and not query.wanted.laptop else []
+    sold = buyable(catalogue, query.wanted, query.book) if query.kinds & {"buy new", "buy used"} else []
+    hires = "rent" in query.kinds and not query.wanted.laptop
+    rents = rentable(catalogue, query.wanted.vendor, query.book) if hires else []
     owns = [gpu for gpu, _ in query.have]
-    budget = query.limits.budget_usd
-    near = [gpu for gpu, price in sold if budget is None or price is None or price.usd <= budget]
-    near = [*near, *owns] or [gpu for gpu, _ in rents]
+    most = query.limits.budget_usd
+    near = [*(gpu for gpu, price in sold if most is None or price is None or price.usd <= most), *owns] or [g for g, _ in rents]
     if not (near or sold):
         raise BadValue(
             "no GPU for sale or rent matches these options",
             hint="leave out `--min-memory`, `--vendor` or `--laptop`, or add a `--price`",
         )
-    every = _unique([*owns, *(g for g, _ in sold), *(g for g, _ in rents)])
-    several = query.limits.deadline_s is not None or query.text or query.wanted.servers
-    counts = [count for count in _COUNTS if count == 1 or (several and count <= query.most_rented)]
+    every = list({gpu.name: gpu for gpu in (*owns, *(g for g, _ in sold), *(g for g, _ in rents))}.values())
+    counts = [count for count in _RENTED if count <= query.most_rented]
     offers = {gpu.name: offer for gpu, offer in rents}
     hired = [(gpu, count) for gpu, _ in rents for count in rented_counts(gpu, counts)]
-    more = _additions(query)
+    more: list[tuple[Gpu, int, Price]] = []
+    if query.have:
+        from gpuwise.questions.which import beside  # most people ask without a GPU of their own
+
+        more = beside.more_of_the_same(query, _COUNTS)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
-    wanted += [(gpu, count) for gpu, count, _ in more]
-    if query.media:
-        priced = price_media(query.jobs, near or [gpu for gpu, _ in sold], every, query.asked, progress)
-    elif query.text is None:
-        priced = _in_one_way(query, near or [gpu for gpu, _ in sold], every, progress)
-    else:
-        reached = [*query.have, *((gpu, count) for gpu, count, _ in more), *_within(query, sold)]
-        reached = reached or hired
-        priced = price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
-    runs = _price_runs(priced, [*wanted, *hired])
-    options = [kept(run, query.terms) for gpu, count in query.have if (run := runs(gpu, count))]
-    options += [*_bought(query, sold, runs), *_added(query, more, runs)]
-    options += [rented(run, query.terms, offers[gpu.name]) for gpu, count in hired if (run := runs(gpu, count))]
+    wanted += [*((gpu, count) for gpu, count, _ in more), *hired]
+    reached = [*query.have, *beside.affordable(query, more)] if query.have and query.text else []
+    reached = [*reached, *_within(query, sold)] if query.text else []
+    priced = _price(query, near or [gpu for gpu, _ in sold], every, reached or hired, progress)
+
+    def considered(runs: _Runs) -> list[Candidate]:
+        own = beside.with_own(query, priced, runs, more, sold) if query.have else []
+        found = [run for gpu, count in hired if (run := runs(gpu, count))]
+        held = set() if query.hurries else {run.gpu.name for run in found if run.gpu_count == 1 and run.fits}
+        let = (run for run in found if run.gpu_count == 1 or run.gpu.name not in held)
+        return [*own, *_bought(query, sold, runs), *(rented(run, query.terms, offers[run.gpu.name]) for run in let)]
+
+    options = considered(_price_runs(priced, wanted))
+    short = any(one.kind in ("keep", "rent") and one.gpu_count > 1 and not one.run.fits for one in options)
+    if query.trains and (short or all(shortfall(one, query.limits) for one in options if one.kind != "rent")):
+        from gpuwise.advise.sharding import sharing  # few models are too large for every GPU
+
+        together = [replace(one, pacer=sharing(one.pacer, options, query.limits)) for one in priced]
+        options = considered(_price_runs(together, wanted))
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
             hint="leave out `--precision`, or consider more GPUs with `--vendor any`",
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
-    checked = {one.key: _checks(one.gpu, one.gpu_count, query.psu_watts, query.region) for one in cards}
+    checked = {one.key: _checks(one.run.parts, query.psu_watts, query.region) for one in cards}
     unfit = {one.key for one in cards if one.gpu_count > 1 and failing(checked[one.key], one.gpu)}
     return Survey(
         query=query,
@@ -257,20 +291,10 @@ def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _
         kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                terms = _terms_of(query, gpu, count)
-                upfront = terms.machine_usd if query.machine_given or in_server(gpu) else _more_machine(query, count)
-                yield owned(run, terms, price, kind=kind, upfront_usd=0.0 if whole(gpu) else upfront)
-
-
-def _added(query: WhichQuery, more: Sequence[tuple[Gpu, int, Price]], runs: _Runs) -> Iterator[Candidate]:
-    """Cards that join others of the same kind in the user's machine."""
-    for gpu, count, price in more:
-        kind = buy_kind(gpu, price, query.book.today)
-        if kind in query.kinds and (run := runs(gpu, count)):
-            held = next(number for one, number in query.have if one.name == gpu.name)
-            usd = _more_machine(query, count) - _more_machine(query, held)
-            terms = replace(query.terms, machine_usd=usd)
-            yield owned(run, terms, price, kind=kind, upfront_usd=usd, added=count - held)
+                age = age_of_machine(gpu, price, query.book.today)
+                yield owned(
+                    run, _terms_of(query, gpu, count, age), price, kind=kind, upfront_usd=_upfront(query, gpu, count, age)
+                )
 
 
 def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
@@ -281,47 +305,35 @@ def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], pr
     return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
 
 
-def _unique(gpus: Iterable[Gpu]) -> list[Gpu]:
-    return list({gpu.name: gpu for gpu in gpus}.values())
-
-
 def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
     """How many of one GPU to consider: without a budget or deadline two, or as many as the user has."""
     if whole(gpu) or price is None or query.general:
         return (1,)
     if in_server(gpu):
-        return server_counts(gpu, [count for count in _COUNTS if count <= query.most_gpus])
+        most = min(query.most_gpus, max(_COUNTS[-1], (query.limits.budget_usd or inf) / price.usd))
+        return server_counts(gpu, [count for count in _IN_SERVERS if count <= most])
     free = query.limits.budget_usd is None and query.limits.deadline_s is None and query.text is None
     most = min(query.most_gpus, max(2, *(count for _, count in query.have), 0)) if free else query.most_gpus
     return tuple(count for count in _COUNTS if count <= most)
 
 
-def _terms_of(query: WhichQuery, gpu: Gpu, count: int) -> Terms:
-    """The terms with the machine that these cards need; a server room pays for cooling as well."""
+def _terms_of(query: WhichQuery, gpu: Gpu, count: int, age_years: float) -> Terms:
+    """The terms with the machine that these GPUs need; a server room pays for cooling as well."""
     if whole(gpu):
         return replace(query.terms, machine_usd=0.0)
+    more = _upfront(query, gpu, count, age_years)
     if not in_server(gpu):
-        return replace(query.terms, machine_usd=query.terms.machine_usd + _more_machine(query, count))
-    server = server_for(gpu)
-    cooling = COOLING * (server.watts + count * (gpu.tdp_watts or 0.0))
-    usd = query.terms.machine_usd if query.machine_given else server.usd
-    return replace(query.terms, machine_usd=usd, machine_watts=server.watts + cooling)
+        return replace(query.terms, machine_usd=more if query.machine_given else query.terms.machine_usd + more)
+    watts = servers_of(gpu, count) * server_for(gpu, count).watts
+    cooling = COOLING * (watts + count * (gpu.tdp_watts or 0.0))
+    return replace(query.terms, machine_usd=more, machine_watts=watts + cooling)
 
 
-def _more_machine(query: WhichQuery, count: int) -> float:
-    """What a machine for several cards costs above one for a single card, unless the user says what the machine costs."""
-    return 0.0 if query.machine_given else more_machine_usd(count)
-
-
-def _additions(query: WhichQuery) -> list[tuple[Gpu, int, Price]]:
-    """More of the cards that the user has: the GPU, how many there would be, and the price of one. Modules come in boards."""
-    found = []
-    for gpu, held in query.have:
-        single = is_card(gpu) and not gpu.is_cpu
-        price = price_for(gpu, query.book, query.wanted.condition) if single else None
-        if price is not None:
-            found += [(gpu, count, price) for count in _COUNTS if held < count <= query.most_gpus]
-    return found
+def _upfront(query: WhichQuery, gpu: Gpu, count: int, age_years: float) -> float:
+    """What is paid for the machine together with the GPUs: what the user says, a server, or what more cards need."""
+    if whole(gpu) or query.machine_given:
+        return 0.0 if whole(gpu) else query.terms.machine_usd
+    return machine_usd(gpu, count, age_years) if in_server(gpu) else more_machine_usd(gpu, count, age_years, query.have)
 
 
 def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list[tuple[Gpu, int]]:
@@ -336,20 +348,21 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
 
 
 @lru_cache(maxsize=2048)
-def _checks(gpu: Gpu, count: int, psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
+def _checks(parts: tuple[tuple[Gpu, int], ...], psu_watts: float | None, region: str) -> tuple[CheckLine, ...]:
     """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
-    return check_build(gpu, count, usual_box(count, psu_watts, region))
+    cards = [Cards(gpu=gpu, count=count) for gpu, count in parts]
+    return check_cards(cards, usual_box(sum(each.count for each in cards), psu_watts, region))
 
 
 def check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
     """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
-    cards = Cards(gpu=option.gpu, count=option.gpu_count)
-    found = check_machine([cards], usual_box(option.gpu_count, psu_watts, region), curve=False)
+    cards = [Cards(gpu=gpu, count=count) for gpu, count in option.run.parts]
+    found = check_machine(cards, usual_box(option.gpu_count, psu_watts, region), curve=False)
     return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or not failing(_checks(gpu, count, query.psu_watts, query.region), gpu)
+    return in_server(gpu) or not failing(_checks(((gpu, count),), query.psu_watts, query.region), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:
@@ -371,7 +384,8 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
         longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
         slowest = found[longest]
         span = slowest if isinstance(slowest, (TextPace, MediaPace)) else width(gpu, slowest.bound)
-        return run_on(jobs, found, span.low, span.high)
+        in_turn = all(isinstance(pace, TextPace) and pace.split == "layers" for pace in found)
+        return run_on(jobs, found, span.low, span.high, takes_turns=in_turn)
 
     return run
 
@@ -384,11 +398,3 @@ def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
         if best is not None:
             found.setdefault(best.key, best)
     return tuple(found.values())
-
-
-def unpriced(survey: Survey) -> tuple[Candidate, ...]:
-    """Return the fastest options that only lack a price: shown if there is nothing else, so that the user knows what to look
-    for.
-    """
-    lacking = [option for option in survey.options if shortfall(option, survey.query.limits) == "price"]
-    return tuple(sorted(lacking, key=lambda option: option.run.seconds)[:MOST_ROWS])

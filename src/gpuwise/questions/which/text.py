@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.box.checks import worst
-from gpuwise.core.text import the
+from gpuwise.core.text import plural, the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.ask import WhichQuery
@@ -76,9 +76,9 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
     several = len({option.kind for option in options}) > 1
     by_cost = query.limits.budget_usd is None  # then the cost per run decides, and its column must stay
     columns = [
-        Column(title="  option", cells=[f"{_mark(answer, option)} {option.name}" for option in options], right=False),
+        Column(title="  option", cells=[f"{_mark(answer, option)} {option.short_name}" for option in options], right=False),
         Column(title="how", cells=[option.kind for option in options], right=False, drop=0 if several else 6),
-        Column(title="memory", cells=[f"{option.gpu.memory_bytes / GIB:.0f} GB" for option in options], drop=1),
+        Column(title="memory", cells=[_memory(option) for option in options], drop=1),
         Column(title="free", cells=[_free(option) for option in options], drop=7),
         Column(title=_timed(query), cells=[_run(option, _count(query)) for option in options]),
         Column(title="range", cells=[_range(option, _count(query)) for option in options], drop=3),
@@ -101,6 +101,12 @@ def _table(answer: WhichAnswer, width: int | None, colour: bool) -> str:
 
 def _mark(answer: WhichAnswer, option: Candidate) -> str:
     return ">" if option is answer.best else " "
+
+
+def _memory(option: Candidate) -> str:
+    """Of each GPU; of all, if they are of different kinds."""
+    cards = [gpu for gpu, count in option.run.parts for _ in range(count)] if option.run.beside else [option.gpu]
+    return f"{'+'.join(f'{gpu.memory_bytes / GIB:.0f}' for gpu in cards)} GB"
 
 
 def _free(option: Candidate) -> str:
@@ -173,7 +179,7 @@ def _sum(answer: WhichAnswer, option: Candidate) -> str:
         )
         parts.append(f"{option.energy_kwh:,.0f} kWh{rate}")
         parts[-1] += f" - {show(option.resale_usd)} resale" if option.resale_usd > _CENT_USD else ""
-    horizon = f"{terms.years:g} year{'' if terms.years == 1 else 's'}"
+    horizon = plural(f"{terms.years:g}", "year")
     return f"{horizon} of {the(option.name)}: {' + '.join(parts)} = {show(option.total_usd)}"
 
 
@@ -193,7 +199,7 @@ def _notes(answer: WhichAnswer) -> list[str]:
     for option in answer.options:
         for reason in answer.reasons.get(option.key, ()):
             if reason != "the verdict":
-                found.setdefault(reason, []).append(option.name)
+                found.setdefault(reason, []).append(option.short_name)
     every = len(answer.options)
     return [f"{'all' if len(names) == every > 1 else ', '.join(names)}: {reason}" for reason, names in found.items()]
 

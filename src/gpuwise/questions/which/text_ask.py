@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.text.ask import generates_unasked, language_shape
 from gpuwise.questions.common.uses import SERVED_PRECISIONS, trains
 from gpuwise.questions.which.options import WhichOptions
@@ -17,16 +19,20 @@ from gpuwise.workload.language.formats import find_cache, find_format
 __all__ = ["text_asked", "text_job"]
 
 _NUMBERS = ("users", "prompt", "output", "context")
+_AT_HOME = "q4_k_m"  # the weights that people mostly run on their own cards (docs/decisions/0030)
 
 
-def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None:
+def text_asked(
+    options: WhichOptions, models: Sequence[str], notes: list[Assumption], *, at_home: bool = False
+) -> TextAsked | None:
     """How text is generated, where the options ask for it: by an option that only text has, by inference with language models
-    and no option of a step, or by a task that generates text."""
+    and no option of a step, or by a task that generates text. A task `at_home` has the weights that are usual there."""
     said = _said(options)
     if not models:
         task = find_task(options.task) if options.task else None
         if task is not None and task.prompt:
-            return _checked(options, task.prompt, task.output)
+            asked = _checked(options, task.prompt, task.output)
+            return _as_at_home(asked, notes) if at_home else asked
         if said:
             raise BadValue(
                 f"`{said}` needs a language model, but none was given",
@@ -41,6 +47,14 @@ def text_asked(options: WhichOptions, models: Sequence[str]) -> TextAsked | None
         given = f"--method {options.method}" if options.method else "--mode train"
         raise BadValue(f"`{given}` cannot be combined with text generation options", hint=f"leave out `{given}` or `{said}`")
     return _checked(options, options.prompt, options.output)
+
+
+def _as_at_home(asked: TextAsked, notes: list[Assumption]) -> TextAsked:
+    """The same with 4-bit weights for one user, unless something else was said about how the text is generated."""
+    if asked.weights or asked.kv or asked.engine or (asked.users or 1) > 1:
+        return asked
+    notes.append(assumed("weights", _AT_HOME, "what most people run at home; use `--weights fp16` for 16 bits"))
+    return replace(asked, weights=_AT_HOME)
 
 
 def _said(options: WhichOptions) -> str:

@@ -20,7 +20,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.text.ask import TextQuery, text_query
 
-__all__ = ["TextAsked", "TextPace", "TextPacer", "price_text"]
+__all__ = ["TextAsked", "TextPace", "TextPacer", "pace_of", "price_text"]
 
 _COMPUTED = "fp16"
 _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
@@ -42,7 +42,8 @@ class TextAsked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPace(JobPace):
     """Text from one model on one GPU, or on several of a kind that hold it together. `batch` counts requests at once, `low` and
-    `high` are measured over predicted time; memory is that of the fullest GPU."""
+    `high` are measured over predicted time; memory is that of the fullest GPU. `offloaded` is the share of the layers, or of the
+    experts, that runs on the CPU. With several `groups`, each holds the whole model and serves its part of the requests."""
 
     tokens_per_s: float
     low: float
@@ -50,11 +51,13 @@ class TextPace(JobPace):
     engine: str
     weights: str
     split: str
+    offloaded: float = 0.0
+    groups: int = 1
 
     @property
     def fits(self) -> bool:
-        """Even at the upper end of the range."""
-        return self.memory_bytes * HIGH <= self.usable_bytes
+        """Even at the upper end of the range; an engine that moves layers to the CPU moves as many as it must."""
+        return self.offloaded > 0 or self.memory_bytes * HIGH <= self.usable_bytes
 
     @property
     def adds_up(self) -> bool:
@@ -71,16 +74,33 @@ class TextPacer:
     def __init__(self, model: str, asked: TextAsked, cpu: str = "") -> None:
         self._model, self._asked, self._cpu = model, asked, cpu
         self._faults: list[BadValue] = []
-        self._paces: dict[tuple[Gpu, int], JobPace | None] = {}
+        self._paces: dict[tuple[Gpu, int], TextPace | None] = {}
+        self._parts: dict[int, TextPacer] = {}
 
     def paces(self, gpus: Iterable[Gpu], gpu_count: int = 1) -> dict[str, JobPace]:
-        """The pace of every GPU that can run it, whether it fits or not."""
+        """The pace of every GPU that can run it, whether it fits or not; in groups, if those serve the users faster."""
         gpus = list(gpus)
+        best: dict[str, JobPace] = {**self._together(gpus, gpu_count)}
+        users = self._asked.users or 1
+        for groups in range(2, min(gpu_count, users) + 1):
+            if gpu_count % groups:
+                continue
+            each = -(-users // groups)
+            part = self._parts.setdefault(each, TextPacer(self._model, replace(self._asked, users=each), self._cpu))
+            for name, pace in part._together(gpus, gpu_count // groups).items():
+                rate, whole = pace.tokens_per_s * users / each, best.get(name)
+                if pace.fits and (whole is None or not whole.fits or rate > whole.samples_per_s):
+                    choices = replace(pace.choices, gpu_count=gpu_count)
+                    best[name] = replace(pace, choices=choices, batch=users, tokens_per_s=rate, groups=groups)
+        return best
+
+    def _together(self, gpus: Sequence[Gpu], gpu_count: int) -> dict[str, TextPace]:
+        """The same with one model over all GPUs of a set."""
         groups: dict[str, list[tuple[Gpu, TextQuery]]] = {}
         for gpu in gpus:
             if (gpu, gpu_count) in self._paces:
                 continue
-            query = self._query(gpu, gpu_count)
+            query = self.query(gpu, gpu_count)
             self._paces[gpu, gpu_count] = None
             if query is not None:
                 groups.setdefault(query.serving.engine.name, []).append((gpu, query))
@@ -88,16 +108,20 @@ class TextPacer:
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
             for place, gpu in enumerate(each):
-                self._paces[gpu, gpu_count] = _pace(steps, place, gpu, members[0][1])
+                self._paces[gpu, gpu_count] = pace_of(steps, place, gpu, members[0][1].format_name)
         return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
         """The same model divided over so many of each GPU."""
         return self.paces([pace.gpu for pace in paces], gpu_count)
 
-    def _query(self, gpu: Gpu, gpu_count: int) -> TextQuery | None:
+    def query(self, gpu: Gpu, gpu_count: int, usual_engine: str = "", weights: str = "") -> TextQuery | None:
+        """Return the question for so many of this GPU; None if they cannot run it. Without an engine asked for, it is the most
+        usual one, or `usual_engine`; `weights` replace those asked for.
+        """
+        asked = replace(self._asked, engine=self._asked.engine or usual_engine, weights=weights or self._asked.weights)
         try:
-            return text_query(self._model, self._asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
+            return text_query(self._model, asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
         except BadValue as fault:
             self._faults.append(fault)
             return None
@@ -109,11 +133,12 @@ class TextPacer:
 
     def notes(self, gpu: Gpu) -> tuple[Assumption, ...]:
         """What is assumed on this GPU."""
-        query = self._query(gpu, 1)
+        query = self.query(gpu, 1)
         return () if query is None else tuple(note for note in query.assumptions if note.code in _TOLD_BY_ALL)
 
 
-def _pace(steps: Generations, place: int, gpu: Gpu, query: TextQuery) -> TextPace:
+def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str) -> TextPace:
+    """The pace of one of the GPUs for which these passes were predicted."""
     serving = steps.serving
     return TextPace(
         gpu=gpu,
@@ -122,13 +147,14 @@ def _pace(steps: Generations, place: int, gpu: Gpu, query: TextQuery) -> TextPac
         step_s=float(steps.decode_s[place]),
         memory_bytes=generation_memory(serving).total_bytes,
         usable_bytes=room_bytes(serving, gpu),
-        bound=steps.decode.bound_name(0, place),
+        bound="copy" if serving.offloaded else steps.decode.bound_name(0, place),
         tokens_per_s=float(steps.tokens_per_s[place]),
         low=float(steps.decode.widths.low[0, place]),
         high=float(steps.decode.widths.high[0, place]),
         engine=serving.engine.title,
-        weights=query.format_name,
+        weights=weights,
         split=serving.split,
+        offloaded=serving.offloaded,
     )
 
 

@@ -9,6 +9,7 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
+from gpuwise.questions.common.text.groups import describe_groups
 from gpuwise.questions.which.survey import Survey, buys, make_survey, rate_text, spent
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.step.time.engines import engines
@@ -58,6 +59,8 @@ def _describe(survey: Survey, option: Candidate) -> str:
 def shares(option: Candidate) -> str:
     """How several GPUs hold one model."""
     main = option.run.paces[0]
+    if isinstance(main, TextPace) and main.groups > 1:
+        return f"these users are served fastest by {describe_groups(option.gpu_count, main.groups, main.batch)}"
     tensor = isinstance(main, TextPace) and main.split == "tensor"
     work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
     return f"each GPU holds part of the model, so the memory adds up, {work}"

@@ -66,6 +66,7 @@ class WhichAnswer(Shown):
             | {
                 "source": option.kind,
                 "added_gpus": option.added,
+                "beside": _beside(option.run),
                 "upfront_usd": option.upfront_usd,
                 "total_usd": option.total_usd,
                 "usd_per_run": option.usd_per_run,
@@ -82,6 +83,7 @@ class WhichAnswer(Shown):
             "gpu": option.gpu.name,
             "gpu_count": option.gpu_count,
             "added_gpus": option.added,
+            "beside": _beside(option.run),
             "source": option.kind,
             "fits": run.fits,
             "headroom_bytes": main.usable_bytes - run.needed_bytes,
@@ -124,6 +126,11 @@ class WhichAnswer(Shown):
         }
 
 
+def _beside(run: TaskRun) -> str:
+    """The user's GPUs of another kind among those of a run, as `2x RTX 3060`; empty if there are none."""
+    return "" if run.beside is None else f"{f'{run.beside[1]}x ' if run.beside[1] > 1 else ''}{run.beside[0].name}"
+
+
 def _text_dict(option: Candidate) -> dict[str, Any]:
     """What is said of text beside the rest."""
     main = option.run.paces[0]
@@ -137,6 +144,8 @@ def _text_dict(option: Candidate) -> dict[str, Any]:
         "engine": main.engine,
         "weights": main.weights,
         "split": main.split,
+        "offloaded_fraction": main.offloaded,
+        "groups": main.groups,
         "memory_bytes": main.memory_bytes,
         "usable_memory_bytes": main.usable_bytes,
     }

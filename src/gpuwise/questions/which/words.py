@@ -11,7 +11,7 @@ import msgspec
 from gpuwise.advise.candidates import Candidate, TaskRun, whole
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
 from gpuwise.advise.jobs import JobPace, taken
-from gpuwise.core.text import a, the
+from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.money.costs import LAB_USD, in_server, server_for
@@ -23,8 +23,9 @@ from gpuwise.questions.which.instead import (
     describe_sparing,
     nothing_better,
     rented_for_less,
+    unpriced_macs,
 )
-from gpuwise.questions.which.labs import for_labs
+from gpuwise.questions.which.labs import describe_servers, for_labs
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
@@ -56,12 +57,12 @@ _ALIKE = 1.05  # times as long: about as fast
 
 
 def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> str:
-    """What to do and why, in a few sentences; every clause must agree with the rows shown below it. `spared` are cards that hold
-    the jobs as asked with remedies."""
+    """What to do and why, in sentences that agree with the rows below; `spared` are cards that hold the jobs with remedies."""
     if survey.query.general:
         return _general(survey, chosen, shown)
+    also = f"{describe_spared(survey, spared) if spared else ''}{unpriced_macs(survey) if survey.query.wanted.laptop else ''}"
     if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{describe_spared(survey, spared) if spared else ''}"
+        return f"{nothing(survey, spared)}{_rent_instead(survey)}{also}"
     said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
     beside = "" if said else _rent_instead(survey)
     taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
@@ -69,7 +70,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
     if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
         taken += for_labs(survey, chosen.best)
-    return f"{taken}{beside}{describe_spared(survey, spared) if spared else ''}"
+    return f"{taken}{beside}{also}"
 
 
 def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
@@ -87,9 +88,8 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
     known = best.upfront_usd is not None
     price = f"{survey.money(best.upfront_usd)}{_for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
     more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
-    what = one_more(best) or a(best.name)
-    time = f"together with yours, {time}" if best.added else time
-    return f"Buy {what} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
+    time = f"together with {f'your {best.run.beside[0].name}' if best.run.beside else 'yours'}, {time}" if best.added else time
+    return f"Buy {one_more(best) or a(best.name)} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
 
 
 def _describe_ways(survey: Survey) -> str:
@@ -110,9 +110,9 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the recommended card."""
     failed, held = failures(survey, best), limited(survey, best)
     if not failed:
-        return describe_limit(held, best.gpu_count) if held else ""
-    whose = "with your power supply" if survey.query.psu_watts else "in a typical machine"
-    return f" This does not work {whose}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
+        return describe_limit(held, best) if held else ""
+    where = "with your power supply" if survey.query.psu_watts else "in a typical machine"
+    return f" This does not work {where}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
 
 
 def _made_of(survey: Survey, option: Candidate) -> str:
@@ -122,7 +122,7 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     if more < 1 or option.price is None:
         return price_kind(option)
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
-    what = "a server" if in_server(option.gpu) and not option.added else what
+    what = describe_servers(option) if in_server(option.gpu) and not option.added else what
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
     return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
@@ -143,9 +143,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
     if gain < SAME:
         several = any(not shortfall(one, limits) and one.run.seconds < fastest.run.seconds for one in roomy_buys(survey))
         most = survey.money(limits.budget_usd)
-        held = [
-            one for one in survey.refused if not shortfall(one, limits) and one.run.seconds * (1 + SAME) < fastest.run.seconds
-        ]
+        able = [one for one in survey.refused if not shortfall(one, limits) and one.gpu.memory_bytes >= fastest.gpu.memory_bytes]
+        held = [one for one in able if one.run.seconds * (1 + SAME) < fastest.run.seconds]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             needed = "need more power or space than a typical machine provides"
@@ -167,8 +166,10 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     chance = probability_above(ratio * span.low, ratio * span.high, middle=ratio)
     if chance >= SURE:
         return ""
-    tied = "is tied with" if chance < TIED else f"is {chance:.0%} likely to be faster than"
-    return f" (it {tied} {a(rival.name)} at {survey.money(rival.upfront_usd)})"
+    other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
+    return (
+        f", but {other} {are(rival.name)} about as fast" if chance < TIED else f" ({chance:.0%} likely to be faster than {other})"
+    )
 
 
 def _sold(survey: Survey, best: Candidate) -> str:
@@ -214,14 +215,16 @@ def _rent_instead(survey: Survey) -> str:
     if budget is None or best is None or best.rent is None or hours > _MOST_HOURS * terms.hours:
         return ""
     rate, weekly = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), 168 * terms.utilization
-    lasts = f"enough for {hours / weekly:,.0f} weeks at {weekly:.0f} hours a week"
-    lasts = lasts if hours < terms.hours else f"more than you would use in {terms.years:g} years"
+    weeks = plural(f"{hours / weekly:,.0f}", "week") if hours >= weekly else "less than a week"
+    lasts = f"enough for {weeks} at {plural(f'{weekly:.0f}', 'hour')} a week"
+    lasts = lasts if hours < terms.hours else f"more than you would use in {plural(f'{terms.years:g}', 'year')}"
     runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
     does = f"{runs:,.0f} run{'s' if runs >= 1.5 else ''} of {each}" if runs >= 1 else f"less than one run, which takes {each}"
     if survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1):
         does = describe_hired_work(survey, best, hours)
-    hired = f"{a(best.name)} for {hours:,.0f} hours at {rate} an hour{_for_all(best)}"
-    return f" For {survey.money(budget)}, you could instead rent {hired}. That is {lasts}, or {does}."
+    hired = f"{a(best.name)} for {plural(f'{hours:,.0f}', 'hour')} at {rate} an hour{_for_all(best)}"
+    instead = "instead " if survey.query.kinds & {"buy new", "buy used"} else ""
+    return f" For {survey.money(budget)}, you could {instead}rent {hired}. That is {lasts}, or {does}."
 
 
 def _sold_new(survey: Survey, used: Candidate) -> str:
@@ -235,13 +238,13 @@ def _sold_new(survey: Survey, used: Candidate) -> str:
     found = best_bought(able, query.limits)
     if found is None:
         return ""
-    if (found.gpu.name, found.gpu_count) == (used.gpu.name, used.gpu_count):
-        return f" Bought new, {'it costs' if used.gpu_count == 1 else 'they cost'} {survey.money(found.upfront_usd)}."
+    if found.name == used.name:
+        return f" Bought new, {the(used.name)} {'costs' if used.bought_count == 1 else 'cost'} {survey.money(found.upfront_usd)}."
     slower = found.run.seconds / used.run.seconds
     pace = f"takes {slower:.1f} times as long" if slower >= _ALIKE else "is about as fast"
     pace = f"is {1 / slower:.1f} times as fast" if slower <= 1 / _ALIKE else pace
-    memory = f"{found.gpu.memory_bytes / GIB:.0f} GB{' each' if found.gpu_count > 1 else ''}"
-    return f" The best option sold new (`--buy`) is {a(found.name)} ({survey.money(found.upfront_usd)}, {memory}), which {pace}."
+    each = f"{survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{' each' if found.bought_count > 1 else ''}"
+    return f" The best option sold new (`--buy`) is {one_more(found) or a(found.name)} ({each}), which {pace}."
 
 
 def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:
@@ -286,9 +289,7 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
 
 def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, ...]:
     """Remarks on one option."""
-    found = []
-    if option is chosen.best and not survey.query.general:
-        found.append("the verdict")
+    found = ["the verdict"] if option is chosen.best and not survey.query.general else []
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if taken(priced.way, pace) != "usual":
             found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
@@ -301,12 +302,12 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     found += engine_of(option, chosen.shown) if survey.query.text else []
     if in_server(option.gpu) and option.kind.startswith("buy"):
-        found.append(f"the price includes {server_for(option.gpu).title}; `gpuwise build` checks only desktops")
+        found.append(f"the price includes {server_for(option.gpu, option.gpu_count).title}; `gpuwise build` checks only desktops")
     if whole(option.gpu) and not survey.query.wanted.laptop:
         found.append("this is a complete computer, so no other parts are added to its price")
     if option.gpu_count > 1:
-        found.append(shares(option) if survey.query.text else "each GPU holds the whole model, so their memory does not add up")
-        if takes_bridge(option.gpu) and option.kind != "rent":
+        found.append(shares(option) if survey.query.text else option.run.held)
+        if takes_bridge(option.gpu) and option.kind != "rent" and option.run.beside is None:
             found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows the gain from one")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")

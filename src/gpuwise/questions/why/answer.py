@@ -35,7 +35,7 @@ def answer(
     """
     query = ask(options)
     if isinstance(query, FleetQuery):
-        from gpuwise.questions.why.fleet import diagnose_each  # takes longer to import than a small trace takes to read
+        from gpuwise.questions.why.fleet import diagnose_each  # importing it takes longer than reading a small trace
 
         return diagnose_each(query, progress_of_many)
     found = sort_files(query.files)

@@ -38,12 +38,12 @@ class FleetQuery:
 
 
 def asks_many(options: WhyOptions) -> bool:
-    """Whether every file or folder is a run of its own."""
+    """Whether each file or folder is a separate run."""
     return bool(options.each or options.on or options.out or options.fresh)
 
 
 def ask(options: WhyOptions) -> RunQuery | FleetQuery:
-    """The question, checked."""
+    """Return the question, after checking it."""
     files = names(options.files)
     if not asks_many(options):
         return RunQuery(files=files, model=options.model, gpu=options.gpu, compare=options.compare)

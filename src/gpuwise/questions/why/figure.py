@@ -11,7 +11,7 @@ __all__ = ["causes_figure"]
 
 
 def causes_figure(answer: WhyAnswer, *, format: str = "text") -> Figure:
-    """The parts of the step; beside them its causes, where any were found."""
+    """Return the chart of the parts of the step, next to its causes if any were found."""
     found = answer.findings[:MOST_FINDINGS]
     return Figure(
         title=f"A step of {time_text(answer.view.step_s)} on {answer.device_name or 'an unknown device'}",

@@ -1,4 +1,4 @@
-"""The answer of `why` for a file without a timeline: a memory snapshot, dumps of collectives, a table of readings or of sums.
+"""The answer of `why` for a file without a timeline: a memory snapshot, dumps of collectives, or a table of readings or totals.
 
 Such files have no steps, so `step_s` is null and gains are 1. Their actual content has its own key.
 """
@@ -52,7 +52,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A table to show: its title, the titles of its columns (text first, figures after it) and its rows, the largest first."""
+    """A table to show: its title, the titles of its columns (text first, then figures) and its rows, the largest first."""
 
     title: str
     columns: tuple[str, ...]

@@ -11,7 +11,7 @@ from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, j
 
 __all__ = ["render"]
 
-_BRIEF_ROWS = 5  # of a table, beside findings on one screen
+_BRIEF_ROWS = 5  # of a table, next to findings on one screen
 _ROWS = 20
 _BRIEF_FINDINGS = 3
 _LONGEST_CELL = 60
@@ -76,7 +76,7 @@ def _brief(answer: FileAnswer) -> list[str]:
 
 
 def _whole(answer: FileAnswer) -> list[tuple[str, tuple[str, ...]]]:
-    """The findings as a title and lines each."""
+    """Return a title and lines for each finding."""
     return [(f"{one.title} ({one.code})", (*one.lines, f"fix: {one.remedy}", f"check: {one.verify}")) for one in answer.found]
 
 
@@ -91,7 +91,7 @@ def _markdown(answer: FileAnswer) -> str:
 
 
 def _html(answer: FileAnswer) -> str:
-    """A page of its own, without scripts; whatever comes from the files is escaped."""
+    """Return a complete page without scripts, in which everything from the files is escaped."""
     body = [f"<h1>{escape(answer.verdict)}</h1>", *(f"<p>{escape(line)}</p>" for line in answer.head)]
     for listing in answer.listings:
         head = "".join(f"<th>{escape(title)}</th>" for title in listing.columns)

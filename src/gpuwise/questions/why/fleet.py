@@ -71,7 +71,9 @@ class Diagnosed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def badness(self) -> tuple[bool, float, float, str]:
-        """Sorts the worst first: by the middle of what its first cause costs, then by idle time; unreadable runs come last."""
+        """Return a key that sorts the worst run first, by the middle of its first gain and then by idle time; unreadable runs
+        come last.
+        """
         gain = (self.gain_low or 1.0) * (self.gain_high or 1.0)
         return (self.reason is not None, -gain, self.busy_fraction or 0.0, self.job)
 
@@ -188,14 +190,14 @@ def _digest(value: Any) -> str:
 
 
 def diagnosed(task: FleetTask) -> bytes:
-    """Return one run's row, in bytes. A run that cannot be read is a row too."""
+    """Return one run's row, in bytes. A run that cannot be read also has a row."""
     check_versions(task.versions)
     try:
         with at_hand(task.files) as files:
             return msgspec.json.encode(_row(task, diagnose(files, model=task.model, gpu=task.gpu)))
     except GpuwiseError as fault:
         return _lost(task, fault.message)
-    except Exception as fault:  # one odd file must not end the diagnosis of thousands; the row says that it is our fault
+    except Exception as fault:  # one unusual file must not end the diagnosis of thousands; the row reports the bug
         return _lost(task, f"gpuwise failed ({type(fault).__name__}: {fault}); please report this bug")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwise.core.text import counted
 from gpuwise.questions.common.findings_text import time_text
 from gpuwise.questions.why.fleet import Diagnosed, FleetAnswer
 from gpuwise.render.text import WIDTH, Column, bold, join_notes, table, wrapped
@@ -15,12 +16,14 @@ _BRIEF = 12  # runs that leave room for the notes on one screen
 def render(
     answer: FleetAnswer, *, format: str = "text", width: int | None = None, colour: bool = False, verbose: bool = False
 ) -> str:
-    """One line for each run; below them those that could not be read, with the reason. Only text is offered as a `format`."""
+    """Return one line for each run, followed by those that could not be read, with the reason. The only `format` is text."""
     most = _SHOWN if verbose else _BRIEF
     read = [job for job in answer.jobs if job.reason is None]
     failed = [job for job in answer.jobs if job.reason is not None]
     ill = sum(job.code is not None for job in read)
-    head = f"{len(read)} runs: {ill} with a significant cause" + (f"; {len(failed)} could not be read" if failed else "")
+    head = f"{counted(len(read), 'run')}, {ill} with a significant cause" + (
+        f"; {len(failed)} could not be read" if failed else ""
+    )
     blocks = [bold(head, colour=colour)]
     if read:
         blocks.append(_table(read[:most], width or WIDTH, colour) + _more(len(read) - most))
@@ -50,7 +53,7 @@ def _gain(job: Diagnosed) -> str:
 
 
 def _more(count: int) -> str:
-    return f"\n… and {count} more; `-v` shows {_SHOWN}, and `--out` and `--json` contain all" if count > 0 else ""
+    return f"\n… and {count} more; `-v` shows up to {_SHOWN}, while `--out` and `--json` contain all" if count > 0 else ""
 
 
 def _notes(answer: FleetAnswer) -> list[str]:

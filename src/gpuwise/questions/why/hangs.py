@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile
-from gpuwise.core.text import both
+from gpuwise.core.text import both, counted
 from gpuwise.diagnose.hangs import Hang, find_hangs
 from gpuwise.questions.why.file_answer import Discovery, FileAnswer, Listing
 from gpuwise.trace.formats import Format
@@ -26,9 +26,9 @@ _CODES = {
 }
 _REMEDIES = {
     "op": "make every rank take the same branches; the lines above show where their collectives diverge",
-    "size": "give every rank a tensor of the same shape: pad the last batch, or drop it (drop_last=True)",
+    "size": "give every rank a tensor of the same shape, by padding or dropping the last batch (drop_last=True)",
     "type": "give every rank a tensor of the same type",
-    "missing": "look at what the missing rank did instead: its log, its stack (py-spy dump), its loader and its GPU",
+    "missing": "find out what the missing rank did instead, from its log, its stack (py-spy dump), its loader and its GPU",
     "stuck": "check the network and the GPUs of this group (NCCL_DEBUG=INFO, Xid errors in dmesg)",
     "p2p": "check that the other rank of this pair makes the matching send or receive call, in the same order",
 }
@@ -92,7 +92,9 @@ def _group(hang: Hang) -> str:
 def _verdict(hangs: Sequence[Hang], dumps: dict[int, FlightDump]) -> str:
     if not hangs:
         count = sum(len(dump.calls) for dump in dumps.values())
-        return f"no collective hangs: all {count:,} recorded calls have ended" if count else "no collective was recorded"
+        return (
+            f"no collective hangs; every recorded call has ended ({count:,} in total)" if count else "no collective was recorded"
+        )
     return _title(hangs[0])
 
 
@@ -102,12 +104,12 @@ def _title(hang: Hang) -> str:
         sides = "; ".join(
             f"{_ranks([rank for rank, call in hang.calls.items() if call.name == name])}: {name}" for name in hang.names
         )
-        return f"the ranks call different collectives at number {hang.sequence} of {_group(hang)} ({sides})"
+        return f"the ranks do not agree on {what} ({sides})"
     (name, *_) = hang.names
     if hang.kind in ("size", "type"):
         return f"the ranks call {name} with different {'sizes' if hang.kind == 'size' else 'types'} ({what})"
     if hang.kind == "p2p":
-        return f"{_ranks(hang.waiting)} waits in {name}, and the other rank does not respond"
+        return f"{_ranks(hang.waiting)} waits in {name}, but the other rank does not respond"
     if hang.kind == "missing":
         who = _ranks(hang.missing) if hang.missing else f"{_ranks(hang.unseen)} (no dump was given)"
         verb = "never arrived" if hang.missing else "may never have arrived"
@@ -118,8 +120,7 @@ def _title(hang: Hang) -> str:
 def _head(dumps: dict[int, FlightDump]) -> str:
     count = sum(len(dump.calls) for dump in dumps.values())
     groups = len({call.group for dump in dumps.values() for call in dump.calls})
-    of = f"{groups} process group{'s' if groups != 1 else ''}"
-    return f"{len(dumps)} rank{'s' if len(dumps) > 1 else ''}, {count:,} recorded calls in {of}"
+    return f"{counted(len(dumps), 'rank')}, {counted(count, 'recorded call')} in {counted(groups, 'process group')}"
 
 
 def _listing(hang: Hang, dumps: dict[int, FlightDump]) -> Listing:
@@ -144,7 +145,8 @@ def _discovery(hang: Hang, rank_count: int) -> Discovery:
         for rank, call in list(hang.calls.items())[:_NAMED]
     ]
     lines += [
-        f"rank {rank} last called {call.name} {call.sequence} of group {call.group}" + (f" at {call.where}" if call.where else "")
+        f"the last call of rank {rank} was {call.name}, collective {call.sequence} of group {call.group}"
+        + (f", at {call.where}" if call.where else "")
         for rank, call in list(hang.last.items())[:_NAMED]
     ]
     guilty = hang.missing or hang.waiting or tuple(hang.calls)
@@ -156,7 +158,7 @@ def _discovery(hang: Hang, rank_count: int) -> Discovery:
         confidence="medium" if hang.kind in ("stuck", "p2p") or (hang.kind == "missing" and not hang.missing) else "high",
         lines=tuple(reversed(lines)) if hang.kind == "missing" else tuple(lines),
         remedy=_REMEDIES[hang.kind],
-        verify="run again: the collective should end on every rank",
+        verify="in a new run, the collective should end on every rank",
     )
 
 

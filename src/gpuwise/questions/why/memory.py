@@ -14,14 +14,14 @@ from gpuwise.trace.readers.memory_snapshot import DeviceMemory, Holder, read_mem
 
 __all__ = ["explain_memory"]
 
-_FRAGMENTED = 0.15  # of the reserved memory free in pieces, from which on it is a finding; assumed
+_FRAGMENTED = 0.15  # of the reserved memory is free in pieces, from which it is a finding; assumed
 _WHOLE = 0.8  # of the free bytes, in one block
-_LARGE = 0.25  # of the memory in use by one line of the program, from which on it is a finding; assumed
+_LARGE = 0.25  # of the memory is used by one line of the program, from which it is a finding; assumed
 _NO_HISTORY = "no history was recorded, so the peak is what was in use when the snapshot was taken"
 
 
 def explain_memory(paths: Sequence[Path]) -> FileAnswer:
-    """The device with the highest peak in these snapshots; the others are in the JSON."""
+    """Describe the device with the highest peak in these snapshots; the others are in the JSON."""
     snapshots = [read_memory_snapshot(path) for path in paths]
     pairs = [(snapshot.file, device) for snapshot in snapshots for device in snapshot.devices]
     file, device = max(pairs, key=lambda pair: pair[1].peak_reserved_bytes)
@@ -31,7 +31,7 @@ def explain_memory(paths: Sequence[Path]) -> FileAnswer:
     if device.event_count:
         notes.append(f"the peaks cover only the last {device.event_count:,} recorded events; earlier ones are not in the file")
     if len(pairs) > 1:
-        notes.append(f"{len(pairs)} devices are in these files; the fullest is shown here: GPU {device.index} in {file}")
+        notes.append(f"these files contain {len(pairs)} devices, of which the fullest is shown (GPU {device.index} in {file})")
     return FileAnswer(
         files=tuple(snapshot.file for snapshot in snapshots),
         format=Format.MEMORY.value,
@@ -77,7 +77,9 @@ def _verdict(device: DeviceMemory, holders: Sequence[Holder], when: str) -> str:
         free = "" if device.oom_free_bytes is None else f" while {_size(device.oom_free_bytes)} was free on the device"
         pieces = device.split_bytes >= device.oom_bytes[-1] > device.largest_free_bytes
         lost = (
-            f"; {_size(device.split_bytes)} was reserved but lay in free pieces, so fragmentation is the cause" if pieces else ""
+            f"; {_size(device.split_bytes)} of reserved memory was free in pieces, so fragmentation is the cause"
+            if pieces
+            else ""
         )
         return asked + free + lost
     top = holders[0] if holders else None
@@ -111,17 +113,17 @@ def _failed(device: DeviceMemory) -> Discovery | None:
         share_fraction=min(largest / max(device.peak_reserved_bytes, largest, 1), 1.0),
         confidence="high",
         lines=(
-            f"the largest failed request asked for {_size(largest)}",
+            f"it asked for {_size(largest)}" if len(device.oom_bytes) == 1 else f"the largest asked for {_size(largest)}",
             f"{_size(device.reserved_bytes)} was reserved, of which {_size(device.allocated_bytes)} was in use",
         ),
         remedy="use a smaller batch, checkpointing or a lower precision; `gpuwise fit` ranks these options",
-        verify="record a new snapshot: it should contain no failed request",
+        verify="a new snapshot should contain no failed request",
     )
 
 
 def _fragmented(device: DeviceMemory) -> Discovery | None:
     share = _fragmentation(device)
-    if share < _FRAGMENTED or device.largest_free_bytes > _WHOLE * device.split_bytes:  # one large block serves any request
+    if share < _FRAGMENTED or device.largest_free_bytes > _WHOLE * device.split_bytes:  # one large block can serve any request
         return None
     return Discovery(
         code="memory_fragmented",
@@ -134,7 +136,7 @@ def _fragmented(device: DeviceMemory) -> Discovery | None:
             "a request larger than that block needs new memory from the driver",
         ),
         remedy="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and avoid tensors whose size changes from step to step",
-        verify="record a new snapshot: the free pieces should shrink",
+        verify="in a new snapshot, less memory should be fragmented",
     )
 
 
@@ -151,5 +153,5 @@ def _held(holders: Sequence[Holder], when: str) -> Discovery | None:
         confidence="high",
         lines=(f"{top.size_bytes / whole:.0%} of the allocated memory was allocated here (blocks: {top.count:,})",),
         remedy="free these tensors earlier, keep them in a lower precision, or recompute them (checkpointing)",
-        verify="record a new snapshot: this line should hold less",
+        verify="in a new snapshot, this line should hold less memory",
     )

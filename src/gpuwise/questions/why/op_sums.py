@@ -19,18 +19,20 @@ from gpuwise.trace.readers.op_table import OpRow, OpTable, read_op_table
 __all__ = ["explain_sums"]
 
 _WAITS = ("synchronize", "cudamemcpy", "hipmemcpy")  # calls in which the host waits rather than works
-_HOST_BOUND = 1.5  # times the GPU's sum that the host works, from which on it is named; assumed
+_HOST_BOUND = 1.5  # times the GPU's total, from which the host is named as the bottleneck; assumed
 _LOADER = 0.2  # of the host's time in the loader; assumed
-_COPIES = 0.05  # of the GPU's time in pageable copies, as the check of traces has it
+_COPIES = 0.05  # of the GPU's time in pageable copies, as in the check of traces
 _MOST_ROWS = 50
 _REASON = "a table of totals has no timeline"
-_RECORD = "record a trace: profiler.export_chrome_trace('trace.json.gz')"
+_RECORD = "record a trace with `profiler.export_chrome_trace('trace.json.gz')`"
 
 
 def explain_sums(paths: Sequence[Path]) -> FileAnswer:
-    """The answer about one table."""
+    """Return the answer about one table."""
     if len(paths) > 1:
-        raise BadValue(f"{len(paths)} tables of op totals were given", hint="pass one table at a time, or traces of all ranks")
+        raise BadValue(
+            f"{len(paths)} tables of op totals were given", hint="pass one table at a time, or the traces of all ranks"
+        )
     table = read_op_table(paths[0])
     waits = sum(row.self_cpu_s for row in table.rows if any(word in row.name.lower() for word in _WAITS))
     host = max(_host(table) - waits, 0.0)
@@ -89,7 +91,7 @@ def _verdict(table: OpTable, host: float, device: float) -> str:
 
 
 def _head(table: OpTable, host: float, waits: float, device: float) -> str:
-    parts = [f"{len(table.rows):,} ops", f"host {time_text(host)} of work and {time_text(waits)} in waiting calls"]
+    parts = [f"{len(table.rows):,} ops", f"host {time_text(host)} working and {time_text(waits)} waiting"]
     return ", ".join([*parts, f"{table.device} {time_text(device)}" if table.device else "no GPU"])
 
 
@@ -144,5 +146,5 @@ def _copies(table: OpTable, device: float) -> Discovery | None:
         confidence="medium",
         lines=(f"{time_text(copied)} in copies from or to pageable memory",),
         remedy="set pin_memory=True in the DataLoader, and copy with non_blocking=True",
-        verify="record again: the copies should be called Pinned",
+        verify="in a new table, the copies should be called Pinned",
     )

@@ -1,4 +1,4 @@
-"""What GPU readings show without a trace: utilisation, clocks, power, heat and memory."""
+"""What GPU readings show without a trace: utilisation, clocks, power, temperature and memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpuwise.trace.readers.telemetry import read_telemetry
 __all__ = ["explain_readings"]
 
 _NO_TIMELINE = "a table of readings shows that a GPU waits, but not what it waits for"
-_RECORD = "record a trace with torch.profiler too"
-_COLUMNS = ("GPU", "busy", "clock", "power", "heat", "memory", "slowed down")
+_RECORD = "also record a trace with torch.profiler"
+_COLUMNS = ("GPU", "busy", "clock", "power", "temp", "memory", "slowed down")
 _OF_TIMELINES = ("input_starved", "launch_bound", "host_sync")
-_IDLE = 0.7  # of the time busy, below which idling is the first thing to say; assumed
+_IDLE = 0.7  # of the time busy, below which the verdict reports idle time first; assumed
 
 
 def explain_readings(paths: Sequence[Path], gpu: str) -> FileAnswer:
-    """The GPUs of these files; `gpu` names the product where the files do not."""
+    """Describe the GPUs of these files; `gpu` names the product if the files do not."""
     files = [read_telemetry(path) for path in paths]
     vitals = vitals_of_readings(files, load_catalog().find(gpu).gpu if gpu else None)
     findings, abstained = check_readings(vitals)
@@ -64,15 +64,13 @@ def _verdict(findings: Sequence[Finding], gpus: Sequence[GpuVitals]) -> str:
             f"; a fix would make the run {top.gain.low:.2f} to {top.gain.high:.2f} times as fast" if top.gain.high > 1.0 else ""
         )
         return f"{top.title}{gain}"
+    which = "the GPU" if len(gpus) == 1 else least
     if least and shares[least] < _IDLE:
-        which = "the GPU" if len(gpus) == 1 else least
-        return (
-            f"{which} is busy {shares[least]:.0%} of the time and waits for the rest of it; a trace would show what it waits for"
-        )
+        return f"{which} is busy {shares[least]:.0%} of the time and otherwise waits; a trace would show what it waits for"
     unknown = any(one.reasons is None for one in gpus)
-    told = "the readings do not show whether the GPUs are slowed down" if unknown else "the readings show no throttling"
-    how = f" (busy {shares[least]:.0%} of the time)" if least else ""
-    return f"{told}; no lowered power limit or full memory was found{how}"
+    found = "no lowered power limit or full memory" if unknown else "no throttling, lowered power limit or full memory"
+    told = f"the readings show {found}{', but not whether the GPUs are throttled' if unknown else ''}"
+    return f"{told}; {which} is busy {shares[least]:.0%} of the time" if least else told
 
 
 def _row(gpu: GpuVitals) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def list_urls(pattern: str) -> list[str]:
     try:
         found = sorted(system.glob(path)) if any(mark in path for mark in "*?[") else [path] * bool(system.isfile(path))
         files = [one for one in found if not system.isdir(one)]
-    except Exception as fault:  # each file system has errors of its own
+    except Exception as fault:  # each file system has its own errors
         raise BadFile(
             f"'{pattern}' cannot be listed: {_describe(fault)}", hint="check the address and your permissions"
         ) from None

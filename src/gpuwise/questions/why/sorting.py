@@ -27,7 +27,7 @@ _EXPLAINS: dict[Format, Callable[[Sequence[Path]], FileAnswer]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted:
-    """Files by content; unknown ones are left to the timeline reader, which says what is wrong with them."""
+    """Files by content; unknown ones are left to the timeline reader, which reports what is wrong with them."""
 
     timelines: tuple[Path, ...]
     others: dict[Format, tuple[Path, ...]]
@@ -49,7 +49,7 @@ def sort_files(named: Sequence[str]) -> Sorted | None:
         try:
             found = format_of(path)
         except BadFile:
-            found = Format.CHROME  # its reader says what is wrong
+            found = Format.CHROME  # its reader reports what is wrong
         if found in TIMELINES:
             timelines.append(path)
         else:
@@ -58,7 +58,7 @@ def sort_files(named: Sequence[str]) -> Sorted | None:
 
 
 def explain_files(found: Sorted, query: RunQuery) -> FileAnswer:
-    """The answer about files that are all of one kind."""
+    """Return the answer about files that are all of one kind."""
     if len(found.others) > 1:
         kinds = ", ".join(f"{paths[0].name} ({kind.value})" for kind, paths in found.others.items())
         raise BadValue(f"these files are of different kinds: {kinds}", hint="pass one kind of file at a time")

@@ -29,15 +29,15 @@ from gpuwise.render.text import WIDTH, Column, assumption_lines, bold, folded, j
 
 __all__ = ["render", "render_html", "render_markdown"]
 
-_CERTAIN = ("profiler", "steps line")  # marks of steps that need no mention in a brief answer
-_LEAST_SHARE = 0.01  # of a step: less hidden communication is not worth a line
-_UNEVEN = 0.05  # where the mean step differs from the median by more, both are shown
+_CERTAIN = ("profiler", "steps line")  # step marks that a brief answer need not mention
+_LEAST_SHARE = 0.01  # of a step; less hidden communication is not worth a line
+_UNEVEN = 0.05  # if the mean step differs from the median by more, both are shown
 _BRIEF_FINDINGS = 3  # what fits one screen with the verdict and the bar
-_FINDINGS_BESIDE_A_TABLE = 1  # what fits one screen with a table of ranks or of differences too
+_FINDINGS_BESIDE_A_TABLE = 1  # what fits on one screen together with a table of ranks or differences
 _BRIEF_RANKS = 4  # the slowest ones, with room for a finding on one screen
 _BRIEF_PARTS = 3  # those that differ most between two runs
 _BRIEF_NOTES = 2  # as many notes as findings, and no more than this
-_FINER = 5  # times as many spans in the report as in the JSON: the report zooms
+_FINER = 5  # times as many spans in the report as in the JSON, because the report can zoom
 _TOLD_OPS = 10
 _NAMED_RANKS = 8  # numbers of missing ranks that fit one line
 
@@ -67,7 +67,7 @@ def render(
 
 
 def _brief_findings(answer: WhyAnswer) -> int:
-    """How many findings fit one screen beside the other tables."""
+    """Return how many findings fit on one screen next to the other tables."""
     return _FINDINGS_BESIDE_A_TABLE if len(answer.ranks) > 1 or answer.difference is not None else _BRIEF_FINDINGS
 
 
@@ -168,7 +168,7 @@ def _brief_closing(answer: WhyAnswer, shown: int) -> list[str]:
 
 
 def render_markdown(answer: WhyAnswer) -> str:
-    """For an issue or a pull request."""
+    """Return Markdown for an issue or a pull request."""
     parts = _parts(answer)
     lines = [f"# {answer.verdict}", "", _head(answer).replace("\n", "  \n"), "", "| part | share |", "|---|---|"]
     lines += [f"| {name.replace('_', ' ')} | {share:.1%} |" for name, share in parts]
@@ -183,7 +183,7 @@ def render_markdown(answer: WhyAnswer) -> str:
 
 
 def render_html(answer: WhyAnswer) -> str:
-    """A page of its own, with one script that zooms the timeline and no network; whatever comes from the files is escaped."""
+    """Return a complete offline page, with one script that zooms the timeline. Everything from the files is escaped."""
     bar = "".join(
         f'<span title="{escape(name)} {share:.1%}" style="width:{share:.4%};background:{colour_of(name)}"></span>'
         for name, share in _parts(answer)
@@ -206,7 +206,7 @@ def render_html(answer: WhyAnswer) -> str:
 
 
 def _html_tables(answer: WhyAnswer) -> str:
-    """Every GPU or rank where there are several, and the ops that lose most where their sizes were recorded."""
+    """Return all GPUs or ranks if there are several, and the ops that lose the most time if their sizes were recorded."""
     tables = ""
     if len(answer.ranks) > 1:
         cells = [

@@ -84,7 +84,7 @@ POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_H
 
 
 def colour_of(kind: str) -> str:
-    """One colour for one kind, in the bar and in the timeline.
+    """Return the colour of a kind, which is the same in the bar and in the timeline.
 
     >>> colour_of("waiting") == colour_of("synchronisation")
     True
@@ -96,12 +96,12 @@ def colour_of(kind: str) -> str:
 
 
 def timeline_html(line: Timeline) -> str:
-    """A section of the report."""
+    """Return the section of the report."""
     high = _LANE * len(line.lanes) + _AXIS
     lanes = "".join(_lane(lane, place, line.step_s) for place, lane in enumerate(line.lanes))
     labels = "".join(f'<p style="top:{place * _LANE + 3}px">{escape(lane.name)}</p>' for place, lane in enumerate(line.lanes))
     names = ", ".join(lane.name for lane in line.lanes)
-    joined = f" {line.joined:,} short spans are drawn together with their neighbours." if line.joined else ""
+    joined = f" Short spans are drawn together with their neighbours ({line.joined:,} in total)." if line.joined else ""
     return (
         '<h2>Timeline of one step</h2>\n<div class="zoom" hidden><button type="button" value="+" aria-label="zoom in">+</button>'
         '<button type="button" value="-" aria-label="zoom out">−</button>'
@@ -111,7 +111,7 @@ def timeline_html(line: Timeline) -> str:
         f'aria-label="{escape(names)}"><g class="axis">{_axis(line.step_s, high)}</g>{lanes}</svg></div>{labels}</div>\n'
         f'<ul class="key">{_key(line)}</ul>\n'
         f"<p>A step of median length ({time_text(line.step_s)}). To zoom, use the buttons, the + and − keys, a double-click, or "
-        f"Ctrl and the mouse wheel. Point at a span to see its name.{joined}</p>\n"
+        f"Ctrl and the mouse wheel. Hover over a span to see its name.{joined}</p>\n"
     )
 
 
@@ -129,7 +129,7 @@ def _span(span: LaneSpan, top: int, step_s: float) -> str:
 
 
 def _axis(step_s: float, high: int) -> str:
-    """Ticks at round times of the whole step."""
+    """Return ticks at round times of the whole step."""
     power = 10.0 ** len(str(int(1 / step_s))) if step_s < 1 else 1.0
     gaps = [times / (power * 10) * scale for scale in (1, 10, 100) for times in _STEPS]
     gap = next((gap for gap in gaps if step_s / gap <= _TICKS), step_s)
@@ -142,7 +142,7 @@ def _axis(step_s: float, high: int) -> str:
 
 
 def _key(line: Timeline) -> str:
-    """What the colours mean, with the time of each kind in this step."""
+    """Return the legend of the colours, with the time of each kind in this step."""
     total: dict[str, float] = defaultdict(float)
     for lane in line.lanes:
         for span in lane.spans:

@@ -39,6 +39,7 @@ __all__ = [
     "moved_fraction",
     "slowed_fraction",
     "waits_fraction",
+    "weight_bytes",
 ]
 
 Array = NDArray[np.float64]
@@ -282,11 +283,21 @@ def slowed_fraction(setting: Setting) -> float:
     return float(known.get(setting.stack.framework, known["torch"]))
 
 
+def weight_bytes(workload: Workload) -> float:
+    """Return the bytes of all weights that a rank stores, frozen and packed ones included."""
+    return _bytes_of(workload, "weight")
+
+
 def gradient_bytes(workload: Workload) -> float:
     """Return what several GPUs exchange in each step: a gradient for every trained parameter."""
     if "lora_rank" not in workload.options:
         return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
+    return _bytes_of(workload, "gradient")
+
+
+def _bytes_of(workload: Workload, category: str) -> float:
     values = product_values(workload)[0]
-    tensors = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index("gradient")]
-    specs = [workload.tensors[row] for row in tensors]
-    return sum(float(values[spec.elements]) * DTYPE_BYTES[spec.dtype] for spec in specs)
+    tensors = workload.buffers.tensor[workload.buffers.category == CATEGORIES.index(category)]
+    counts: list[int] = np.bincount(tensors, minlength=len(workload.tensors)).tolist()
+    specs = zip(workload.tensors, counts, strict=True)
+    return sum(count * float(values[spec.elements]) * DTYPE_BYTES[spec.dtype] for spec, count in specs if count)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either
 from gpuwise.core.units import parse
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_link, find_node, links
@@ -188,7 +189,7 @@ def _gpu(name: str, notes: list[Assumption]) -> Gpu:
             assumed(
                 f"gpu '{name}'",
                 match.gpu.name,
-                "it could also be " + ", ".join(one.name for one in match.others),
+                "it could also be " + either(one.name for one in match.others),
                 code="gpu_name",
             )
         )

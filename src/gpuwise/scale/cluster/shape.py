@@ -33,7 +33,7 @@ __all__ = [
     "wires_of",
 ]
 
-# ---------------------------------------------------------------- links where nothing is said
+# ---------------------------------------------------------------- links that the user did not specify
 
 _MODULES = {
     1: "NVLink 1 (P100, 4 links)",
@@ -120,10 +120,8 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
-    how = (
-        "peer to peer" if wires.peer_to_peer else "through host memory, because the standard driver does not support peer access"
-    )
-    value = f"{wires.gpu_link.name}{' and no NVLink bridge' if bare else ''}, {how}"
+    how = "peer to peer" if wires.peer_to_peer else "through host memory (the standard driver does not support peer access)"
+    value = f"{wires.gpu_link.name} {how}{', without an NVLink bridge' if bare else ''}"
     return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
 
 

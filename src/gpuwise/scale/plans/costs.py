@@ -16,7 +16,9 @@ from gpuwise.scale.plans.unit_times import Sizes, UnitTimes, price, update_times
 from gpuwise.scale.split.data_parallel import Timeline, timeline_of
 from gpuwise.scale.split.share import Degrees
 from gpuwise.step.types import Array, Setting
+from gpuwise.workload.model.types import Workload, no_collection
 from gpuwise.workload.transform.parts import Parts
+from gpuwise.workload.transform.share import rank_step
 
 __all__ = ["Costs", "longest"]
 
@@ -39,6 +41,7 @@ class Costs:
     _update: list[tuple[float, float]] = field(default_factory=list)
     _lines: dict[int, Timeline] = field(default_factory=dict)
     _sums: dict[tuple[object, ...], tuple[Array, Array]] = field(default_factory=dict)
+    _ranks: dict[tuple[object, ...], Workload] = field(default_factory=dict)
 
     def times(self, degrees: Degrees) -> UnitTimes:
         """Seconds of each unit."""
@@ -117,6 +120,22 @@ class Costs:
         if not self._replay:
             self._replay.append(replay_of(self.parts, self.gpu, self.sizes))
         return self._replay[0]
+
+    def rank_step(self, *, zero_stage: int, ranks: int, recomputes: bool, accumulates: bool, offload: bool) -> Workload:
+        """The step of one of these ranks, which divide only samples and, by the ZeRO stage, the model. It is made once."""
+        key = (zero_stage, ranks, recomputes, accumulates, offload)
+        if key not in self._ranks:
+            blocks = (1, len(self.parts.kinds)) if recomputes else (0, 0)
+            with no_collection():
+                self._ranks[key] = rank_step(
+                    self.parts.workload,
+                    checkpoint=blocks,
+                    zero_stage=zero_stage,
+                    ranks=ranks,
+                    accumulates=accumulates,
+                    offload=offload,
+                ).workload
+        return self._ranks[key]
 
     def around(self, ranks: int) -> Around:
         """What each device holds besides tensors."""

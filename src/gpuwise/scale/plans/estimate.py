@@ -17,7 +17,7 @@ from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs, longest
 from gpuwise.scale.plans.types import RECOMPUTE, Mesh, group
 from gpuwise.scale.split.data_parallel import averaged, gradients_of, recomputing
-from gpuwise.scale.split.habits import Habits
+from gpuwise.scale.split.habits import Habits, gathered_width, sharded_s
 from gpuwise.scale.split.pipeline import blocks_of_stages, stage_units
 from gpuwise.step.types import Array
 from gpuwise.workload.model.types import PHASES
@@ -26,7 +26,6 @@ __all__ = ["Passage", "Variants", "passage", "stages_of"]
 
 _FORWARD = PHASES.index("forward")
 _NONE, _SELECTIVE, _FULL = range(len(RECOMPUTE))
-_LOW = ("amp", "amp-bf16")  # fp32 weights, 16-bit products: gathered in 16 bits, gradients averaged in 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +42,17 @@ class Variants:
 
     def __len__(self) -> int:
         return len(self.point)
+
+    def row(self, place: int) -> Variants:
+        """Return one of them."""
+        at = slice(place, place + 1)
+        return Variants(
+            point=self.point[at],
+            micro_count=self.micro_count[at],
+            zero=self.zero[at],
+            recompute=self.recompute[at],
+            offload=self.offload[at],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,8 +215,7 @@ class _Step:
 
     def _width(self, what: str) -> float:
         """Return the size in transit of one byte of weights or gradients."""
-        low = self.costs.parts.workload.precision in _LOW
-        return 0.5 if low and what == "weight" else 1.0
+        return gathered_width(self.costs.parts.workload.precision) if what == "weight" else 1.0
 
     def _data_group(self) -> tuple[int, int]:
         return group(self.mesh.tensor, self.mesh.sequence * self.mesh.data, self.per_node)
@@ -222,8 +231,7 @@ class _Step:
         stage3, stage2 = (zero == 3), (zero == 2) & (self.plans.micro_count > 1)
         ahead = np.where(stage3, gather, 0.0)
         behind = np.where(stage3, gather + scatter, np.where(stage2, scatter, 0.0))
-        room = self.habits.overlap_fraction
-        shown = np.maximum(0.0, ahead - room * forward) + np.maximum(0.0, behind - room * backward)
+        shown, _ = sharded_s(ahead, behind, forward, backward, self.habits)
         shown = np.where(stage3 & (np.arange(len(shown))[:, None] == 0), np.maximum(shown, ahead), shown)
         hidden = ahead + behind - shown
         if stage3.any():

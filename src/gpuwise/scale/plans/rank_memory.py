@@ -1,11 +1,12 @@
 """Memory on the fullest rank of a plan, for many plans of one mesh at once.
 
-The peak can occur at three moments: when the forward passes of all micro-batches in flight are done, at the end of a backward
-pass, when all gradients exist, or during the update.
+If ranks divide only samples, with or without ZeRO, the rank's own step is replayed, as in `fit`: `rank_memory` is the same there.
+`needs` replays only those plans whose sums over units come close to the memory of a GPU.
 
-Sums over units are scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the
-replayed step on one GPU and the sum of its units applies to every plan with that micro-batch. A plan that divides only samples
-therefore needs exactly what `predict` says, and the others approach it the less they divide.
+For other meshes, and as a first estimate, units are added up. The peak can occur at three moments: when the forward passes of
+all micro-batches in flight are done, at the end of a backward pass, when all gradients exist, or during the update. The sums are
+scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the replayed step on
+one GPU and the sum of its units, in the passes and in the update, applies to every plan with that micro-batch.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.estimate import Variants
 from gpuwise.scale.plans.types import RECOMPUTE, Mesh, RankMemory
 from gpuwise.scale.split.pipeline import held, stage_units
+from gpuwise.step.memory.peak import MemorySetting, memory_of, reserved_bytes_of
 from gpuwise.step.types import Array
+from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.parts import parts_of
 
-__all__ = ["Holdings", "holdings"]
+__all__ = ["Holdings", "holdings", "needs", "rank_memory", "unsure"]
 
 _NONE, _SELECTIVE, _FULL = range(len(RECOMPUTE))
 _AHEAD = 2.0  # gathered at a time: the unit that runs and the next
+_UNSURE = 1.3  # times as much or as little: sums over units are not further off
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,8 +51,9 @@ class Holdings:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tensors:
-    """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` marks where that is the
-    first of them. `beside` is the temporary memory at the other moments.
+    """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` marks where that is one of
+    the first two. `beside` is the temporary memory at the other moments, `in_passes` that at the first moment and
+    `in_update` that at the last.
     """
 
     weight: Array
@@ -57,6 +62,8 @@ class _Tensors:
     active: Array
     beside: Array
     passes: Array
+    in_passes: Array
+    in_update: Array
 
     @property
     def total(self) -> Array:
@@ -64,11 +71,82 @@ class _Tensors:
         return found
 
 
+def needs(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str, room_bytes: float) -> Array:
+    """Return the total of each plan. Those that divide only samples are replayed if their sums are close to the room."""
+    found = holdings(costs, mesh, stages, plans, schedule).total
+    close = (found > room_bytes / unsure(mesh)) & (found < room_bytes * unsure(mesh))
+    for row in np.flatnonzero(close).tolist():
+        found[row] = _replayed_bytes(costs, mesh, plans.row(row), float(found[row]))
+    return found
+
+
+def unsure(mesh: Mesh) -> float:
+    """Return the factor by which a replay may differ from sums over units; 1 if nothing better is known than the sums."""
+    return _UNSURE if _divides_samples_only(mesh) else 1.0
+
+
+def rank_memory(costs: Costs, mesh: Mesh, stages: Array, plan: Variants, schedule: str) -> RankMemory:
+    """Return the memory of a single plan: replayed if it divides only samples."""
+    if not _divides_samples_only(mesh):
+        return holdings(costs, mesh, stages, plan, schedule).of(0)
+    if int(plan.recompute[0]) == _SELECTIVE:
+        found = holdings(costs, mesh, stages, plan, schedule).of(0)
+        return _with_total(found, _replayed_bytes(costs, mesh, plan, found.total_bytes))
+    size = costs.batch(int(plan.point[0]))
+    memory = memory_of(
+        _step(costs, mesh, plan), size, costs.sizes.seq, gpu=costs.gpu, setting=MemorySetting(gpu_count=mesh.ranks)
+    )
+    return RankMemory(
+        weight_bytes=memory.weight_bytes,
+        gradient_bytes=memory.gradient_bytes,
+        optimizer_bytes=memory.optimizer_bytes,
+        activation_bytes=memory.activation_bytes,
+        workspace_bytes=memory.workspace_bytes,
+        framework_bytes=memory.framework_bytes,
+    )
+
+
+def _divides_samples_only(mesh: Mesh) -> bool:
+    return mesh.data == mesh.ranks and mesh.expert == 1
+
+
+def _step(costs: Costs, mesh: Mesh, plan: Variants) -> Workload:
+    """The step of one rank under this plan."""
+    stage = int(plan.zero[0])
+    return costs.rank_step(
+        zero_stage=stage,
+        ranks=mesh.data if stage else 1,
+        recomputes=int(plan.recompute[0]) == _FULL,
+        accumulates=int(plan.micro_count[0]) > 1,
+        offload=bool(plan.offload[0]),
+    )
+
+
+def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -> float:
+    """Return the total of a plan from its replay. `fit` does not rewrite steps for selective recomputation, so there the sum over
+    units is scaled like that of the same plan without recomputation.
+    """
+    if int(plan.recompute[0]) == _SELECTIVE:
+        plain = replace(plan, recompute=np.array([_NONE]))
+        stages = stage_units(costs.parts, (len(costs.parts.kinds),))
+        sum_ = float(holdings(costs, mesh, stages, plain).total[0])
+        return by_units * _replayed_bytes(costs, mesh, plain, sum_) / sum_
+    size = costs.batch(int(plan.point[0]))
+    reserved = reserved_bytes_of(_step(costs, mesh, plan), size, costs.sizes.seq, gpu=costs.gpu)
+    return reserved + costs.around(mesh.ranks).framework_bytes
+
+
+def _with_total(memory: RankMemory, total_bytes: float) -> RankMemory:
+    """Return the same memory with this total: what passes and what the allocator holds for it is scaled."""
+    passing = memory.activation_bytes + memory.workspace_bytes
+    factor = max(0.0, 1.0 + (total_bytes - memory.total_bytes) / max(passing, 1.0))
+    return replace(memory, activation_bytes=factor * memory.activation_bytes, workspace_bytes=factor * memory.workspace_bytes)
+
+
 def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str = "1f1b") -> Holdings:
-    """Compute all these plans at once; `stages` are the units of each stage."""
-    found = _tensors(costs, mesh, stages, plans, schedule)
+    """Add up the units of all these plans at once; `stages` are the units of each stage."""
     whole = _replayed(costs)
-    found = replace(found, active=found.active * whole.active[plans.point])
+    found = _tensors(costs, mesh, stages, plans, schedule, whole)
     slack = found.total * whole.slack[plans.point] + found.beside * whole.stuck[plans.point]
     around = costs.around(mesh.ranks)
     stage = np.argmax(found.total, axis=0)
@@ -92,13 +170,14 @@ def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Replayed:
-    """The replayed step on one GPU relative to its units, shape (points,): the factor for the units' `active` bytes, and what
-    the allocator holds beyond tensors. If the passes are the fullest moment, that is a share of tensors (`slack`): blocks
-    of many sizes. If the update is, it is blocks left from the passes that the update cannot use: a share of those
-    (`stuck`).
+    """The replayed step on one GPU relative to its units, shape (points,): the factors for the units' `active` bytes in the
+    passes and in the `update`, and what the allocator holds beyond tensors. If the passes are the fullest moment, that is a
+    share of tensors (`slack`): blocks of many sizes. If the update is, it is blocks left from the passes that the update
+    cannot use: a share of those (`stuck`).
     """
 
     active: Array
+    update: Array
     slack: Array
     stuck: Array
 
@@ -107,19 +186,29 @@ def _replayed(costs: Costs) -> _Replayed:
     whole, own = costs.replay, parts_of(costs.parts.workload)
     none = np.zeros(costs.sizes.points, dtype=np.int64)
     plain = Variants(point=np.arange(len(none)), micro_count=none + 1, zero=none, recompute=none, offload=none.astype(bool))
-    units = _tensors(costs, Mesh(), stage_units(own, (len(own.kinds),)), plain, "1f1b")
-    passing = whole.tensors - (units.total - units.active)[0]
+    one, nothing = np.ones(len(none)), np.zeros(len(none))
+    stages = stage_units(own, (len(own.kinds),))
+
+    def units_of(found: _Replayed) -> _Tensors:
+        return _tensors(costs, Mesh(), stages, plain, "1f1b", found)
+
+    sums = units_of(_Replayed(active=one, update=one, slack=nothing, stuck=nothing))
+    active, update = (
+        brief / np.maximum(sum_[0], 1.0) for brief, sum_ in ((whole.passing, sums.in_passes), (whole.updating, sums.in_update))
+    )
+    scaled = _Replayed(active=active, update=update, slack=nothing, stuck=nothing)
+    units = units_of(scaled)
     beyond, beside = whole.held - whole.tensors, units.beside[0]
     by_passes = units.passes[0] | (beside <= 0)
-    return _Replayed(
-        active=np.maximum(0.0, passing) / np.maximum(units.active[0], 1.0),
+    return replace(
+        scaled,
         slack=np.where(by_passes, beyond / whole.tensors, 0.0),
         stuck=np.where(by_passes, 0.0, beyond / np.maximum(beside, 1.0)),
     )
 
 
-def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str) -> _Tensors:
-    """Sums over the units of each stage."""
+def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str, whole: _Replayed) -> _Tensors:
+    """Sums over the units of each stage, with what passes scaled to the replayed step."""
     memory = costs.memory(mesh.degrees)
     ranks = mesh.data * mesh.sequence
     zero, point = plans.zero, plans.point
@@ -140,10 +229,12 @@ def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
     state = (stages @ memory.state)[:, None] * share[0] * np.where(plans.offload, 0.0, 1.0)
     saved, again = _saved(memory.saved, memory.saved_selective, memory.handed, blocks, plans)
     flying = held(mesh.pipeline, plans.micro_count, mesh.chunks, schedule)
-    passing = fullest(memory.passing[:, point] + again)
-    active = flying * (stages @ saved) + passing
+    passing = fullest(memory.passing[:, point] + again) * whole.active[point]
+    active = flying * (stages @ saved) * whole.active[point] + passing
     stays = (plans.micro_count > 1) | (mesh.pipeline > 1)
-    update = (stages @ memory.parameters)[:, None] * share[0] * memory.updating * np.where(plans.offload, 0.0, 1.0)
+    update = (
+        (stages @ memory.parameters)[:, None] * share[0] * memory.updating * np.where(plans.offload, 0.0, whole.update[point])
+    )
     moments = [(np.where(stays, gradient, 0.0), active), (gradient, passing), (gradient, np.broadcast_to(update, active.shape))]
     which = np.argmax([part + rest for part, rest in moments], axis=0)
     now = [np.choose(which, [moment[place] for moment in moments]) for place in (0, 1)]
@@ -153,7 +244,9 @@ def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
         state=np.broadcast_to(state, active.shape),
         active=now[1],
         beside=gradient + active + update - sum(now),
-        passes=which == 0,
+        passes=which < 2,
+        in_passes=active,
+        in_update=np.broadcast_to(update, active.shape),
     )
 
 

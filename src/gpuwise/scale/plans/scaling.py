@@ -87,11 +87,10 @@ def batch_of(batch: int, count: int) -> int:
 
 def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
     """Return the fastest plan that fits."""
-    found = search(costs, cluster, wishes)
-    order = found.order()
-    if not len(order):
-        return None
-    return estimate(costs, cluster, found.plan(int(order[0]), costs.sizes.batches), wishes.habits)
+    found = search(costs, cluster, wishes, replays=False)
+    rows = found.may_fit(wishes.memory_bytes).tolist() if len(found) else []
+    tried = (estimate(costs, cluster, found.plan(row, costs.sizes.batches), wishes.habits) for row in rows)
+    return next((one for one in tried if one.memory.total_bytes <= wishes.memory_bytes), None)
 
 
 def stops_at(points: Sequence[ScalePoint]) -> int | None:

@@ -19,9 +19,9 @@ import numpy as np
 from gpuwise.scale.cluster.shape import Cluster
 from gpuwise.scale.plans.costs import Costs
 from gpuwise.scale.plans.estimate import Passage, Variants, passage, stages_of
-from gpuwise.scale.plans.rank_memory import Holdings, holdings
+from gpuwise.scale.plans.rank_memory import holdings, needs, rank_memory, unsure
 from gpuwise.scale.plans.rules import Limits, meshes, micro_count
-from gpuwise.scale.plans.types import RECOMPUTE, Collective, Estimate, Mesh, Plan
+from gpuwise.scale.plans.types import RECOMPUTE, Collective, Estimate, Mesh, Plan, RankMemory
 from gpuwise.scale.split.habits import Habits
 from gpuwise.scale.split.pipeline import stage_units
 from gpuwise.scale.split.share import Degrees
@@ -78,6 +78,13 @@ class Found:
             offload=bool(self.offload[row]),
         )
 
+    def may_fit(self, room_bytes: float) -> Array:
+        """The rows that fit or may fit when they are replayed, fastest first."""
+        factor = np.array([unsure(mesh) for mesh in self.meshes])
+        rows = np.flatnonzero(self.memory <= room_bytes * factor[self.mesh])
+        found: Array = rows[np.argsort(self.step_s[rows], kind="stable")]
+        return found
+
     def order(self) -> Array:
         """The rows that fit, fastest first."""
         rows = np.flatnonzero(self.fits)
@@ -85,12 +92,14 @@ class Found:
         return found
 
 
-def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor | None = None) -> Found:
-    """Try all meshes, in groups over an executor if one is given."""
+def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor | None = None, replays: bool = True) -> Found:
+    """Try all meshes, in groups over an executor if one is given. Unless the search `replays` plans that divide only samples,
+    their memory is a first estimate.
+    """
     rejected: Counter[str] = Counter()
     possible = meshes(costs.parts, cluster, wishes.global_batch, wishes.limits, rejected)
     tasks = _by_degrees(possible)
-    work = partial(_tried, costs, cluster, wishes)
+    work = partial(_tried, costs, cluster, wishes, replays)
     answers = list(executor.map(work, tasks) if executor is not None else map(work, tasks))
     rows = [row for answer in answers for row in answer]
     tried = {mesh for mesh, _, _, _ in rows}
@@ -137,13 +146,17 @@ def _by_degrees(possible: Iterable[Mesh]) -> list[tuple[Mesh, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def _tried(costs: Costs, cluster: Cluster, wishes: Wishes, group: Sequence[Mesh]) -> list[tuple[Mesh, Variants, Array, Array]]:
+def _tried(
+    costs: Costs, cluster: Cluster, wishes: Wishes, replays: bool, group: Sequence[Mesh]
+) -> list[tuple[Mesh, Variants, Array, Array]]:
     found = []
     for mesh in group:
         plans = _variants(costs, mesh, wishes)
         if len(plans):
             step = passage(costs, cluster, mesh, plans, wishes.habits)
-            found.append((mesh, plans, step.step_s, holdings(costs, mesh, step.stages, plans, wishes.schedule).total))
+            about = (costs, mesh, step.stages, plans, wishes.schedule)
+            memory = needs(*about, wishes.memory_bytes) if replays else holdings(*about).total
+            found.append((mesh, plans, step.step_s, memory))
     return found
 
 
@@ -228,11 +241,11 @@ def estimate(costs: Costs, cluster: Cluster, plan: Plan, habits: Habits | None =
     sizes = stages_of(costs, plan.mesh, even=(habits or Habits()).even_stages)
     step = passage(costs, cluster, plan.mesh, plans, habits or Habits())
     stages = stage_units(costs.parts, sizes, plan.mesh.chunks)
-    held = holdings(costs, plan.mesh, stages, plans, plan.schedule)
+    held = rank_memory(costs, plan.mesh, stages, plans, plan.schedule)
     return _full(costs, plan, step, held, sizes)
 
 
-def _full(costs: Costs, plan: Plan, step: Passage, held: Holdings, sizes: tuple[int, ...]) -> Estimate:
+def _full(costs: Costs, plan: Plan, step: Passage, held: RankMemory, sizes: tuple[int, ...]) -> Estimate:
     times = costs.times(Degrees())
     place = int(np.flatnonzero(costs.sizes.batches == plan.micro_batch)[0])
     flops = float(costs.counts @ times.flops[:, place]) / plan.micro_batch * plan.samples
@@ -247,7 +260,7 @@ def _full(costs: Costs, plan: Plan, step: Passage, held: Holdings, sizes: tuple[
         bubble_s=float(step.bubble_s[0]),
         wait_s=float(step.wait_s[0]),
         flops=flops,
-        memory=held.of(0),
+        memory=held,
         collectives=tuple(
             Collective(
                 purpose=purpose,

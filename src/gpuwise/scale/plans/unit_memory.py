@@ -15,7 +15,7 @@ from gpuwise.kernels.registry import KINDS
 from gpuwise.scale.plans.unit_times import Sizes
 from gpuwise.scale.split.share import Degrees
 from gpuwise.scale.split.tensor import State, tensor_split
-from gpuwise.step.memory.lifetimes import framework_bytes, library_buffers, memory_data, peak_bytes
+from gpuwise.step.memory.lifetimes import framework_bytes, library_buffers, lives_of, memory_data, tensor_bytes_of
 from gpuwise.step.memory.peak import reserved_bytes_of
 from gpuwise.step.types import Array
 from gpuwise.workload.model.evaluate import product_values
@@ -59,12 +59,15 @@ class Around:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
-    """The whole step at each micro-batch as in `predict` and `fit`, shape (points,): bytes of tensors at the peak, and what
-    the allocator holds for them, including workspaces of convolutions.
+    """The whole step at each micro-batch as in `predict` and `fit`, shape (points,): bytes of tensors at the peak, what the
+    allocator holds for them, including workspaces of convolutions, and the most bytes that exist only in a pass (`passing`) or
+    only in the update (`updating`), whatever else exists then.
     """
 
     tensors: Array
     held: Array
+    passing: Array
+    updating: Array
 
 
 def around_bytes(parts: Parts, gpu: Gpu, ranks: int) -> Around:
@@ -83,8 +86,13 @@ def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
     workload = parts.workload
     at = [float(size) if "batch" in workload.symbols else None for size in sizes.batches]
     kept = around_bytes(parts, gpu, 1).library_bytes
+    updates = lives_of(workload).phase == _UPDATE
+    live = np.array([lives_of(workload).live(tensor_bytes_of(workload, size, sizes.seq)) for size in at])
+    brief = live[:, list(_PASSING)].sum(axis=1)
     return Replay(
-        tensors=np.array([peak_bytes(workload, size, sizes.seq) for size in at]),
+        tensors=live.sum(axis=1).max(axis=1),
+        passing=np.where(updates, 0.0, brief).max(axis=1),
+        updating=np.where(updates, brief, 0.0).max(axis=1),
         held=np.array([reserved_bytes_of(workload, size, sizes.seq, gpu=gpu) for size in at]) - kept,
     )
 

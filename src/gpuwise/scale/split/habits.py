@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuwise.scale.cluster.collectives import load_scaling, slowed_fraction
-from gpuwise.step.types import Setting
+import numpy as np
 
-__all__ = ["Habits", "habits_of"]
+from gpuwise.scale.cluster.collectives import load_scaling, slowed_fraction
+from gpuwise.step.types import Array, Setting
+
+__all__ = ["Habits", "gathered_width", "habits_of", "sharded_s"]
+
+_LOW = ("amp", "amp-bf16")  # fp32 weights, 16-bit products: gathered in 16 bits, gradients averaged in 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +40,17 @@ class Habits:
 def habits_of(setting: Setting) -> Habits:
     """Return the default behaviour for a step of a plan; if only samples are divided, it matches `data_parallel`."""
     return Habits(waits_per_doubling=float(load_scaling()["waits_per_doubling"]), slowed_fraction=slowed_fraction(setting))
+
+
+def gathered_width(precision: str) -> float:
+    """Return the bytes sent for each byte of weights that is gathered."""
+    return 0.5 if precision in _LOW else 1.0
+
+
+def sharded_s(ahead_s: Array, behind_s: Array, forward_s: Array, backward_s: Array, habits: Habits) -> tuple[Array, Array]:
+    """Return the seconds that sharded weights and gradients keep a micro-batch waiting, and the seconds that overlap with it.
+    `ahead_s` are the messages of the forward pass, `behind_s` those of the backward pass.
+    """
+    room = habits.overlap_fraction
+    shown: Array = np.maximum(0.0, ahead_s - room * forward_s) + np.maximum(0.0, behind_s - room * backward_s)
+    return shown, ahead_s + behind_s - shown

@@ -308,7 +308,7 @@ class ExpandableAllocator(CachingAllocator):
             block = found
         while block.size < size:
             after = block.next
-            assert after is not None  # noqa: S101 - the end is endless
+            assert after is not None  # noqa: S101 - the last block has no end
             if after.mapped:
                 pool.remove(after)
             else:

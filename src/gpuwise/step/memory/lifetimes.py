@@ -141,19 +141,18 @@ def lives_of(workload: Workload) -> Lives:
 
 
 def _made(workload: Workload) -> Lives:
-    buffers = np.array([(b.tensor, b.category, b.born, b.died) for b in workload.buffers], dtype=np.int64).reshape(-1, 4)
-    values = product_values(workload)[0]
+    buffers, values = workload.buffers, product_values(workload)[0]
     convolved = {row for op in workload.ops if _has_window(op, values) for row in (*op.reads, *op.writes)}
     return Lives(
         trains=workload.mode == "train",
         multiplies=any(op.kind == "matmul" for op in workload.ops),
-        tensor=buffers[:, 0],
-        category=buffers[:, 1],
-        born=buffers[:, 2],
-        died=buffers[:, 3],
+        tensor=buffers.tensor,
+        category=buffers.category,
+        born=buffers.born,
+        died=buffers.died,
         elements=np.array([tensor.elements for tensor in workload.tensors], dtype=np.int64),
         width=np.array([DTYPE_BYTES[tensor.dtype] for tensor in workload.tensors]),
-        phase=np.array([call.phase for call in workload.calls], dtype=np.int64),
+        phase=workload.calls.phase,
         convolved=np.array(sorted(convolved), dtype=np.int64),
     )
 
@@ -305,7 +304,7 @@ def _release(block: Block, free: list[tuple[int, int, Block]]) -> None:
     insort(free, (block.size, block.place, block))
 
 
-# ---------------------------------------------------------------- beside tensors
+# ---------------------------------------------------------------- besides tensors
 # Memory used by anything other than tensors: the CUDA context, library code and buffers, a desktop, and framework reserves.
 #
 # Every value is in `data/memory.json` with its source; those marked fitted are written by `tools/fit_memory.py`.

@@ -19,9 +19,25 @@ from gpuwise.workload.find import only_read
 from gpuwise.workload.language.find import is_known_name
 from gpuwise.workload.store import zoo
 
-__all__ = ["QUESTIONS", "answer", "warm"]
+__all__ = ["LIKELY", "QUESTIONS", "answer", "warm"]
 
 Options = Mapping[str, Any]
+# what the first view offers to click, and therefore what is asked first: each purpose, without and with each budget
+_PURPOSES: tuple[dict[str, Any], ...] = (
+    {"task": "kaggle"},
+    {"task": "learning"},
+    {"task": "vision"},
+    {"task": "llm-finetune"},
+    {"model": ["llama-3-8b"]},
+    {"model": ["sdxl"]},
+    {"task": "research"},
+)
+_BUDGETS = (300.0, 800.0, 2000.0, 10000.0, 50000.0)
+LIKELY: tuple[tuple[str, dict[str, Any]], ...] = (
+    *(("which", purpose) for purpose in _PURPOSES),
+    *(("which", {**purpose, "budget": budget}) for purpose in _PURPOSES for budget in _BUDGETS),
+    *(("which", {"budget": budget}) for budget in _BUDGETS),
+)
 _OF_TEXT = ("predict", "fit", "compare", "which", "cost", "matters")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Annotated, Any
 
@@ -21,12 +21,14 @@ from gpuwise.box import parts
 from gpuwise.box.types import COOLERS
 from gpuwise.core.encoding import to_json
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.hardware.types import Gpu
+from gpuwise.money.prices import PriceBook, price_now, rent_median
 from gpuwise.questions.common.text.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.step.time.engines import engines
 from gpuwise.surfaces.web import bodies
-from gpuwise.surfaces.web.answers import QUESTIONS
+from gpuwise.surfaces.web.answers import LIKELY, QUESTIONS
 from gpuwise.surfaces.web.commands import Once, told
 from gpuwise.surfaces.web.own_models import MOST_BYTES as OWN_BYTES
 from gpuwise.surfaces.web.own_models import OwnModels, own_file
@@ -61,18 +63,20 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 def create_app(
     hosts: Sequence[str] = LOCAL_HOSTS, workers: int = 2, most_trace_bytes: int = MOST_BYTES, *, prepare: bool = False
 ) -> FastAPI:
-    """The whole server; `hosts` are the names it answers to. With `prepare`, the answer that takes longest is worked out soon
-    after the start, before anyone asks for it."""
+    """The whole server; `hosts` are the names it answers to. With `prepare`, the answers that the page offers and the one that
+    takes longest are worked out soon after the start, before anyone asks for them."""
     answers = Answers(workers)
     kept = {"accuracy": Once("validate", "--json", folder=captures.folder() / "page"), "machine": Once("doctor", "--json")}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         answers.start()
-        early = asyncio.create_task(_prepared(kept["accuracy"])) if prepare else None
+        early = asyncio.create_task(_prepared(answers, kept["accuracy"])) if prepare else None
         yield
         if early is not None:
             early.cancel()
+            with suppress(asyncio.CancelledError):
+                await early
         answers.close()
         for once in kept.values():
             await once.close()
@@ -94,9 +98,10 @@ def create_app(
     return app
 
 
-async def _prepared(once: Once) -> None:
-    """Work an answer out when the page has had time for its first ones."""
+async def _prepared(answers: Answers, once: Once) -> None:
+    """Work answers out when the page has had time for its first ones."""
     await asyncio.sleep(_PREPARE_AFTER_S)
+    await answers.prepare(LIKELY)
     await once.ask()
 
 
@@ -203,8 +208,20 @@ def _add_choices(app: FastAPI) -> None:
         return Response(_choices(), media_type="application/json")
 
 
+def _prices(gpu: Gpu, book: PriceBook) -> dict[str, Any]:
+    """What one costs today, where that is known; a price at launch is not today's."""
+    new, used = (price_now(gpu, book, condition) for condition in ("new", "used"))
+    rent = rent_median(gpu, book)
+    return {
+        "new_usd": new.usd if new is not None and new.kind == "new" else None,
+        "used_usd": used.usd if used is not None and used.kind == "used" else None,
+        "rent_usd_per_hour": rent.usd_per_gpu_hour if rent is not None else None,
+    }
+
+
 @cache
 def _choices() -> bytes:
+    book = PriceBook.of()
     return to_json(
         {
             "models": [
@@ -224,6 +241,7 @@ def _choices() -> bytes:
                     "segment": gpu.segment,
                     "memory_bytes": gpu.memory_bytes,
                     "launched_on": gpu.launched_on.isoformat() if gpu.launched_on else None,
+                    **_prices(gpu, book),
                 }
                 for gpu in load_catalog().curated
             ],

@@ -173,7 +173,7 @@ def _language(path: Path) -> dict[str, Any]:
         "layers": shape.layers,
         "context": shape.context,
         "mode": "infer",
-        "notes": [f"Answers are for text generation. To train it, {_CAPTURE}."],
+        "notes": [f"The answers are for text generation. To train the model, {_CAPTURE}."],
     }
 
 

@@ -25,6 +25,7 @@ _SECONDS = 60.0
 _LONG_SECONDS = 300.0
 _LOOK_EVERY_S = 0.1
 _GRACE_S = 2.0  # a slider that moves on leaves questions behind: those that are nearly done are not worth a new process
+_IDLE = 19  # the lowest priority there is
 _Gone = Callable[[], Awaitable[bool]]
 
 
@@ -43,17 +44,34 @@ class Answers:
 
     async def ask(self, question: str, options: Mapping[str, Any], gone: _Gone, own: Sequence[Own] = ()) -> tuple[int, bytes]:
         """The answer, from memory where the very same was asked before; the names of `own` files change with their content."""
-        key = question.encode() + b" " + msgspec.json.encode(options, order="sorted")
+        key = _key(question, options)
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
         workers = self._long if question in _LONG else self._small
         found = await workers.ask(question, dict(options), gone, own)
+        self._keep(key, found)
+        return found
+
+    async def prepare(self, questions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Work out the answers that people are likely to ask for, one after the other in a process of its own, which runs only
+        when no other wants the CPU and ends when it is done. It holds nobody up, and what fails is left out."""
+        worker = _worker(_IDLE)
+        try:
+            for question, options in questions:
+                key = _key(question, options)
+                if key not in self._known:
+                    self._keep(key, await asyncio.wrap_future(worker.submit(answer, question, dict(options))))
+        except BrokenProcessPool:
+            return
+        finally:
+            _end(worker, wait=True)
+
+    def _keep(self, key: bytes, found: tuple[int, bytes]) -> None:
         if found[0] in (200, 400):
             self._known[key] = found
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return found
 
     def close(self) -> None:
         """End all workers, whatever they do."""
@@ -135,8 +153,13 @@ class _Workers:
             _end(worker, wait=True)
 
 
-def _worker() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"), initializer=step_back)
+def _key(question: str, options: Mapping[str, Any]) -> bytes:
+    return question.encode() + b" " + msgspec.json.encode(options, order="sorted")
+
+
+def _worker(back: int = 5) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=step_back, initargs=(0, back))
 
 
 def _nobody() -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ Also older ones, whose events have no category or come in begin/end pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,6 @@ _UNUSED = ("trace", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
-_DENSE = 1 << 20  # pairs of processes and threads that are counted rather than sorted
 _NO_ARGUMENTS = Arguments()
 
 
@@ -67,21 +66,36 @@ class _Kinds(dict[str, int]):
         return found
 
 
+class _Shapes(Interner):
+    """Numbers of texts about ops and collectives; -1 for one that tells no sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[bytes] = []
+
+    def __missing__(self, text: bytes) -> int:
+        if len(text) > LONGEST_TEXT:
+            return self[text[:LONGEST_TEXT]]
+        self[text] = number = -1 if text.startswith((b"|", b"[]|")) else len(self.found)
+        if number >= 0:
+            self.found.append(text)
+        return number
+
+
 class _ChromeTable:
     """Batches of records become columns."""
 
     def __init__(self) -> None:
         self.table = TableBuilder()
         self.names = Interner()
-        self.processes = Interner()
         self.threads = Interner()
-        self.shapes = Interner()
-        self._lines = Interner()
+        self.shapes = _Shapes()
         self.titles: dict[tuple[Any, Any, str], str] = {}
         self.malformed = 0
         self.dropped = 0
         self.pairs = Pairs()
         self.kinds = _Kinds()
+        self._with_settings: list[bool] = []
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
@@ -123,50 +137,49 @@ class _ChromeTable:
     def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
         """Columns that only some kinds have are looked for in those alone."""
         count = len(rows)
+        args = [row.args or _NO_ARGUMENTS for row in rows]
+        name = self.names.many([row.name for row in rows], count)
         on_device = np.flatnonzero(kind <= Kind.MEMSET)
         issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
-        work = _arguments(rows, on_device)
-        process = self.processes.many([row.pid for row in rows], count)
+        work = _chosen(args, on_device)
         self.table.add(
             count,
             kind=kind,
-            name=self.names.many([row.name for row in rows], count),
+            name=name,
             start_ns=self._nanoseconds(start),
             duration_ns=self._nanoseconds(duration),
-            process=process,
-            thread=self._threads(process, rows),
+            thread=self.threads.many(zip([row.pid for row in rows], [row.tid for row in rows], strict=True), count),
             device=_spread(_whole([arg.device for arg in work], 2**31), on_device, count),
             stream=_spread(_whole([arg.stream for arg in work]), on_device, count),
-            correlation=_spread(_whole([arg.correlation for arg in _arguments(rows, issued)]), issued, count),
+            correlation=_spread(_whole([arg.correlation for arg in _chosen(args, issued)]), issued, count),
             size_bytes=_spread(_whole([arg.bytes for arg in work]), on_device, count),
             blocks_per_sm=_spread(_blocks(work), on_device, count, np.nan),
-            shape=self._shapes(rows, np.flatnonzero(kind == Kind.OP), on_device, work),
+            shape=self._shapes(args, name, np.flatnonzero(kind == Kind.OP), on_device),
         )
 
-    def _threads(self, process: npt.NDArray[np.int32], rows: list[Record]) -> npt.NDArray[np.int32]:
-        """Threads are told apart within their process."""
-        line = self._lines.many([row.tid for row in rows], len(rows))
-        code = process.astype(np.int64) * len(self._lines) + line
-        processes, lines = list(self.processes), list(self._lines)
-        found = np.flatnonzero(np.bincount(code)) if len(processes) * len(lines) < _DENSE else np.unique(code)
-        numbers = [self.threads[processes[pair // len(lines)], lines[pair % len(lines)]] for pair in found.tolist()]
-        return np.array(numbers, dtype=np.int32)[np.searchsorted(found, code)]
-
     def _shapes(
-        self, rows: list[Record], ops: npt.NDArray[np.intp], on_device: npt.NDArray[np.intp], work: list[Arguments]
+        self, args: list[Arguments], name: npt.NDArray[np.int32], ops: npt.NDArray[np.intp], on_device: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
         """Numbers of the sizes of ops; of a collective's kernel, of its name, its ranks and its size."""
-        shape = np.full(len(rows), -1, dtype=np.int32)
-        told = _arguments(rows, ops)
+        shape = np.full(len(args), -1, dtype=np.int32)
+        told = _chosen(args, ops)
         sizes = [arg.dims for arg in told]
         if sizes.count(NOTHING) < len(sizes):  # most files tell the sizes of all ops or of none
-            for row, arg, size in zip(ops.tolist(), told, sizes, strict=True):
-                if size is not NOTHING and len(dims := bytes(size)) > 2:
-                    shape[row] = self.shapes[dims + b"|" + bytes(arg.types) + _settings(rows[row].name, arg)]
-        for row, arg in zip(on_device.tolist(), work, strict=True):
+            texts = list(map(b"|".join, zip(sizes, [arg.types for arg in told], strict=True)))
+            for place in np.flatnonzero(self._settled()[name[ops]]).tolist():
+                if told[place].given is not NOTHING:
+                    texts[place] += b"|" + bytes(told[place].given)
+            shape[ops] = self.shapes.many(texts, len(texts))
+        for row, arg in zip(on_device.tolist(), _chosen(args, on_device), strict=True):
             if arg.collective is not NOTHING:
-                shape[row] = self.shapes[b"|".join(map(bytes, (arg.collective, arg.group, arg.sent)))]
+                shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
         return shape
+
+    def _settled(self) -> npt.NDArray[np.bool_]:
+        """Names of ops whose work depends on their strides, paddings and the like."""
+        for text in islice(self.names, len(self._with_settings), None):
+            self._with_settings.append("conv" in text or "attention" in text)
+        return np.array(self._with_settings, dtype=bool)
 
     def _scale_of(self, start: npt.NDArray[Any]) -> int:
         """Nanoseconds in a unit of the file: judged once, by the first batch."""
@@ -187,10 +200,10 @@ class _ChromeTable:
 def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
     try:
-        found = np.array(values, dtype=np.float64 if type(values[0]) is float else None)
+        whole = set(map(type, values)) == {int}
+        return np.fromiter(values, dtype=np.int64 if whole else np.float64, count=len(values))
     except OverflowError:
-        found = np.array(values, dtype=object)
-    return found if found.dtype.kind in "if" else np.array([_float(value) for value in values])
+        return np.array([_float(value) for value in values])
 
 
 def _float(value: Any) -> float:
@@ -200,13 +213,8 @@ def _float(value: Any) -> float:
         return float("inf")
 
 
-def _arguments(rows: list[Record], chosen: npt.NDArray[np.intp]) -> list[Arguments]:
-    return [rows[row].args or _NO_ARGUMENTS for row in chosen.tolist()]
-
-
-def _settings(name: str, arg: Arguments) -> bytes:
-    """Strides, paddings and the like, of the ops whose work depends on them."""
-    return b"|" + bytes(arg.given) if arg.given is not NOTHING and ("conv" in name or "attention" in name) else b""
+def _chosen(args: list[Arguments], rows: npt.NDArray[np.intp]) -> list[Arguments]:
+    return [args[row] for row in rows.tolist()]
 
 
 def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, absent: float = -1) -> npt.NDArray[Any]:
@@ -218,7 +226,8 @@ def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, ab
 
 def _blocks(args: list[Arguments]) -> npt.NDArray[np.float32]:
     """Blocks per multiprocessor, or the negative number of blocks where only the grid is known."""
-    found = np.array([arg.blocks_per_sm for arg in args], dtype=np.float32)
+    with np.errstate(over="ignore"):
+        found = np.fromiter([arg.blocks_per_sm for arg in args], dtype=np.float32, count=len(args))
     for row in np.flatnonzero(np.isnan(found)).tolist():
         if args[row].grid is not NOTHING:
             found[row] = -_product(args[row].grid)
@@ -233,11 +242,9 @@ def _product(grid: msgspec.Raw) -> float:
 
 
 def _whole(values: list[Any], limit: int = _LARGEST) -> npt.NDArray[np.int64]:
-    found = np.array(values)
-    if not values:
-        return np.empty(0, dtype=np.int64)
+    found = _numbers(values)
     if found.dtype.kind == "i":
-        return np.where(np.abs(found) < limit, found, -1).astype(np.int64)
+        return np.where(np.abs(found) < limit, found, -1)
     return np.array([int(value) if -limit < value < limit else -1 for value in values], dtype=np.int64)
 
 
@@ -248,6 +255,7 @@ def read_chrome(path: Path, progress: Callable[[float], None] = lambda fraction:
         stream = EventStream(source, path.name)
         for batch in stream.batches():
             collected.add(batch)
+            batch.clear()  # so that the next batch takes the same memory, which is still in the caches
     return _trace(path, stream, collected)
 
 
@@ -257,6 +265,10 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, int) and 0 < base < _LARGEST and len(events) and events.start_ns[-1] < _LARGEST - base:
         events.start_ns[:] += base
+    processes = Interner()
+    of_thread = processes.many((process for process, _ in collected.threads), len(collected.threads))
+    if len(events):
+        events.process[:] = of_thread[events.thread]
     spread = _distributed(header)
     names = tuple(collected.names)
     trace = Trace(
@@ -264,7 +276,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         format="chrome trace",
         events=events,
         names=names,
-        shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes),
+        shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes.found),
         devices=_devices(header),
         framework=_framework(header),
         accelerator=next((_ACCELERATORS[word] for word in map(str.lower, collected.kinds) if word in _ACCELERATORS), ""),

@@ -50,7 +50,7 @@ class _Document(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """A node that lasts."""
+    """A node with a duration."""
 
     name: str
     kind: Kind
@@ -60,10 +60,10 @@ class _Timed:
 
 
 def read_execution_trace(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
-    """One file of JSON."""
+    """Read one JSON file."""
     data, cut = read_whole(path, _MOST_BYTES, progress)
     if cut:
-        raise ends_early(path.name, cut, "the rest of it is needed", f"the {len(data):,} bytes that could be decompressed")
+        raise ends_early(path.name, cut, "the whole file is needed", f"the {len(data):,} bytes that could be decompressed")
     try:
         found = msgspec.json.decode(as_utf8(data).decode("utf-8", "replace"), type=_Document)
     except (msgspec.DecodeError, RecursionError) as fault:
@@ -78,7 +78,7 @@ def read_execution_trace(path: Path, progress: Callable[[float], None] = lambda 
 
 
 def _timed(node: _Node) -> _Timed | None:
-    """A node with a start and a duration, which are in microseconds."""
+    """Convert a node with a start and a duration, which are in microseconds."""
     start = as_number(node.ts)
     lengths = [as_number(value) for value in (node.dur, node.inclusive_dur, node.exclusive_dur)]
     length = next((value for value in lengths if value is not None), None)
@@ -99,9 +99,9 @@ def _trace(path: Path, timed: list[_Timed], count: int, shaped: int, cut: CutOff
     if not timed:
         what = f"{count:,} ops" + (f", {shaped:,} of them with shapes" if shaped else "") if count else "no ops"
         raise BadFile(
-            f"'{path.name}' is an execution trace ({what}): it says what ran, but not when or for how long",
+            f"'{path.name}' is an execution trace ({what}), which shows what ran, but not when or for how long",
             looked_in=f"its {count:,} nodes",
-            hint="record times too: with torch.profiler.profile() as p: …; p.export_chrome_trace('trace.json.gz')",
+            hint="to record times, use `with torch.profiler.profile() as p: …` and then `p.export_chrome_trace('trace.json.gz')`",
         )
     table, names = TableBuilder(), Interner()
     table.add(

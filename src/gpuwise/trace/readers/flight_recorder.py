@@ -44,7 +44,7 @@ class Call:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended on this rank."""
+        """Whether the call has ended on this rank."""
         return self.state == "completed"
 
 
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightDump:
-    """One rank; `rank` is None where neither the content nor the name of the file tells it."""
+    """One rank; `rank` is None if neither the content nor the name of the file contains it."""
 
     file: str
     rank: int | None
@@ -93,7 +93,7 @@ def _rank(content: dict[Any, Any], path: Path) -> int | None:
 
 
 def _groups(config: dict[Any, Any]) -> tuple[Group, ...]:
-    """The groups; newer dumps key them by name, older ones by number, and some nest them under a description."""
+    """Return the groups. Newer dumps key them by name, older ones by number, and some nest them under a description."""
     found = []
     for key, value in config.items():
         entry = as_dict(value)
@@ -103,7 +103,7 @@ def _groups(config: dict[Any, Any]) -> tuple[Group, ...]:
 
 
 def _ranks(value: Any) -> tuple[int, ...]:
-    """A list of ranks, which is written as a text: "[0, 1]"."""
+    """Parse a list of ranks, which is written as text such as "[0, 1]"."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

@@ -20,7 +20,7 @@ from gpuwise.trace.types import printable
 
 __all__ = ["DeviceMemory", "Holder", "MemorySnapshot", "read_memory_snapshot"]
 
-_MOST_ENTRIES = 30_000_000  # entries looked at: lists that are shared a million times must not be walked a million times
+_MOST_ENTRIES = 30_000_000  # entries to read; a list that is shared a million times must not be walked a million times
 _MOST_HOLDERS = 50
 NO_STACK = "no stack was recorded"
 BEFORE = "allocated before the recording began"
@@ -28,7 +28,7 @@ BEFORE = "allocated before the recording began"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The place in the program that asked for memory which is still held; `where` is `file:line function`."""
+    """The place in the program that requested memory which is still in use; `where` is `file:line function`."""
 
     where: str
     size_bytes: int
@@ -60,7 +60,7 @@ class DeviceMemory:
 
     @property
     def free_bytes(self) -> int:
-        """Reserved, but used by no tensor."""
+        """Memory that is reserved but not used by any tensor."""
         return self.split_bytes + self.cached_bytes
 
 
@@ -74,7 +74,7 @@ class MemorySnapshot:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the segments of one device add up to."""
+    """The totals over the segments of one device."""
 
     allocated: int = 0
     requested: int = 0
@@ -88,7 +88,7 @@ class _Gathered:
 
 
 class _Budget:
-    """Counts entries that were looked at, and ends the reading of a file that has too many."""
+    """Counts the entries that were read, and stops reading a file that has too many."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -153,7 +153,7 @@ def _add_segment(into: _Gathered, segment: dict[Any, Any], budget: _Budget) -> N
 
 
 def _asked(block: dict[Any, Any], size: int) -> tuple[Any, int]:
-    """The stack and the size that were asked for; older snapshots keep them in a history."""
+    """Return the stack and the size of a request; older snapshots keep them in a history."""
     if "frames" in block or "requested_size" in block:
         return block.get("frames"), as_count(block.get("requested_size")) or size
     history = as_list(block.get("history"))
@@ -188,7 +188,7 @@ def _device(index: int, found: _Gathered, events: list[dict[Any, Any]]) -> Devic
 
 
 def _peak(now: int, events: list[dict[Any, Any]], signs: dict[str, int]) -> tuple[int, int]:
-    """The largest amount over the events, which end at what there is now, and after how many events it was reached."""
+    """Return the peak over the events, which end at the current amount, and after how many events it was reached."""
     changes = [signs.get(as_text(event.get("action")), 0) * as_count(event.get("size")) for event in events]
     amount = most = now - sum(changes)
     place = 0
@@ -200,7 +200,8 @@ def _peak(now: int, events: list[dict[Any, Any]], signs: dict[str, int]) -> tupl
 
 
 def _live_at(place: int, live: dict[int, tuple[int, Any]], events: list[dict[Any, Any]]) -> list[tuple[int, Any]]:
-    """What was allocated after so many events: blocks that were there before and still are, those that were allocated and not
+    """Return what was allocated after a number of events: blocks that existed before and still do, those that were allocated
+    and not
     yet freed, and those of unknown origin that were freed only later."""
     told = {as_count(event.get("addr")) for event in events if event.get("action") == "alloc"}
     held = {address: entry for address, entry in live.items() if address not in told}

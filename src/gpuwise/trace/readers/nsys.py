@@ -22,12 +22,12 @@ _NVTX_RANGES = (59, 60)  # push-pop and start-end ranges in ENUM_NSYS_EVENT_TYPE
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 _MEMORIES = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}  # ENUM_CUDA_MEM_KIND
 _ON_HOST = 2**31 - 1  # the device of a graph that begins with work of the host
-_MOST_CORRELATIONS = 2**40  # above it, the process is added
-_MOST_BLOCKS = 1e30  # more than any grid has, less than a 32-bit float holds
+_MOST_CORRELATIONS = 2**40  # the bits above it identify the process
+_MOST_BLOCKS = 1e30  # more than any grid has, but less than a 32-bit float can hold
 
 
 def read_nsys(path: Path, tables: Tables, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
-    """One export, whose tables are open."""
+    """Read one export, whose tables are open."""
     reader = _Reader(tables)
     reader.read(progress)
     return reader.trace(path)
@@ -45,14 +45,14 @@ class _Reader:
         self._devices_of: dict[int, int] = {}
 
     def read(self, progress: Callable[[float], None]) -> None:
-        """Every table there is."""
+        """Read every table that exists."""
         parts = (self._kernels, self._graphs, self._copies, self._fills, self._calls, self._ranges)
         for done, part in enumerate(parts, start=1):
             part()
             progress(done / len(parts))
 
     def _text(self, *numbers: Any) -> str:
-        """The first of these numbered texts that there is."""
+        """Return the first of these numbered texts that exists."""
         return next((found for number in numbers if (found := self._texts.get(whole(number)))), "")
 
     def _kernels(self) -> None:
@@ -67,7 +67,9 @@ class _Reader:
             )
 
     def _graphs(self) -> None:
-        """Graphs as a whole, but not those whose kernels are there too. Rows of no length have no times: they are lost."""
+        """Read graphs as a whole, except those whose kernels are also recorded. Rows without a length have no times and are
+        lost.
+        """
         columns = "start end deviceId streamId correlationId globalPid graphId"
         for rows in self._tables.spans("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns):
             timed = [row for row in rows if row[1] > row[0]]
@@ -106,7 +108,7 @@ class _Reader:
                     self._add([kept[place] for place in picked], kind, [names[place] for place in picked])
 
     def _add(self, rows: list[tuple[Any, ...]], kind: Kind, names: Iterable[str], **columns: Any) -> None:
-        """Rows whose first six columns are start, end, device, stream, correlation and the process or thread."""
+        """Add rows whose first six columns are start, end, device, stream, correlation and the process or thread."""
         count = len(rows)
         process = self._processes.many([whole(row[5]) >> 24 for row in rows], count)
         correlation = [whole(row[4], _MOST_CORRELATIONS) for row in rows]
@@ -120,7 +122,7 @@ class _Reader:
             thread=self._threads.many([whole(row[5]) for row in rows], count),
             device=[whole(row[2], 2**31) for row in rows],
             stream=[whole(row[3]) for row in rows],
-            # ids are unique within a process only
+            # ids are unique only within a process
             correlation=[
                 number + (int(owner) << 40) if number >= 0 else -1 for number, owner in zip(correlation, process, strict=True)
             ],
@@ -128,7 +130,7 @@ class _Reader:
         )
 
     def trace(self, path: Path) -> Trace:
-        """What was read."""
+        """Return what was read."""
         lost = self._tables.malformed
         return Trace(
             file=printable(path.name),
@@ -157,7 +159,7 @@ class _Reader:
 
 
 def _blocks(row: tuple[Any, ...]) -> float:
-    """The negative number of blocks: a count of multiprocessors is not known here."""
+    """Return the negative number of blocks, because the number of multiprocessors is not known here."""
     grid = [max(whole(cell, 2**31), 1) for cell in row[8:11]]
     return -min(float(grid[0]) * grid[1] * grid[2], _MOST_BLOCKS)
 

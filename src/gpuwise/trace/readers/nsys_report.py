@@ -18,22 +18,22 @@ from gpuwise.trace.types import Trace, printable
 
 __all__ = ["read_nsys_report"]
 
-_LONGEST_S = 900.0  # a report of 2 GB takes some minutes
+_LONGEST_S = 900.0  # a report of 2 GB takes a few minutes
 
 
 def read_nsys_report(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
-    """One report, exported into a folder that is gone afterwards."""
+    """Read one report, exported into a folder that is deleted afterwards."""
     nsys = shutil.which("nsys")
     if nsys is None:
         raise BadFile(
             f"'{path.name}' is an Nsight Systems report, which only `nsys` can read, and `nsys` is not installed here",
-            hint=f"run `{_by_hand(path)}` where it is installed, and pass the .sqlite file",
+            hint=f"run `{_by_hand(path)}` on a machine that has nsys, and pass the .sqlite file",
         )
     with tempfile.TemporaryDirectory(prefix="gpuwise-") as folder:
         target = Path(folder) / "report.sqlite"
         command = [nsys, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target), str(path.resolve())]
         try:
-            done = subprocess.run(  # noqa: S603 (a fixed command; the file is its only free part)
+            done = subprocess.run(  # noqa: S603 (a fixed command; only the file varies)
                 command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LONGEST_S, check=False
             )
         except (subprocess.TimeoutExpired, OSError) as fault:
@@ -51,5 +51,5 @@ def _by_hand(path: Path) -> str:
 
 def _failed(path: Path, why: str) -> BadFile:
     return BadFile(
-        f"`nsys export` failed on '{path.name}': {why}", hint=f"run `{_by_hand(path)}` by hand, and pass the .sqlite file"
+        f"`nsys export` failed on '{path.name}': {why}", hint=f"run `{_by_hand(path)}` yourself, and pass the .sqlite file"
     )

@@ -27,7 +27,7 @@ _DEVICES = ("CUDA", "XPU", "HPU", "MTIA", "PrivateUse1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpRow:
-    """One op or kernel. "Self" is without what it calls; times of a device are 0 for what ran nowhere but on the host."""
+    """One op or kernel. "Self" excludes what it calls; device times are 0 for ops that ran only on the host."""
 
     name: str
     calls: int
@@ -39,7 +39,9 @@ class OpRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpTable:
-    """The rows of one table, and its sums: None where the table is cut off before them. `device` is empty without any."""
+    """The rows of one table, and its totals, which are None if the table is cut off before them. `device` is empty if there is
+    none.
+    """
 
     file: str
     device: str
@@ -50,7 +52,7 @@ class OpTable:
 
 
 def read_op_table(path: Path) -> OpTable:
-    """The first table of a file."""
+    """Read the first table of a file."""
     data, _ = read_whole(path, _MOST_BYTES)
     lines = as_utf8(data).decode("utf-8", "replace").splitlines()
     head = next((place for place, line in enumerate(lines) if "Self CPU" in line and "Calls" in line), 0)
@@ -58,9 +60,9 @@ def read_op_table(path: Path) -> OpTable:
     titles = [lines[head][start:end].strip() for start, end in spans]
     if "Name" not in titles:
         raise BadFile(
-            f"'{path.name}' looks like a profiler table but does not have its columns",
+            f"'{path.name}' looks like a profiler table but lacks the usual columns",
             looked_in="the line of dashes above its titles",
-            hint="write it with `print(profiler.key_averages().table(row_limit=-1))`, unchanged",
+            hint="save the unchanged output of `print(profiler.key_averages().table(row_limit=-1))`",
         )
     device = next((name for name in _DEVICES if f"Self {name}" in titles or f"{name} total" in titles), "")
     rows: list[OpRow] = []

@@ -21,13 +21,13 @@ from gpuwise.trace.types import Device, Kind, Loss, Trace, printable
 __all__ = ["read_rocprof"]
 
 _MOST_BYTES = 2 << 30
-_GPU = 2  # the type of an agent that is no CPU
+_GPU = 2  # the type of an agent that is not a CPU
 _LARGEST = 2**62
 _MOST_BLOCKS = 1e30
 
 
 class _Record(msgspec.Struct, gc=False):
-    """What any record may have."""
+    """The fields that any record may have."""
 
     start_timestamp: Any = None
     end_timestamp: Any = None
@@ -66,7 +66,7 @@ def read_rocprof(path: Path, progress: Callable[[float], None] = lambda fraction
     """One file."""
     data, cut = read_whole(path, _MOST_BYTES, progress)
     if cut:
-        raise ends_early(path.name, cut, "the rest of it is needed", f"the {len(data):,} bytes that could be decompressed")
+        raise ends_early(path.name, cut, "the whole file is needed", f"the {len(data):,} bytes that could be decompressed")
     try:
         whole = msgspec.json.decode(as_utf8(data).decode("utf-8", "replace"), type=_Whole)
     except (msgspec.DecodeError, RecursionError) as fault:
@@ -112,7 +112,7 @@ class _Reader:
         self._rows(records.marker_api, process, lambda one: self._mark(one, texts, operations))
 
     def _agents(self, agents: Any) -> dict[int, int]:
-        """The number of each GPU by the handle that records name it by."""
+        """Return the number of each GPU by the handle that records use for it."""
         found: dict[int, int] = {}
         for agent in as_list(agents):
             if isinstance(agent, dict) and as_count(agent.get("type")) == _GPU:
@@ -212,13 +212,13 @@ def _operation(one: _Record, operations: list[list[str]]) -> str:
 
 
 def _texts(marks: Any) -> dict[int, str]:
-    """The texts of marks by their correlation, as a list of keys and values."""
+    """Return the texts of markers by their correlation, given as a list of keys and values."""
     pairs = [as_dict(entry) for entry in as_list(marks)]
     return {as_count(pair.get("key")): as_text(pair.get("value")) for pair in pairs}
 
 
 def _blocks(grid: dict[Any, Any], group: dict[Any, Any]) -> float:
-    """The negative number of blocks; a grid counts threads here."""
+    """Return the negative number of blocks; a grid counts threads here."""
     blocks = 1.0
     for axis in ("x", "y", "z"):
         blocks *= max(as_count(grid.get(axis)), 1) / max(as_count(group.get(axis)), 1)

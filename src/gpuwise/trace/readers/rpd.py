@@ -22,7 +22,7 @@ _COPIES = {"hosttodevice": "HtoD", "devicetohost": "DtoH", "devicetodevice": "Dt
 
 
 def read_rpd(path: Path, tables: Tables, progress: Callable[[float], None] = lambda fraction: None) -> Trace:
-    """One database, whose tables are open."""
+    """Read one database, whose tables are open."""
     reader = _Reader(tables)
     reader.work()
     progress(0.5)
@@ -53,7 +53,7 @@ class _Reader:
         return self._texts.get(whole(number), "")
 
     def work(self) -> None:
-        """What ran on the GPUs. Barriers and markers occupy nothing."""
+        """Read what ran on the GPUs. Barriers and markers do not occupy a GPU."""
         for rows in self._tables.spans("rocpd_op", "start end id gpuId queueId description_id opType_id"):
             told = [self._work(row) for row in rows]
             kept = [(row, kind, name) for row, (kind, name) in zip(rows, told, strict=True) if kind is not None]
@@ -83,7 +83,7 @@ class _Reader:
         return Kind.KERNEL, name or self._text(self._kernels.get(whole(row[2]))) or what
 
     def calls(self) -> None:
-        """Calls of the runtime; the text of a mark is its argument."""
+        """Read the calls of the runtime; the text of a marker is its argument."""
         for rows in self._tables.spans("rocpd_api", "start end id pid tid apiName_id args_id"):
             told = [self._call(self._text(row[5]), self._text(row[6])) for row in rows]
             process = [whole(row[3], 2**31) for row in rows]
@@ -106,7 +106,7 @@ class _Reader:
 
 
 def _numbers(tables: Tables, table: str, columns: str) -> dict[int, int]:
-    """A table of two numbered columns as a look-up."""
+    """Return a table of two numbered columns as a look-up."""
     found: dict[int, int] = {}
     for rows in tables.rows(table, columns, needed=columns):
         found.update({row[0]: whole(row[1]) for row in rows if isinstance(row[0], int)})

@@ -23,7 +23,7 @@ __all__ = ["Reading", "Telemetry", "read_telemetry"]
 _MOST_BYTES = 1 << 28
 _MOST_READINGS = 2_000_000
 _MOST_GPUS = 4096
-_LEAST, _MOST = 1e-6, 1e15  # of any reading in the unit of its column: what is beyond is no reading
+_LEAST, _MOST = 1e-6, 1e15  # of a reading in the unit of its column; values outside this range are not readings
 _MIB = 2.0**20
 _NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
 _MEANS = {  # column in lower case, without its unit -> field and factor to SI
@@ -70,7 +70,7 @@ _MEANS = {  # column in lower case, without its unit -> field and factor to SI
     "pcie.link.gen.max": ("pcie_generation_max", 1.0),
     "pcie.link.width.current": ("pcie_lanes", 1.0),
     "pcie.link.width.max": ("pcie_lanes_max", 1.0),
-    # Weights & Biases, behind the number of the GPU
+    # Weights & Biases, after the number of the GPU
     "gpu": ("busy_fraction", 0.01),
     "memory": ("memory_busy_fraction", 0.01),
     "memoryallocated": ("memory_used_fraction", 0.01),
@@ -94,7 +94,7 @@ _OF_GPU = re.compile(r"gpu\.(\d{1,4})\.(\w+)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One GPU at one moment; None for what the file does not tell. `reason_bits` are NVML's reasons for a lower clock."""
+    """One GPU at one moment; None for values that the file does not have. `reason_bits` are NVML's reasons for a lower clock."""
 
     index: int
     name: str = ""
@@ -153,7 +153,7 @@ def read_telemetry(path: Path) -> Telemetry:
 
 
 def _columns(lines: Sequence[str]) -> tuple[str, list[Reading], int]:
-    """Tables of columns under a head that begins with `#` and may come again; a second such line tells units."""
+    """Read columns under a header that begins with `#` and may be repeated; a second such line gives the units."""
     titles: list[str] = []
     source, lost = "nvidia-smi dmon", 0
     found: list[Reading] = []
@@ -174,7 +174,7 @@ def _columns(lines: Sequence[str]) -> tuple[str, list[Reading], int]:
 
 
 def _row(titles: list[str], words: list[str], source: str) -> Reading | None:
-    """One line; dcgmi writes the kind of entity and its number as two words."""
+    """Read one line; dcgmi writes the kind of entity and its number as two words."""
     if source == "dcgmi dmon":
         words = [words[1] if len(words) > 1 else "", *words[2:]] if words[0].upper() == "GPU" else []
     if len(words) != len(titles):
@@ -187,7 +187,7 @@ def _row(titles: list[str], words: list[str], source: str) -> Reading | None:
 
 
 def _reading(index: int, cells: dict[str, str], name: str = "", **more: Any) -> Reading | None:
-    """A reading of known columns; None where none of them has a value."""
+    """Return a reading of known columns; None if none of them has a value."""
     values: dict[str, Any] = {}
     for title, cell in cells.items():
         known = _MEANS.get(title)
@@ -211,7 +211,7 @@ def _amount(cell: str) -> float | None:
 
 
 def _with_violations(readings: list[Reading], *, counting: bool) -> list[Reading]:
-    """Violations as reasons: nvidia-smi tells a share or yes and no, DCGM a time that grows."""
+    """Convert violations to reasons: nvidia-smi reports a share or yes and no, and DCGM a growing time."""
     if all(one.power_violation is None and one.thermal_violation is None for one in readings):
         return readings
     last: dict[int, Reading] = {}
@@ -241,12 +241,12 @@ def _csv(lines: Sequence[str]) -> tuple[str, list[Reading], int]:
 
 
 def _short(lines: Sequence[str]) -> Iterator[str]:
-    """The lines that are not empty, without what `csv` chokes on."""
+    """Return the lines that are not empty, without characters that `csv` cannot handle."""
     return (line.replace("\0", "")[:100_000] for line in lines if line.strip())
 
 
 def _wandb(titles: list[str], rows: Iterator[list[str]]) -> tuple[list[Reading], int]:
-    """A row for each moment, with columns such as `system.gpu.0.powerWatts`, perhaps behind the name of a run."""
+    """Read a row for each moment, with columns such as `system.gpu.0.powerWatts`, possibly after the name of a run."""
     columns: dict[int, dict[int, str]] = {}
     for place, title in enumerate(titles):
         match = _OF_GPU.search(title)
@@ -268,7 +268,7 @@ def _wandb(titles: list[str], rows: Iterator[list[str]]) -> tuple[list[Reading],
 
 
 def _query(titles: list[str], rows: Iterator[list[str]]) -> tuple[list[Reading], int]:
-    """A row for each GPU and moment; without its number, GPUs are told apart by name or bus."""
+    """Read a row for each GPU and moment; without their numbers, GPUs are distinguished by name or bus."""
     keys = [title.partition(" [")[0].strip().lower() for title in titles]
     numbers: dict[str, int] = {}
     found: list[Reading] = []
@@ -288,7 +288,7 @@ def _query(titles: list[str], rows: Iterator[list[str]]) -> tuple[list[Reading],
 
 
 def _told(cells: dict[str, str]) -> dict[str, Any]:
-    """The reasons for a lower clock, as a number of bits or as columns of their own."""
+    """Read the reasons for a lower clock, given as a bit field or as separate columns."""
     for key in ("clocks_throttle_reasons.active", "clocks_event_reasons.active"):
         try:
             return {"reason_bits": int(cells[key][:20], 16)}

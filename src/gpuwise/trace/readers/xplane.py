@@ -34,7 +34,7 @@ _COPIES = {
 
 @dataclass(slots=True)
 class _Plane:
-    """A plane taken apart: its tables of names, its properties and its lines still as bytes."""
+    """The components of a plane: its tables of names, its properties, and its lines, which are still bytes."""
 
     title: str = ""
     lines: list[memoryview] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Rows:
 
 
 def looks_like_xplane(head: bytes) -> bool:
-    """Whether a file begins as a space whose first plane has an id or a name."""
+    """Return whether a file begins like a space whose first plane has an id or a name."""
     try:
         for number, value in fields(memoryview(head)):
             return number == 1 and not isinstance(value, int)
@@ -67,7 +67,7 @@ def looks_like_xplane(head: bytes) -> bool:
 
 
 def _first_plane_is_longer(head: bytes) -> bool:
-    """The first plane reaches beyond what was looked at: judge by its beginning."""
+    """Judge by the beginning of the first plane if it extends beyond the part that was read."""
     if not head.startswith(b"\x0a"):
         return False
     at = next((place for place in range(1, min(len(head), 11)) if head[place] < 128), None)
@@ -112,7 +112,9 @@ def read_xplane(path: Path, progress: Callable[[float], None] = lambda fraction:
 
 
 def _planes(data: memoryview, cut: str) -> tuple[list[_Plane], int, CutOff | None]:
-    """The planes that are whole, how many are not, and whether the file ends early: then the rest of a plane is missing."""
+    """Return the complete planes, the number of incomplete ones, and whether the file ends early, in which case part of a plane
+    is missing.
+    """
     planes, damaged, missing = [], 0, 0
     try:
         for number, value in fields(data):
@@ -145,7 +147,7 @@ def _plane(message: memoryview) -> _Plane:
 
 
 def _note_name(entry: memoryview, names: dict[int, str]) -> None:
-    """An entry of a map from number to metadata: field 2 of the metadata is its name, field 4 a shorter one to show."""
+    """Read an entry of a map from number to metadata: field 2 of the metadata is its name, and field 4 a shorter display name."""
     key, text, shown = 0, "", ""
     for number, value in fields(entry):
         if number == 1 and isinstance(value, int):
@@ -180,7 +182,7 @@ class _Reader:
         for title, line in zip(titles, plane.lines, strict=True):
             kind = Kind.OP if device is None else tensorflow_names.line_kind(title)
             if kind is Kind.DEVICE_MARK and not streams:
-                kind = Kind.KERNEL  # a TPU has no streams: its ops are what runs
+                kind = Kind.KERNEL  # a TPU has no streams, so its ops are the work
             if kind is not None:
                 try:
                     self._add_line(plane, line, kind, -1 if device is None else device)
@@ -222,7 +224,7 @@ class _Reader:
         if offset_ps >= 2**62 or duration_ps >= 2**62 or base_ns >= 2**62:
             self.faulty += 1
             return
-        if kind is Kind.STEP and duration_ps < 1000:  # a step that takes no time is none
+        if kind is Kind.STEP and duration_ps < 1000:  # a step without a duration is not a step
             self.faulty += 1
             return
         name = plane.names.get(metadata, "")
@@ -248,7 +250,9 @@ def _line_title(line: memoryview) -> str:
 
 
 def _details(plane: _Plane, stats: list[memoryview]) -> dict[str, int | str | float]:
-    """Properties of an event or a plane by name. Field numbers: 2 double, 3 and 4 integers, 5 text, 7 a reference to a name."""
+    """Return properties of an event or a plane by name. Field numbers: 2 double, 3 and 4 integers, 5 text, 7 a reference to a
+    name.
+    """
     found: dict[str, int | str | float] = {}
     for stat in stats:
         entries: dict[int, Value] = dict(fields(stat))

@@ -97,7 +97,7 @@ def _text(error: BaseException) -> str:
 
 
 def user_line(trace: TracebackType | None) -> str:
-    """`train.py line 12`: the innermost line that is in neither gpuwise nor a library; empty if there is none."""
+    """Return `train.py line 12`, the innermost line that is in neither gpuwise nor a library; empty if there is none."""
     for frame in reversed(traceback.extract_tb(trace)):
         name = frame.filename
         if not name.startswith((*_LIBRARIES, "<")) and "site-packages" not in name:

@@ -20,6 +20,7 @@ import msgspec
 
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.processes import end_descendants, limit_memory, stand_guard
+from gpuwise.core.text import counted
 from gpuwise.workload.capture.failures import describe
 from gpuwise.workload.capture.raw import RawCapture
 from gpuwise.workload.capture.registry import source_of, subject_of
@@ -54,7 +55,7 @@ def record(request: Request, say: Say = lambda text: None) -> Workload:
     if request.seq is not None and subject.seq is None:
         raise BadValue(f"{request.model} has no sequence, but --seq {request.seq} was given", hint="leave out --seq")
     points = _points(subject, wanted, source_of(request.model) == "user_code")
-    say(f"recording a {settings.mode} step at {len(points)} sizes")
+    say(f"recording a step ({settings.mode}) at {counted(len(points), 'size')}")
     captures, parameters = _captured(capture, subject, settings, points, wanted)
     about = Description(
         model=request.model,

@@ -6,6 +6,8 @@ Reads can be edited: recomputation changes what the backward pass reads.
 
 from __future__ import annotations
 
+from copy import copy
+
 from gpuwise.workload.compile.roles import Loop
 from gpuwise.workload.model.types import CATEGORIES, Workload
 
@@ -21,7 +23,7 @@ class Flow:
 
     `read_values[i]` and `read_tensors[i]` are what call `i` reads, in matching order; `written_values[i]` is what it writes.
     `segment[i]` numbers the graph that call `i` belongs to: a compiler creates one for each forward pass, backward pass and
-    optimizer step.
+    optimizer step. `before[i]` and `after[i]` are the calls of that graph that must come before and after call `i`.
     """
 
     def __init__(self, workload: Workload, loops: list[Loop]) -> None:
@@ -35,7 +37,9 @@ class Flow:
         self.read_values: list[list[int]] = []
         self.read_tensors: list[list[int]] = []
         self.written_values: list[list[int]] = []
-        self.before: list[set[int]] = []  # the calls that must come first
+        self.edited: set[int] = set()  # calls whose reads are no longer as recorded
+        self.before: list[set[int]] = []
+        self.after: list[set[int]] = [set() for _ in self.loops]
         self.segment = _segments(workload.calls.phase.tolist())
         self._follow()
         self.lasting = self._lasting()
@@ -44,6 +48,7 @@ class Flow:
         ops, end = self.workload.ops, len(self.workload.calls)
         buffer_of, writer_of, readers_of, replaced = self.buffer, self.writer, self.readers, self.replaced
         current: dict[int, int] = {}  # buffer -> its current value
+        start = 0  # of the graph
 
         def new(buffer: int, writer: int) -> int:
             value = current[buffer] = len(buffer_of)
@@ -68,9 +73,10 @@ class Flow:
             self.read_values.append(values)
             self.read_tensors.append(list(tensors))
             self.written_values.append([new(buffer, index) for buffer in call.writes])
-            before.discard(-1)
-            before.discard(index)
-            self.before.append(before)
+            start = start if self.segment[index] == self.segment[start] else index
+            self.before.append({earlier for earlier in before if start <= earlier < index})
+            for earlier in self.before[index]:
+                self.after[earlier].add(index)
 
     def _overwrite(self, value: int, call: int, before: set[int]) -> None:
         """Record that a call overwrites a value, so it comes after the calls that wrote and read it."""
@@ -106,12 +112,20 @@ class Flow:
         readers = self.readers[value]
         return self.wanted_after(value) or (bool(readers) and self.segment[readers[-1]] != segment)
 
+    def copied(self) -> Flow:
+        """Return the same flow, whose reads can be edited separately."""
+        found = copy(self)
+        found.edited = {*self.edited}
+        found.read_values, found.read_tensors, found.readers = [*self.read_values], [*self.read_tensors], [*self.readers]
+        return found
+
     def swap_reads(self, call: int, gone: int, values: list[int], tensors: list[int]) -> None:
         """Let a call read these values instead of one of its own."""
         pairs = zip(self.read_values[call], self.read_tensors[call], strict=True)
         kept = [(value, tensor) for value, tensor in pairs if value != gone]
         have = {value for value, _ in kept}
         kept += [(value, tensor) for value, tensor in zip(values, tensors, strict=True) if value not in have]
+        self.edited.add(call)
         self.read_values[call] = [value for value, _ in kept]
         self.read_tensors[call] = [tensor for _, tensor in kept]
         self.readers[gone] = [reader for reader in self.readers[gone] if reader != call]

@@ -2,14 +2,14 @@
 
 The rules are those of TorchInductor in its default mode, as read in torch 2.13 (`torch/_inductor/scheduler.py`:
 `_can_fuse`, `can_fuse_vertical`, `are_long_distant_nodes`; `choices.py`: `can_fuse`, `score_fusion`; `codegen/simd.py`:
-`can_fuse`; `ir.py`: `should_realize_on_reuse`; `lowering.py`: `cat`; `config.py`) and told in
+`can_fuse`; `ir.py`: `should_realize_on_reuse`; `lowering.py`: `cat`; `config.py`) and described in
 https://github.com/pytorch/pytorch/pull/126254 (loop order), /pull/104471 (lists of tensors) and /pull/165370 (norm
 backward):
 
 - loops fuse with what makes their inputs if both run over the same number of elements; a reduction also fuses with the
   loops before it, and with loops after it over its rows or over its reduced values;
 - a loop that only one other reads is computed inside that one, whatever its size, while it reads at most 8 tensors;
-- sums over columns (gradients of biases) run in another order: they take in only loops that nobody else needs;
+- sums over columns (gradients of biases) run in another order, so they absorb only loops that nothing else needs;
 - independent loops over the same elements that read the same tensor share a kernel, if no more than 64 calls apart;
 - at most 64 calls make a kernel; lists of tensors in an optimizer may be longer, and take a launch for every 250 tensors;
 - matrix products, convolutions, attention and the like are library calls that nothing fuses with. `epilogues=True` lets
@@ -18,14 +18,14 @@ backward):
   (batch norm, backward passes) stays one call, as it is in the eager recording, with the attribute `launches` 2;
 - forward pass, backward pass and optimizer are separate graphs.
 
-A fused call reads each outside buffer once and writes what is used outside. Buffers that live inside a kernel vanish, the
+A fused call reads each outside buffer once and writes what is used outside. Buffers that live inside a kernel disappear, and the
 others live from their first use to their last. The backward pass recomputes cheap results (`recompute.py`). Not
 modelled: writing a result into the memory of an input that dies, reductions in two stages, the order into which Inductor
 moves kernels to save memory, 8-bit pooling indices.
 
-Held against Inductor's own scheduler (torch 2.13, its Triton rules on CPU graphs, mixed precision, batch 8): at inference
-the loops of resnet50, vit_base_patch16_224 and convnext_base come out as 106, 139 and 338 kernels (Inductor: 106, 141, 337)
-and their bytes within 4%; in training, bytes saved for the backward pass come within 4% of what its partitioner saves.
+Compared with Inductor's own scheduler (torch 2.13, its Triton rules on CPU graphs, mixed precision, batch 8): in inference,
+the loops of resnet50, vit_base_patch16_224 and convnext_base become 106, 139 and 338 kernels (Inductor: 106, 141, 337)
+and their bytes are within 4%; in training, the bytes saved for the backward pass are within 4% of what its partitioner saves.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from numpy.typing import NDArray
 
 from gpuwise.workload.compile.flow import Flow
 from gpuwise.workload.compile.groups import Group, Grouper
+from gpuwise.workload.compile.outside import Kernels, Outside
 from gpuwise.workload.compile.recompute import recompute
 from gpuwise.workload.compile.roles import Sizes, loops_of
 from gpuwise.workload.compile.write import in_order, written
-from gpuwise.workload.model.types import PHASES, Workload, no_collection
+from gpuwise.workload.model.types import PHASES, Buffers, Ints, Workload, no_collection
 
 __all__ = ["fused", "is_fused"]
 
@@ -68,32 +69,36 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
         sizes = Sizes(workload)
         eager = set() if optimizer else {*np.flatnonzero(workload.calls.phase == _OPTIMIZER).tolist()}
         result = _within_memory(workload, sizes, epilogues, eager)
-    note = f"compiled: fused from {len(workload.calls):,} to {len(result.calls):,} kernels"
+    note = f"compilation fuses {len(workload.calls):,} kernels into {len(result.calls):,}"
     return replace(result, options={**workload.options, "compiled": True}, notes=(*workload.notes, note))
 
 
 def _within_memory(workload: Workload, sizes: Sizes, epilogues: bool, eager: Set[int]) -> Workload:
     """Fuse. While that needs more memory, keep the calls separate where it does; as a last resort, leave everything as it was."""
-    loops, apart, again = loops_of(workload, sizes), {*eager}, True
-    memory = _MEMORY_FACTOR * _memory(workload, sizes).max(axis=0, initial=0.0)
+    recorded, apart, again = Flow(workload, loops_of(workload, sizes)), {*eager}, True
+    outside = Outside(recorded, sizes)
+    memory = _MEMORY_FACTOR * _memory(workload.buffers, len(workload.calls), sizes).max(axis=0, initial=0.0)
     traffic = _traffic(workload, sizes)
+    graphs, grouped = _graphs(recorded.segment), list[Group]()  # the groups of the first graph, while they stay the same
     for _ in range(_TRIES):
-        flow = Flow(workload, loops)
+        flow = recorded.copied()
         grouper = Grouper(flow, sizes, epilogues=epilogues, apart=apart)
-        for start, end in _graphs(flow.segment):
+        grouper.group_of += grouped
+        for start, end in graphs[bool(grouped) :]:
             if again:
                 recompute(flow, sizes, grouper.group_of, start, end)
             grouper.walk(start, end)
         groups = in_order(flow, grouper.group_of)
-        result = written(flow, sizes, groups)
-        over = (_memory(result, sizes) > memory).any(axis=1)
-        more = bool(np.any(_traffic(result, sizes) > traffic))
+        kernels = outside.kernels(flow, groups)
+        over = (_memory(kernels.buffers, len(groups), sizes) > memory).any(axis=1)
+        more = bool(np.any(_moved(kernels, sizes) > traffic))
         if not more and not over.any():
-            return result
+            return written(flow, sizes, kernels)
         again = again and not more
-        apart.update(
-            call for position in np.flatnonzero(np.diff(over, prepend=False) & over) for call in _near(groups, int(position))
-        )
+        near = _near(groups, np.flatnonzero(np.diff(over, prepend=False) & over))
+        apart |= near
+        first = graphs[0][1]
+        grouped = grouper.group_of[:first] if all(call >= first for call in near) else []
     return workload
 
 
@@ -111,16 +116,28 @@ def _traffic(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
     return np.asarray(counts @ by_op, dtype=np.float64)
 
 
-def _memory(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
+def _moved(kernels: Kernels, sizes: Sizes) -> NDArray[np.float64]:
+    """Return the same for kernels."""
+    bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)
+    counts = np.bincount(np.concatenate([kernels.reads.tensor, kernels.writes.tensor]), minlength=len(bytes_of))
+    return np.asarray(counts @ bytes_of, dtype=np.float64)
+
+
+def _memory(buffers: Buffers, call_count: int, sizes: Sizes) -> NDArray[np.float64]:
     """Return the bytes that are live during each call, at each of the sizes."""
-    bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)[workload.buffers.tensor]
-    change = np.zeros((len(workload.calls) + 2, bytes_of.shape[1]))
-    np.add.at(change, workload.buffers.born, bytes_of)
-    np.add.at(change, workload.buffers.died, -bytes_of)
-    return np.cumsum(change, axis=0)[: len(workload.calls)]
+    bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)[buffers.tensor]
+    change = np.zeros((call_count + 2, bytes_of.shape[1]))
+    np.add.at(change, buffers.born, bytes_of)
+    np.add.at(change, buffers.died, -bytes_of)
+    return np.cumsum(change, axis=0)[:call_count]
 
 
-def _near(groups: list[Group], position: int) -> list[int]:
-    """Return the calls of the fused group at this position, or else of the nearest."""
+def _near(groups: list[Group], positions: Ints) -> set[int]:
+    """Return the calls of the fused groups at these positions, or else of the nearest."""
     fused_at = [index for index, group in enumerate(groups) if len(group.calls) > 1]
-    return groups[min(fused_at, key=lambda index: abs(index - position))].calls if fused_at else []
+    if not fused_at:
+        return set()
+    after = np.searchsorted(fused_at, positions)
+    above, below = (np.array(fused_at)[np.clip(places, 0, len(fused_at) - 1)] for places in (after, after - 1))
+    nearest = np.where(abs(below - positions) <= abs(above - positions), below, above)
+    return {call for index in nearest.tolist() for call in groups[index].calls}

@@ -7,8 +7,9 @@ needs and before everything that needs it. Two groups merge only if such a place
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Container
+from collections.abc import Container, Set
 from dataclasses import dataclass
 
 from gpuwise.workload.compile.flow import Flow
@@ -34,10 +35,13 @@ class Group:
     rows: int
     column: bool
     foreach: bool
-    before: set[int]
-    after: set[int]
-    inlined: bool = False  # computed entirely inside a column reduction
+    before: Set[int]
+    after: Set[int]
+    inlined: bool = False  # computed entirely within a column reduction
     library: bool = False  # a matrix product with its epilogue
+
+
+_LATER = Group([], math.inf, -1, -1, False, False, frozenset(), frozenset())  # stands for calls not yet grouped
 
 
 class Grouper:
@@ -51,42 +55,45 @@ class Grouper:
     def walk(self, start: int, end: int) -> None:
         """Group the calls of one segment, `start <= i < end`; the earlier segments are already grouped."""
         self._start = start
-        inlined = self._inlined(start, end)
+        self.group_of.extend([_LATER] * (end - start))
+        flow, apart, inlined = self._flow, self._apart, self._inlined(start, end)
         for call in range(start, end):
-            loop = self._flow.loops[call]
-            alone = call in self._apart or loop.space < 0
-            group = self._single(call, library=alone and self._epilogues and call not in self._apart and loop.output >= 0)
-            group.inlined = call in inlined
-            self.group_of.append(group)
-            for earlier in group.before:
-                self.group_of[earlier].after.add(call)
-            if not alone and not loop.gather:
+            loop = flow.loops[call]
+            alone = loop.space < 0 or call in apart
+            library = alone and self._epilogues and loop.output >= 0 and call not in apart
+            space, edges = loop.output if library else loop.space, (flow.before[call], flow.after[call])
+            group = Group([call], call, space, loop.rows, loop.column, loop.foreach, *edges, call in inlined, library)
+            self.group_of[call] = group
+            if alone:
+                continue
+            if not loop.gather:
                 self._join_makers(call)
-            if not alone and len(self.group_of[call].calls) == 1:
+            if len(self.group_of[call].calls) == 1:
                 self._join_sharers(call)
-
-    def _single(self, call: int, *, library: bool) -> Group:
-        loop = self._flow.loops[call]
-        before = {earlier for earlier in self._flow.before[call] if earlier >= self._start}
-        space = loop.output if library else loop.space
-        return Group([call], float(call), space, loop.rows, loop.column, loop.foreach, before, set(), library=library)
 
     def _inlined(self, start: int, end: int) -> set[int]:
         """Return loops whose result is read only by a column reduction: they are computed inside it, neither stored nor
         shared.
         """
-        flow, found = self._flow, set()
-        for call in range(end - 1, start - 1, -1):
-            loop = flow.loops[call]
-            if loop.space < 0 or loop.rows >= 0 or loop.foreach or call in self._apart:
-                continue
-            readers = {reader for value in flow.written_values[call] for reader in flow.readers[value]}
-            if len(readers) != 1 or any(flow.leaves(value, flow.segment[call]) for value in flow.written_values[call]):
-                continue
+        flow, found = self._flow, set[int]()
+        readers = [call for call in range(start, end) if flow.loops[call].column and call not in self._apart]
+        while readers:
             reader = readers.pop()
-            if reader in found or (flow.loops[reader].column and reader not in self._apart):
-                found.add(call)
+            makers = {flow.writer[value] for value in flow.read_values[reader] if flow.writer[value] >= start}
+            fresh = [call for call in makers - found if self._is_inlined(call, reader)]
+            found.update(fresh)
+            readers += fresh
         return found
+
+    def _is_inlined(self, call: int, reader: int) -> bool:
+        """Return whether a call is a loop whose results only this reader needs."""
+        flow, loop = self._flow, self._flow.loops[call]
+        if loop.space < 0 or loop.rows >= 0 or loop.foreach or call in self._apart:
+            return False
+        return all(
+            flow.readers[value] in ([], [reader]) and not flow.leaves(value, flow.segment[call])
+            for value in flow.written_values[call]
+        )
 
     # ------------------------------------------------------------ vertical
 

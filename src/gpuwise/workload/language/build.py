@@ -69,7 +69,7 @@ class _Builder:
     # ------------------------------------------------------------ tables
 
     def _row(self, table: list[Any], value: Any, key: object = None) -> int:
-        """Where this value stands in a table, to which it is added where it is new; what cannot be hashed comes with a key."""
+        """Return the index of this value in a table, adding it if it is new; values that cannot be hashed come with a key."""
         known = self._known.setdefault(id(table), {})
         found = known.get(value if key is None else key)
         if found is None:
@@ -271,7 +271,7 @@ class _Builder:
     def _experts(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
         shape = self.shape
         scores = self._linear(f"{block}.router", given, shape.hidden, shape.experts, self.dtype)
-        for name in ("softmax", "top_k", "sort_tokens"):  # routing: small, but in kernels of its own
+        for name in ("softmax", "top_k", "sort_tokens"):  # routing, which is small but has its own kernels
             scores = self._loop(f"{block}.router", name, (scores,), shape.experts)
         width, rows = shape.expert_intermediate, (*self.tokens, float(shape.chosen))
         up = (2 if shape.gated else 1) * width

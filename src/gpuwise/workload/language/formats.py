@@ -65,7 +65,7 @@ FORMATS: Mapping[str, Format] = {
     "q3_k_m": Format(name="q3_k_m", family="gguf", table="q3_k_m", head="q6_k"),
     "q2_k": Format(name="q2_k", family="gguf", table="q2_k", head="q6_k"),
 }
-# As GGUF files have it. Those of gpt-oss hold 1.09 bytes for each weight outside the experts (11.27 GiB of 20B in all).
+# As GGUF files have it. Those of gpt-oss hold 1.09 bytes for each weight outside the experts (11.27 GiB in total for 20B).
 MXFP4_IN_GGUF = Format(name="mxfp4", family="fp4", experts_only=True, rest="q8_0", table="q8_0", head="q8_0")
 CACHES: Mapping[str, str] = {"fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8", "q8_0": "q8_0", "q4_0": "q4_0"}
 

@@ -79,7 +79,8 @@ def _parts(path: Path, allow_missing: bool) -> tuple[list[Header], list[str]]:
             looked_in=str(path.parent),
             hint=f"put all {count} files into one folder",
         )
-    notes = [f"{len(absent)} of the model's {count} files are missing, and their tensors are not counted"] if absent else []
+    are = "is" if len(absent) == 1 else "are"
+    notes = [f"{len(absent)} of the model's {count} files {are} missing and not counted"] if absent else []
     return [read_header(file) for file in files if file.is_file()], notes
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain, repeat
+from operator import attrgetter
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -167,12 +168,12 @@ class Calls(Rows[Call]):
     def of(cls, calls: Sequence[Call]) -> Calls:
         """Return the columns for these calls."""
         return cls(
-            op=ints(call.op for call in calls),
-            phase=ints(call.phase for call in calls),
-            module=ints(call.module for call in calls),
-            read_count=ints(len(call.reads) for call in calls),
-            written_count=ints(len(call.writes) for call in calls),
-            refs=ints(chain.from_iterable(part for call in calls for part in (call.reads, call.writes))),
+            op=ints(map(attrgetter("op"), calls)),
+            phase=ints(map(attrgetter("phase"), calls)),
+            module=ints(map(attrgetter("module"), calls)),
+            read_count=ints(map(len, map(attrgetter("reads"), calls))),
+            written_count=ints(map(len, map(attrgetter("writes"), calls))),
+            refs=ints(chain.from_iterable(chain.from_iterable(map(attrgetter("reads", "writes"), calls)))),
         )
 
     def __len__(self) -> int:
@@ -189,7 +190,7 @@ class Calls(Rows[Call]):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One allocation. It exists during the calls `born <= i < died`; buffers that outlive the step die at the number of calls."""
+    """One allocation, live during every call `i` with `born <= i < died`. Those that outlive the step die after the last call."""
 
     tensor: int
     category: int
@@ -210,10 +211,10 @@ class Buffers(Rows[Buffer]):
     def of(cls, buffers: Sequence[Buffer]) -> Buffers:
         """Return the columns for these buffers."""
         return cls(
-            tensor=ints(buffer.tensor for buffer in buffers),
-            category=ints(buffer.category for buffer in buffers),
-            born=ints(buffer.born for buffer in buffers),
-            died=ints(buffer.died for buffer in buffers),
+            tensor=ints(map(attrgetter("tensor"), buffers)),
+            category=ints(map(attrgetter("category"), buffers)),
+            born=ints(map(attrgetter("born"), buffers)),
+            died=ints(map(attrgetter("died"), buffers)),
         )
 
     def __len__(self) -> int:
@@ -258,6 +259,8 @@ class Workload:
 
     def sized(self, *, batch: int | None = None, seq: int | None = None) -> Workload:
         """Return the same step at another batch or sequence, sharing this one's form."""
+        if batch in (None, self.batch) and seq in (None, self.seq):
+            return self
         found = replace(self, batch=self.batch if batch is None else batch, seq=self.seq if seq is None else seq)
         object.__setattr__(found, "form", self.form)
         return found

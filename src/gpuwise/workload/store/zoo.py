@@ -286,6 +286,8 @@ def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]
     rows = {row.precision: number for number, row in enumerate(found.graphs) if (row.mode, row.phase) == (settings.mode, phase)}
     if not rows:
         known = sorted({f"{row.mode} {row.phase}".strip() for row in found.graphs})
+        if settings.mode == "train" and not phase:
+            raise _not_trained(found)
         raise BadValue(
             f"there is no built-in {f'{settings.mode} {phase}'.strip()} workload for {found.name}",
             known=", ".join(known),
@@ -300,6 +302,17 @@ def _graph(found: Entry, settings: Settings, phase: str) -> tuple[Stored, Graph]
         )
     graph = packing.unpack((_DATA / f"{found.name}.json.gz").read_bytes(), rows[wanted], f"the zoo's {found.name}")
     return found.graphs[rows[wanted]], _in_precision(graph, settings.precision, wanted)
+
+
+def _not_trained(found: Entry) -> BadValue:
+    """Say that training is not covered, and which large models of the family can be trained."""
+    family = [one for one in entries().values() if one.family == found.family and any(row.mode == "train" for row in one.graphs)]
+    largest = sorted(family, key=lambda one: -one.parameters)[:4]
+    others = either(f"`{(one.aliases or (one.name,))[0]}`" for one in largest)
+    return BadValue(
+        f"training {found.title} is not covered, with all weights or with adapters; it is included for inference only",
+        hint="use `--mode infer`" + (f", or train another model of its kind, such as {others}" if others else ""),
+    )
 
 
 def _in_precision(graph: Graph, precision: str, stored: str) -> Graph:

@@ -25,7 +25,7 @@ def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
 
     A `depth` of 1 means the outermost blocks (`layers.0`), 2 those inside them (`layers.0.blocks.0`).
     """
-    ran = {call.module: None for call in workload.calls if call.phase == _FORWARD}
+    ran = dict.fromkeys(workload.calls.module[workload.calls.phase == _FORWARD].tolist())
     found: dict[str, set[str]] = {}
     for module in ran:
         path = workload.modules[module]

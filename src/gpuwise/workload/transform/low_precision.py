@@ -93,7 +93,7 @@ def _low(draft: Draft, op: Op, dtype: str) -> Op:
 
 
 def _cast(draft: Draft, op: Op) -> Op:
-    """Read in 16 bits and written twice in 8: as it is, and transposed."""
+    """Add a cast that reads 16 bits and writes 8 bits twice: as they are, and transposed."""
     elements = draft.tensors[op.reads[0]].elements
     eight = draft.tensor("fp8", elements)
     return Op("cast", "cast_transpose", "fp8", (elements,), {}, (op.reads[0],), (eight, eight))

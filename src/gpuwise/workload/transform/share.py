@@ -12,19 +12,85 @@ Messages between GPUs are not calls here; `scale` computes their cost.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpuwise.workload.model.edit import Draft, makers
-from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Calls, Op, Workload
-from gpuwise.workload.transform.checkpoint import blocks_of
+from gpuwise.workload.model.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, Workload
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
 
-__all__ = ["accumulating", "offloaded", "sharded", "split", "without_update"]
+__all__ = ["RankStep", "accumulating", "offloaded", "rank_step", "sharded", "split", "without_update"]
 
 _FORWARD, _BACKWARD, _UPDATE = range(len(PHASES))
 _WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weight", "gradient", "optimizer", "input"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RankStep:
+    """What one rank runs for the last micro-batch of a step, the bytes that cross the link to the host, those that cross it again
+    in every micro-batch (`fetched_bytes`), and those that move within the host's memory.
+    """
+
+    workload: Workload
+    link_bytes: float = 0.0
+    host_bytes: float = 0.0
+    fetched_bytes: float = 0.0
+
+
+def rank_step(
+    workload: Workload,
+    *,
+    checkpoint: tuple[int, int] = (0, 0),
+    zero_stage: int = 0,
+    ranks: int = 1,
+    accumulates: bool = False,
+    offload: bool = False,
+    weights_on_host: bool = False,
+) -> RankStep:
+    """Return the step of one of `ranks` GPUs that divide the samples and, by the ZeRO stage, states, gradients and weights.
+    Every question computes the memory of such a rank from this step. `checkpoint` is the depth of the recomputed blocks and
+    their number.
+    """
+    depth, count = checkpoint
+    if count:
+        workload = _recomputing(workload, depth, count)
+    if zero_stage:
+        workload = sharded(workload, zero_stage, ranks)
+    if accumulates:
+        workload = accumulating(workload)
+    link = host = fetched = 0.0
+    if offload:
+        workload, link, host = offloaded(workload)
+    if weights_on_host:
+        workload, fetched = _without_weights(workload)
+    return RankStep(workload=workload, link_bytes=link, host_bytes=host, fetched_bytes=fetched)
+
+
+_recomputed: WeakKeyDictionary[Workload, tuple[tuple[int, int], Workload]] = WeakKeyDictionary()
+
+
+def _recomputing(workload: Workload, depth: int, count: int) -> Workload:
+    """Return the step with checkpoints. The latest is kept, because the same one is divided over several numbers of GPUs."""
+    key, found = _recomputed.get(workload, ((0, 0), workload))
+    if key != (depth, count):
+        found = checkpointed(workload, blocks_of(workload, depth)[:count])
+        _recomputed[workload] = (depth, count), found
+    return found
+
+
+def _without_weights(workload: Workload) -> tuple[Workload, float]:
+    """Return the step of a rank whose shards of the weights are in the host's memory, and the bytes fetched from there: every
+    shard once in each pass. What is gathered from them exists on the GPU as before.
+    """
+    buffers = workload.buffers
+    there = buffers.category == _WEIGHT
+    draft = Draft(workload)
+    shards = _bytes(draft, np.flatnonzero(there).tolist())
+    born, died = (np.where(there, 0, column) for column in (buffers.born, buffers.died))
+    kept = Buffers(tensor=buffers.tensor, category=buffers.category, born=born, died=died)
+    return replace(workload, buffers=kept, options={**workload.options, "weights_on_host": True}), 2.0 * shards
 
 
 _without: WeakKeyDictionary[Workload, Workload] = WeakKeyDictionary()
@@ -49,12 +115,13 @@ def without_update(workload: Workload) -> Workload:
 
 def accumulating(workload: Workload) -> Workload:
     """Return the last of several micro-batches: gradients of the earlier ones exist throughout, and new ones are added to
-    them.
+    them. Where each GPU keeps a part of the gradients, they are divided after every micro-batch.
     """
     draft = Draft(workload)
     end, maker = len(workload.calls), makers(workload)
+    kept = _kept_gradients(workload)
     for number, call in enumerate(workload.calls):
-        made = [row for row in call.writes if _is(workload, row, _GRADIENT) and maker[row] == number]
+        made = [row for row in call.writes if row in kept and maker[row] == number]
         fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
         if not fresh:
             continue
@@ -68,6 +135,14 @@ def accumulating(workload: Workload) -> Workload:
             draft.after(number, Call(add, call.phase, call.module, (row, new), (row,)))
             draft.buffers[row] = replace(workload.buffers[row], born=0, died=end)
     return draft.done()
+
+
+def _kept_gradients(workload: Workload) -> set[int]:
+    """Return the gradients that are kept for the update: parts of them if they are sharded, otherwise all."""
+    rows = {row for call in workload.calls for row in call.writes if _is(workload, row, _GRADIENT)}
+    if workload.options.get("zero_stage") not in (2, 3):
+        return rows
+    return rows & {row for call in workload.calls if call.phase == _UPDATE for row in call.reads}
 
 
 def _is(workload: Workload, row: int, category: int) -> bool:
@@ -105,17 +180,31 @@ def _bytes(draft: Draft, rows: Collection[int]) -> float:
 # ---------------------------------------------------------------- ZeRO and FSDP
 
 
+_divided: WeakKeyDictionary[Workload, dict[int, Workload]] = WeakKeyDictionary()
+_ANY_SHARE = 0.5  # stands for the share of one GPU until their number is known
+
+
 def sharded(workload: Workload, stage: int, count: int) -> Workload:
-    """Return what one of `count` GPUs does and holds under ZeRO at this stage."""
+    """Return what one of `count` GPUs does and holds under ZeRO at this stage. The number of GPUs changes a single size, so the
+    step is rewritten once.
+    """
+    known = _divided.setdefault(workload, {})
+    if stage not in known:
+        known[stage] = _divided_by(workload, stage, _ANY_SHARE)
+    dims = known[stage].dims.copy()
+    dims[len(workload.dims) :, 0] = 1.0 / count
+    return replace(known[stage], dims=dims, options={**workload.options, "zero_stage": stage, "zero_count": count})
+
+
+def _divided_by(workload: Workload, stage: int, share: float) -> Workload:
     draft = Draft(workload)
-    share = 1.0 / count
     _shard_update(draft, share)
     units = _units(workload)
     if stage >= 2:
         _shard_gradients(draft, share, units)
     if stage >= 3:
         _shard_weights(draft, share, units)
-    return draft.done(options={**workload.options, "zero_stage": stage, "zero_count": count})
+    return draft.done()
 
 
 def _scaled(draft: Draft, tensor: int, share: float) -> int:
@@ -123,10 +212,14 @@ def _scaled(draft: Draft, tensor: int, share: float) -> int:
     return draft.tensor(spec.dtype, draft.scaled(spec.elements, share))
 
 
+def _resized(buffer: Buffer, tensor: int) -> Buffer:
+    return Buffer(tensor, buffer.category, buffer.born, buffer.died)
+
+
 def _shard_update(draft: Draft, share: float) -> None:
     """Each GPU updates its part of the weights and holds the states for that part."""
     workload = draft.workload
-    start = next((number for number, call in enumerate(workload.calls) if call.phase == _UPDATE), len(workload.calls))
+    start = int(np.argmax(np.append(workload.calls.phase, _UPDATE) == _UPDATE))
     for number in range(start, len(workload.calls)):
         call = workload.calls[number]
         op = workload.ops[call.op]
@@ -134,9 +227,9 @@ def _shard_update(draft: Draft, share: float) -> None:
         sizes = (draft.scaled(op.sizes[0], share), *op.sizes[1:])
         row = draft.op(replace(op, sizes=sizes, reads=sides[0], writes=sides[1]))
         draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
-    for row, buffer in enumerate(workload.buffers):
-        if buffer.category == _STATE or (buffer.born >= start and buffer.category > _INPUT):
-            draft.buffers[row] = replace(buffer, tensor=_scaled(draft, buffer.tensor, share))
+    buffers = workload.buffers
+    for row in np.flatnonzero((buffers.category == _STATE) | ((buffers.born >= start) & (buffers.category > _INPUT))).tolist():
+        draft.buffers[row] = _resized(buffers[row], _scaled(draft, buffers[row].tensor, share))
 
 
 def _units(workload: Workload) -> list[str]:
@@ -154,15 +247,16 @@ def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
     """A gradient is complete until its unit's backward pass ends; then each GPU keeps its part."""
     workload = draft.workload
     last: dict[str, int] = {}
-    for number, call in enumerate(workload.calls):
-        if call.phase == _BACKWARD:
-            last[units[call.module]] = number
+    backward = np.flatnonzero(workload.calls.phase == _BACKWARD).tolist()
+    for number in backward:
+        last[units[workload.calls[number].module]] = number
     kept: dict[int, int] = {}
     maker = makers(workload)
-    for number, call in enumerate(workload.calls):
+    for number in backward:
+        call = workload.calls[number]
         for row in call.writes:
             buffer = workload.buffers[row]
-            if buffer.category != _GRADIENT or maker[row] != number or call.phase != _BACKWARD:
+            if buffer.category != _GRADIENT or maker[row] != number:
                 continue
             small = _scaled(draft, buffer.tensor, share)
             kept[row] = draft.buffer(small, "gradient")
@@ -181,15 +275,17 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
     """Weights are stored in parts, and gathered one unit before they are used, in each of the passes."""
     workload = draft.workload
     starts: dict[tuple[int, str], int] = {}
-    used: dict[tuple[int, str], dict[int, int]] = {}
+    used: dict[tuple[int, str], dict[int, None]] = {}
+    using: list[int] = []
+    weights = {*np.flatnonzero(workload.buffers.category == _WEIGHT).tolist()}
     for number, call in enumerate(workload.calls):
         if call.phase == _UPDATE:
             continue
         key = (call.phase, units[call.module])
         starts.setdefault(key, number)
-        for place, row in enumerate((*call.reads, *call.writes)):
-            if _is(workload, row, _WEIGHT):
-                used.setdefault(key, {}).setdefault(row, (*workload.ops[call.op].reads, *workload.ops[call.op].writes)[place])
+        if rows := [row for row in (*call.reads, *call.writes) if row in weights]:
+            used.setdefault(key, {}).update(dict.fromkeys(rows))
+            using.append(number)
     gathers = [key for key in starts if key in used]
     whole: dict[tuple[int, str, int], int] = {}
     for place, key in enumerate(gathers):
@@ -197,16 +293,19 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
         for row in used[key]:
             tensor = workload.buffers[row].tensor
             small = _scaled(draft, tensor, share)
-            draft.buffers[row] = replace(workload.buffers[row], tensor=small)
+            draft.buffers[row] = _resized(workload.buffers[row], small)
             whole[(*key, row)] = draft.buffer(tensor, "temporary")
             spec = draft.tensors[tensor]
             op = draft.op(Op("copy", "all_gather", spec.dtype, (spec.elements,), {}, (small,), (tensor,)))
             draft.before(starts[early], Call(op, key[0], workload.calls[starts[key]].module, (row,), (whole[(*key, row)],)))
-    for number, now in enumerate(draft.calls):
-        if now is not None and now.phase != _UPDATE:
-            unit = (now.phase, units[now.module])
-            reads, writes = (tuple(whole.get((*unit, row), row) for row in rows) for rows in (now.reads, now.writes))
-            draft.calls[number] = Call(now.op, now.phase, now.module, reads, writes)
+    gathered = {row for rows in used.values() for row in rows}
+    for row in sorted(weights - gathered):  # tables that are looked up, not read as a whole
+        draft.buffers[row] = _resized(workload.buffers[row], _scaled(draft, workload.buffers[row].tensor, share))
+    for number in using:
+        call = workload.calls[number]
+        unit = (call.phase, units[call.module])
+        reads, writes = (tuple([whole.get((*unit, row), row) for row in rows]) for rows in (call.reads, call.writes))
+        draft.calls[number] = Call(call.op, call.phase, call.module, reads, writes)
 
 
 # ---------------------------------------------------------------- inference over several GPUs

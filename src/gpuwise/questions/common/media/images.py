@@ -140,7 +140,7 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
     if options.image is not None and (options.image % STEP or not STEP <= options.image <= _MOST_PIXELS):
         near = min(_MOST_PIXELS, max(STEP, STEP * round(options.image / STEP)))
         raise BadValue(
-            f"images have sides of {STEP} to {_MOST_PIXELS} pixels in steps of {STEP}, not {options.image}",
+            f"the image size must be a multiple of {STEP} from {STEP} to {_MOST_PIXELS} pixels, not {options.image}",
             hint=f"try `--image {near}`",
         )
     other = [name for name in _ONLY_TEXT if getattr(options, name, None) not in ("", None)]
@@ -205,6 +205,7 @@ def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePredicti
     base = prediction_of(drawn.denoiser, place)
     values = {field.name: getattr(base, field.name) for field in fields(Prediction)}
     values |= {
+        "step_high_s": max(base.step_high_s, base.step_s * drawn.width(place).high),
         "memory": drawn.memory(place),
         "fits": drawn.fits(place),
         "assumptions": query.assumptions,
@@ -217,14 +218,14 @@ def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePredicti
 def _drawn(drawn: Drawings, place: int, weights: str) -> Drawn:
     each = float(drawn.call_s[place]) / drawn.images
     wider = 1.0 if drawn.pipeline.is_measured else _WIDER
-    low, high = drawn.denoiser.widths.low[0, place] / wider, drawn.denoiser.widths.high[0, place] * wider
+    width = drawn.width(place)
     return Drawn(
         images=drawn.images,
         image=drawn.image,
         steps=drawn.step_count,
         seconds_per_image=each,
-        seconds_per_image_low=each * float(low),
-        seconds_per_image_high=each * float(high),
+        seconds_per_image_low=each * width.low / wider,
+        seconds_per_image_high=each * width.high * wider,
         images_per_minute=60.0 / each,
         it_per_s=1.0 / float(drawn.iteration_s[place]),
         text_s=float(sum(one.step_s[0, place] for one in drawn.texts)),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import either, the
-from gpuwise.core.units import GIB
+from gpuwise.core.text import a, either, the
+from gpuwise.core.units import GIB, format_si
 from gpuwise.engine.generation import (
     Generations,
     Serving,
@@ -29,6 +29,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.questions.common.text.groups import describe_groups, groupings
 from gpuwise.step.time.engines import engines, refusal, usual_split, weights_in
 from gpuwise.step.types import BOUNDS
 
@@ -36,6 +37,7 @@ __all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "offloaded_
 
 
 _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
+_CLEARLY_MORE = 1.1  # times the tokens: less is not worth a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +202,9 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
         return ()
     value = f"{offloaded_layers(serving)} on the CPU"
     ram = host_memory_bytes(serving.host, gpu, generation_memory(serving).total_bytes) / GIB
-    effect = f"not all layers fit in GPU memory; this assumes a {serving.host.name} CPU with {ram:.0f} GiB of system memory"
+    rate = format_si(serving.host.memory_bytes_per_s, "B/s")
+    machine = f"{a(f'{serving.host.name} CPU')} with {ram:.0f} GiB of system memory at {rate}"
+    effect = f"not all layers fit in GPU memory; this assumes {machine}; change its speed with `--ram-speed DDR5-6000`"
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 
@@ -215,12 +219,26 @@ def offloaded_layers(serving: Serving) -> str:
 def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:
     short = [result.gpu for result in results if not result.fits]
     if not short:
-        return ()
+        return _groups_note(query, results[0]) if len(results) == 1 else ()
     names = either(the(gpu.name) for gpu in short)
     if query.serving.shares:
-        return (f"the model does not fit on {names}; weights in fewer bits need less memory, such as `--weights q4_k_m`",)
+        return (f"the model does not fit on {names}; weights in fewer bits, such as `--weights q4_k_m`, need less memory",)
     fix = f"the model does not fit on {names}; to see what would make it fit, run `{_fit_command(query, short)}`"
     return (*_offload_note(query, short[0]), fix) if len(results) == 1 else (fix,)
+
+
+def _groups_note(query: TextQuery, whole: TextPrediction) -> tuple[str, ...]:
+    """Return how many tokens the same GPUs generate for the same users in groups, if that is clearly more."""
+    found = []
+    for groups, part in groupings(query):
+        if fits(part.serving, whole.gpu):
+            each = generated(part.serving, [whole.gpu])[0].tokens_per_s
+            found.append((each * query.serving.users / part.serving.users, groups))
+    rate, groups = max(found, default=(0.0, 1))
+    if rate < _CLEARLY_MORE * whole.generation.tokens_per_s:
+        return ()
+    divided = describe_groups(query.serving.gpu_count, groups, query.serving.users)
+    return (f"{divided}, each with the whole model, would generate {rate:,.0f} tokens/s in total",)
 
 
 def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:

@@ -10,11 +10,10 @@ from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.engine.generation import Serving, mixed
-from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus
 from gpuwise.questions.common.options import names
-from gpuwise.questions.common.step import check_count
+from gpuwise.questions.common.step import DEFAULT_HOST, check_count, named_host
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import SERVED_PRECISIONS
 from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split, weights_in
@@ -27,7 +26,6 @@ __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "l
 
 _PROMPT, _OUTPUT = 512, 256  # tokens in a chat turn, assumed
 _IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
-_HOST = "desktop"
 _LAYERED = "llama.cpp"  # the usual engine for GPUs of several kinds
 _RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people train and measure
 
@@ -86,6 +84,7 @@ def text_query(
     gpu_count: int = 1,
     precision: str = "",
     cpu: str = "",
+    ram_speed: str = "",
     link: str = "",
     power_limit_watts: float | None = None,
     notes: Sequence[Assumption] = (),
@@ -111,7 +110,7 @@ def text_query(
         shape=shape,
         engine=engine,
         weights=weights_in(engine, name),
-        host=find_host(cpu or _HOST),
+        host=named_host(cpu or DEFAULT_HOST, ram_speed),
         cache=kv or "fp16",
         users=users,
         prompt=prompt,
@@ -177,6 +176,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
         gpu_count=gpu_count,
         precision=options.precision,
         cpu=options.cpu,
+        ram_speed=options.ram_speed,
         link=link,
         power_limit_watts=None,
         notes=notes,
@@ -187,7 +187,9 @@ def _mixed_query(options: TextOptions, link: str) -> TextQuery:
     """One model over GPUs of several kinds, as in `RTX 3090 + RTX 3060`."""
     pieces = [piece for name in names(options.gpu) for piece in name.split("+")]
     if len(names(options.gpu)) > 1 or options.gpus > 1:
-        raise BadValue("a set of different GPUs must be the only one", hint='try `--gpu "RTX 3090 + RTX 3060"` alone')
+        raise BadValue(
+            "a set of different GPUs cannot be combined with other GPUs", hint='try `--gpu "RTX 3090 + RTX 3060"` alone'
+        )
     cards: list[Gpu] = []
     notes: list[Assumption] = []
     for piece in pieces:
@@ -203,11 +205,22 @@ def _mixed_query(options: TextOptions, link: str) -> TextQuery:
         )
     asked = replace(options, engine=engine)
     kinds = list(dict.fromkeys(cards))
-    query = text_query(options.model, asked, kinds, precision=options.precision, cpu=options.cpu, link=link, notes=notes)
+    query = text_query(
+        options.model,
+        asked,
+        kinds,
+        precision=options.precision,
+        cpu=options.cpu,
+        ram_speed=options.ram_speed,
+        link=link,
+        notes=notes,
+    )
     title = " + ".join(gpu.name if cards.count(gpu) == 1 else f"{cards.count(gpu)}x {gpu.name}" for gpu in kinds)
     serving, gpu = mixed(query.serving, cards, title)
     layers = " and ".join(f"{round(part * serving.shape.layers)} on {the(one.name)}" for one, part in serving.shares)
-    said = assumed("layers", layers, "divided by the memory of each GPU, as llama.cpp does; only one GPU works at a time")
+    said = assumed(
+        "layers", layers, "divided in proportion to the memory of each GPU, as in llama.cpp; only one GPU works at a time"
+    )
     return replace(query, gpus=(gpu,), serving=serving, assumptions=(*query.assumptions, said))
 
 
@@ -256,7 +269,8 @@ def _format_name(
     if engine and any(refusal(engine, gpu, name) is not None for gpu in gpus) and name == "bf16":
         name = "fp16"  # what GPUs without bf16 run
     effect = f"the usual format for {engine.title}" if engine else "most models are published in 16 bits"
-    said.append(assumed("weights", name, f"{effect}; 4-bit weights (`--weights q4_k_m`) need a quarter of the memory"))
+    smaller = "4-bit weights need a quarter of the memory; set them with `--weights q4_k_m`"
+    said.append(assumed("weights", name, f"{effect}; {smaller if name in ('fp16', 'bf16') else 'change it with `--weights`'}"))
     return name
 
 
@@ -340,8 +354,8 @@ def _split(engine: Engine, shape: LanguageShape, count: int, said: list[Assumpti
             hint="use a number of GPUs that divides the heads, or `--engine llama.cpp`, which assigns whole layers to each GPU",
         )
     words = {
-        "tensor": "every matrix is divided among the GPUs",
-        "layers": "each GPU holds some of the layers, and only one GPU works at a time",
+        "tensor": "divides every matrix among the GPUs",
+        "layers": "gives each GPU some of the layers, so only one GPU works at a time",
     }
-    said.append(assumed("gpus", f"{count} GPUs share one model", f"{words[split]}, as {engine.title} usually does"))
+    said.append(assumed("gpus", f"{count} GPUs share one model", f"{engine.title} usually {words[split]}"))
     return split

@@ -12,8 +12,9 @@ __all__ = ["CacheType", "Context", "Engine", "Output", "Prompt", "TextOptions", 
 
 _MOST_TOKENS = 2**31 - 1
 _FORMATS = "fp16, bf16, fp8, int8, int4, awq, gptq, nf4, mxfp4, nvfp4, q8_0, q6_k, q5_k_m, q4_k_m or q4_0"
-_ENGINES = "transformers, compile, vllm, sglang, tensorrt-llm, llama.cpp, ollama, exllama or mlx"
-Weights = Annotated[str, Option(help=f"The format of a language model's weights for generation: {_FORMATS}.")]
+_ENGINES = "vllm, sglang, tensorrt-llm, lmdeploy, llama.cpp, ollama, exllama, autoawq, mlc, mlx, transformers or compile"
+_WEIGHTS = f"The format of a language model's weights for generation: {_FORMATS}; for image models, fp16, fp8, int8 or int4."
+Weights = Annotated[str, Option(help=_WEIGHTS)]
 CacheType = Annotated[str, Option(help="The type of the key-value cache: fp16, bf16, fp8, int8, q8_0 or q4_0.")]
 Engine = Annotated[str, Option(help=f"The inference engine that generates the text: {_ENGINES}.")]
 Users = Annotated[Optional[int], Option(help="The number of concurrent requests (default: 1).", low=1, high=100_000)]

@@ -134,7 +134,7 @@ class KerasStep:
         if given and len(given) != len(known) and known:
             listed = f"{'input' if len(known) == 1 else 'inputs'} ({', '.join(name for name, _, _ in known)})"
             raise BadValue(
-                f"{self._request.model} has {len(known)} {listed}, but {len(given)} were given",
+                f"{self._request.model} has {len(known)} {listed}, but {len(given)} {'was' if len(given) == 1 else 'were'} given",
                 hint="pass all of them in this order, or none",
             )
         if given:

@@ -201,7 +201,7 @@ class Tracer:
         states = layer.get_initial_state(sequence.shape[0]) if given is None else given
         states = tree.map_structure(lambda state: tensor(tuple(state.shape), dtype=self._name(state.dtype)), states)
         quiet = {name: 0.0 for name in ("dropout", "recurrent_dropout") if getattr(layer.cell, name, 0)}
-        with contextlib.ExitStack() as stack:  # dropout masks are drawn once a sequence, outside of the cell
+        with contextlib.ExitStack() as stack:  # dropout masks are drawn once per sequence, outside the cell
             for name, value in quiet.items():
                 stack.enter_context(mock.patch.object(layer.cell, name, value))
             program, _ = self._trace(layer.cell.call, (step, states), {}, training)

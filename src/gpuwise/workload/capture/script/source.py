@@ -59,7 +59,7 @@ def record_script(request: Request, say: Callable[[str], None]) -> tuple[RawCapt
     if not placement.uses_cuda:
         notes.append("the script runs on the CPU but is captured as if its tensors were on the GPU")
     if window.evaluations:
-        notes.append(f"{window.evaluations} validation passes between the two steps were left out")
+        notes.append(f"validation passes between the two steps were left out ({window.evaluations} in total)")
     if window.batch is None:
         notes.append("no model was called with a tensor, so a batch of 1 is assumed")
     notes += _rhythm(window.recorded())

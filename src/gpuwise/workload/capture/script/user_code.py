@@ -148,7 +148,7 @@ def _maker(thing: Any, label: str) -> Callable[[], Any]:
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
-        parameters = ()  # type: ignore[assignment]  # written in C; calling it will tell
+        parameters = ()  # type: ignore[assignment]  # written in C; calling it will show
     needed = [
         parameter.name
         for parameter in parameters

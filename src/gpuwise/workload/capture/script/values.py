@@ -98,7 +98,7 @@ def _called_by(file: str) -> bool:
 
 
 def _positions(entry: Any) -> list[Any]:
-    """Return the index tensors that a mask would stand for if it were true everywhere."""
+    """Return the index tensors that a mask would represent if it were true everywhere."""
     if isinstance(entry, torch.Tensor) and entry.dtype in (torch.bool, torch.uint8):
         return [entry.new_empty(entry.numel(), dtype=torch.int64) for _ in range(max(1, entry.dim()))]
     return [entry]

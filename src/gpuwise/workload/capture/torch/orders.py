@@ -1,7 +1,7 @@
 """Memory orders: which inputs a CUDA kernel must copy first, and which ops read one order while they write another.
 
-PyTorch makes these copies inside an op (a layer norm copies a transposed input, cuDNN a slice of channels), so no op of their own
-shows them. They are a room apart from `aten.py`, because they depend on strides, which no other rule there looks at.
+PyTorch makes these copies inside an op (a layer norm copies a transposed input, cuDNN a slice of channels), so no separate op
+shows them. They are separate from `aten.py`, because they depend on strides, which no other rule there uses.
 """
 
 from __future__ import annotations

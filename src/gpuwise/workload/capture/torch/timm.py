@@ -30,7 +30,7 @@ def subject(request: Request) -> Any:
             if near
             else "list all models with timm.list_models()"
         )
-        raise UnknownName(f"timm has no model '{name}'", looked_in=f"{len(timm.list_models())} models", hint=hint)
+        raise UnknownName(f"timm has no model '{name}'", looked_in=f"{len(timm.list_models()):,} models", hint=hint)
     as_benchmarked = request.variant == "fast-norm"
     timm.layers.set_fast_norm(as_benchmarked)  # norms in 16 bits under autocast, an option of its benchmarks
     config = timm.get_pretrained_cfg(name)

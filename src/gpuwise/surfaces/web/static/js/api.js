@@ -11,6 +11,16 @@ export class Refused extends Error {
 
 const kept = new Map();
 
+// A request to the server, which may have been stopped.
+async function request(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, { error: "the gpuwise server does not respond", hint: "check that gpuwise serve is still running, and then reload this page" });
+  }
+}
+
 async function received(response) {
   const told = await response.json().catch(() => ({ error: `the server responded with status ${response.status}` }));
   if (!response.ok) throw new Refused(response.status, told);
@@ -22,7 +32,7 @@ export async function ask(question, options, signal) {
   const key = `${question} ${body}`;
   if (kept.has(key)) return kept.get(key);
   const answer = await received(
-    await fetch(`/api/${question}`, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal }),
+    await request(`/api/${question}`, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal }),
   );
   if (kept.size > 200) kept.delete(kept.keys().next().value);
   kept.set(key, answer);
@@ -30,7 +40,7 @@ export async function ask(question, options, signal) {
 }
 
 export async function look(name, signal) {
-  if (!kept.has(name)) kept.set(name, await received(await fetch(`/api/${name}`, { signal })));
+  if (!kept.has(name)) kept.set(name, await received(await request(`/api/${name}`, { signal })));
   return kept.get(name);
 }
 
@@ -43,5 +53,5 @@ export async function send(files, gpu, signal, compare = false) {
   }
   if (gpu) query.set("gpu", gpu);
   if (compare) query.set("compare", "true");
-  return received(await fetch(`/api/why?${query}`, { method: "POST", body: new Blob(files), signal }));
+  return received(await request(`/api/why?${query}`, { method: "POST", body: new Blob(files), signal }));
 }

@@ -2,6 +2,7 @@
 
 import { Refused } from "./api.js";
 import { known } from "./own_model.js";
+import { nameModels } from "./words.js";
 
 // A number of the state; what is none is refused by name, for a link may hold anything.
 export function numeric(value, name) {
@@ -26,6 +27,7 @@ export function list(text) {
 let fixed = new Set();
 let tasks = [];
 let titles = new Map();
+let names = new Map();
 let drawers = new Set();
 let words = { included: [], trained: [], models: [], weights: [], engines: [] };
 
@@ -33,6 +35,8 @@ let words = { included: [], trained: [], models: [], weights: [], engines: [] };
 export function know(choices) {
   fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases]));
   titles = new Map(choices.models.flatMap((entry) => [entry.name, ...entry.aliases].map((name) => [name, entry.title])));
+  nameModels(titles);
+  names = new Map(choices.models.map((entry) => [entry.title.toLowerCase(), entry.name]));
   drawers = new Set(choices.models.filter((entry) => entry.family === "diffusion").flatMap((entry) => [entry.name, ...entry.aliases]));
   tasks = choices.tasks;
   words = choices.text;
@@ -40,6 +44,7 @@ export function know(choices) {
 
 export const textChoices = () => words;
 export const titleOf = (model) => titles.get(model) ?? known(model)?.title ?? model;
+export const nameOf = (title) => names.get(title.toLowerCase()) ?? title;
 export const taskOf = (state) => tasks.find((entry) => entry.name === state.task);
 
 // Options that say how a language model generates text, in the names of the state and of the API.
@@ -112,8 +117,9 @@ export const which = (state) => ({
   ...work(state),
   budget: numeric(state.budget, "Budget"),
   have: state.have ? list(state.have) : undefined,
+  machine: numeric(state.machine, "Rest of the machine"),
   vendor: state.vendor,
-  max_gpus: numeric(state.most, "Most GPUs"),
+  max_gpus: numeric(state.most, "Maximum GPUs"),
   resale: numeric(state.resale, "Resale value"),
   price: state.prices ? state.prices.split(",").map((entry) => entry.trim()).filter(Boolean) : undefined,
   buy: state.source === "buy" || undefined,

@@ -1,6 +1,7 @@
 // Charts, drawn by Plotly in the page's own colours. Its script comes from this server; without it the tables still say all.
 
-import { seconds } from "./format.js";
+import { capital, seconds } from "./format.js";
+import { h } from "./ui.js";
 
 let loading;
 const drawn = new Map();
@@ -26,7 +27,8 @@ export function logTicks(values, show) {
   const [low, high] = [Math.min(...values) / 1.3, Math.max(...values) * 1.3];
   const powers = Array.from({ length: 40 }, (_, place) => place - 20);
   const inside = (digits) => powers.flatMap((power) => digits.map((digit) => digit * 10 ** power)).filter((value) => value >= low && value <= high);
-  const places = inside([1, 2, 5]).length > 9 ? inside([1]) : inside([1, 2, 5]);
+  const usual = inside([1, 2, 5]);
+  const places = usual.length > 9 ? inside([1]) : usual.length < 3 ? inside([1, 1.5, 2, 3, 5, 7]) : usual;
   return { type: "log", tickvals: places, ticktext: places.map(show) };
 }
 
@@ -101,17 +103,51 @@ function hovered(traces) {
 }
 
 // Texts of points that do not lie on each other: the first ones are kept, and one without room is left to the hover. Places are
-// pixels of a plot of this size; a text stands to the right of its point.
-export function uncrowded(texts, places) {
+// pixels of a plot of this size; a text stands to the right of its point, or where `sides` says.
+export function uncrowded(texts, places, sides = []) {
   const kept = [];
   return texts.map((text, number) => {
     if (!text) return "";
     const [x, y] = places[number];
-    const box = [x, y - LINE_PX / 2, x + 10 + LETTER_PX * text.length, y + LINE_PX / 2];
+    const [side, wide] = [sides[number] ?? "", 10 + LETTER_PX * text.length];
+    const [left, top] = [side.endsWith("left") ? x - wide : x, y - LINE_PX / 2 + (side.startsWith("bottom") ? LINE_PX : 0)];
+    const box = [left, top, left + wide, top + LINE_PX];
     if (kept.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) return "";
     kept.push(box);
     return text;
   });
+}
+
+const FEW_TICKS = 4; // as many as stand beside each other on a phone
+const ROW_PX = 46; // a bar with its name above it
+
+// Of places that are chosen one by one, so many that they fit beside each other.
+function thinned(given) {
+  if (!given.tickvals) return { ...given, nticks: FEW_TICKS };
+  const every = Math.ceil(given.tickvals.length / FEW_TICKS);
+  const kept = (list) => list?.filter((_, place) => place % every === 0);
+  return { ...given, tickvals: kept(given.tickvals), ticktext: kept(given.ticktext) };
+}
+
+// On a phone the whole width is for the plot: rows are named above their bars, and the axes by a line of text.
+function slender({ traces, x, y, ...more }) {
+  const rows = [...new Set(traces.flatMap((trace) => [...(trace.y ?? [])]))].filter((name) => typeof name === "string");
+  const names = rows.map((name) => ({ x: 0, xref: "paper", xanchor: "left", y: name, yref: "y", yanchor: "bottom", yshift: 8, borderpad: 0, bgcolor: colour("panel"), showarrow: false, text: name, font: { size: 12, color: colour("ink") } }));
+  const named = more.showlegend === false ? 0 : traces.filter((trace) => trace.showlegend !== false).length;
+  return {
+    ...more, traces, margin: { l: 8, r: 16, t: 8, b: 28 }, font: { size: 12 }, legend: { font: { size: 12 } },
+    ...(rows.length ? { height: 60 + ROW_PX * rows.length + LINE_PX * 1.2 * named, bargap: 0.66, annotations: [...(more.annotations ?? []), ...names] } : {}),
+    x: { ...thinned(x), title: "", tickangle: 0 }, y: { ...y, title: "", ...(rows.length ? { showticklabels: false, ticks: "" } : {}) },
+  };
+}
+
+// What the axes are, above the chart.
+function caption(node, x, y) {
+  const [before] = node.previousElementSibling?.classList.contains("axes") ? [node.previousElementSibling] : [];
+  const text = narrow() ? [y.title && `Up: ${y.title}.`, x.title && `Across: ${x.title}.`].filter(Boolean).join(" ") : "";
+  if (!text) before?.remove();
+  else if (before) before.textContent = text;
+  else node.before(h("p", { class: "note axes" }, text));
 }
 
 // `build` gives {traces, x, y, ...layout} with the colours of the moment, so that dark and light can be changed while it is shown.
@@ -121,13 +157,16 @@ export async function draw(node, label, build, onclick) {
     node.textContent = "Charts need the plotly package on the server; the table shows the same values.";
     return;
   }
-  const { traces, x, y, ...more } = build();
+  const built = build();
+  caption(node, built.x, built.y);
+  const { traces, x, y, font, legend, ...more } = narrow() ? slender(built) : built;
   const layout = {
-    margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: hovered(traces),
-    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink") }, dragmode: false,
-    hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink"), size: 13 } },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: narrow() ? 11 : 13 } }, ...more, xaxis: axis(x), yaxis: axis(y),
+    margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: hovered(traces), dragmode: false,
+    hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink"), size: 13 } }, ...more,
+    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink"), ...font },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 13 }, ...legend }, xaxis: axis(x), yaxis: axis(y),
   };
+  node.style.height = more.height ? `${more.height}px` : ""; // else a change of width would leave the chart taller than its place
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", label);
   await library.react(node, traces.map(({ label: said, ...trace }) => ({ name: said && plain(said), ...trace })), layout, { displayModeBar: false, responsive: true });

@@ -11,10 +11,10 @@ export const number = (value, digits = 3) => (value == null ? "–" : trim(value
 const UNITS = [[86400, "days", 2], [3600, "h", 2], [60, "min", 1], [1, "s", 1], [1e-3, "ms", 1], [1e-6, "µs", 1]];
 const unitOf = (value) => UNITS.find(([size, , least]) => value >= size * least) ?? UNITS.at(-1);
 
-// Minutes up to two hours, hours up to two days: as in the sentences of the server.
-export function seconds(value) {
+// Minutes up to two hours, hours up to two days: as in the sentences of the server. In a column, all have the unit of one of them.
+export function seconds(value, like = value) {
   if (value == null) return "–";
-  const [size, name] = unitOf(value);
+  const [size, name] = unitOf(like);
   return `${trim(value / size)} ${name}`;
 }
 
@@ -36,7 +36,9 @@ export const cents = (value) => (value == null ? "–" : usd(value, value >= 0.1
 
 export const gib = (bytes) => (bytes == null ? "–" : Math.abs(bytes) < 2 ** 30 ? `${trim(bytes / 2 ** 20)} MiB` : `${trim(bytes / 2 ** 30)} GiB`);
 export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)}%`);
-export const times = (ratio) => (ratio == null ? "–" : `${ratio.toFixed(2)}×`);
+export const watts = (value) => (value == null ? "–" : `${trim(value)} W`);
+export const ratio = (value) => (value == null ? "–" : value.toFixed(2));
+export const times = (value) => (value == null ? "–" : `${ratio(value)} times`);
 
 export function si(value, unit) {
   if (value == null) return "–";
@@ -45,7 +47,8 @@ export function si(value, unit) {
   return `${trim(value / size)} ${prefix}${unit}`;
 }
 
-export const days = (value) => (value == null ? "never" : value > 730 ? `${trim(value / 365.25)} years` : `${trim(value)} days`);
+export const days = (value, like = value) => (value == null ? "never" : like > 730 ? `${trim(value / 365.25)} years` : `${trim(value)} days`);
+export const plural = (count, noun) => `${trim(Number(count))} ${noun}${Number(count) === 1 ? "" : "s"}`;
 export const words = (name) => name.replaceAll("_", " ");
 export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);
 // A GPU with its article, as in running text; a name with a count ("2x RTX 3090") has none.

@@ -14,9 +14,9 @@ export function finder(find) {
 }
 
 // Buttons of which one is pressed.
-export function facet(label, key, options) {
+export function facet(label, key, options, now = get()[key]) {
   return h("div", { class: "facet", role: "group", "aria-label": label }, h("span", { class: "label" }, label),
-    options.map(([value, title]) => h("button", { type: "button", "aria-pressed": String(get()[key] === value), "aria-label": `${label}: ${title}`, onclick: () => set({ [key]: value }) }, title)));
+    options.map(([value, title]) => h("button", { type: "button", "aria-pressed": String(now === value), "aria-label": `${label}: ${title}`, onclick: () => set({ [key]: value }) }, title)));
 }
 
 const order = (columns, usual) => {
@@ -41,7 +41,7 @@ function header(column, columns, usual) {
   const here = key === column.key;
   const next = here ? (falling ? column.key : `-${column.key}`) : column.falls ? `-${column.key}` : column.key;
   return h("th", { scope: "col", class: [column.left && "left", column.wide && "roomy"].filter(Boolean).join(" ") || null, "aria-sort": here ? (falling ? "descending" : "ascending") : null },
-    column.value ? h("button", { type: "button", class: "sorter", onclick: () => set({ sort: next }) }, column.title, h("i", { "aria-hidden": "true" }, here ? (falling ? " ↓" : " ↑") : "")) : column.title || h("span", { class: "hidden" }, "remarks"));
+    h("button", { type: "button", class: "sorter", onclick: () => set({ sort: next }) }, column.title, h("i", { "aria-hidden": "true" }, here ? (falling ? " ↓" : " ↑") : "")));
 }
 
 // `columns`: key, title, value (for the order), cell; `left`, `falls` (largest first), `wide` (left out on a phone).
@@ -49,11 +49,8 @@ export function grid(columns, entries, { caption, usual, first = 25, style = () 
   const found = sorted(columns, entries, usual);
   const box = h("div", { class: "grid" });
   const show = (count) => {
-    const rows = found.slice(0, count).map((entry) => row(columns.map((column, place) => {
-      const cell = column.cell(entry);
-      if (cell instanceof HTMLTableCellElement) return cell;
-      return h(place ? "td" : "th", { scope: place ? null : "row", class: [column.left && "left", column.wide && "roomy"].filter(Boolean).join(" ") || null }, cell);
-    }), style(entry)));
+    const rows = found.slice(0, count).map((entry) => row(columns.map((column, place) =>
+      h(place ? "td" : "th", { scope: place ? null : "row", class: [column.left && "left", column.wide && "roomy"].filter(Boolean).join(" ") || null }, column.cell(entry))), style(entry)));
     fill(box, table(columns.map((column) => header(column, columns, usual)), rows, { caption }),
       found.length > count && h("button", { type: "button", class: "plain", onclick: () => show(found.length) }, `Show all ${found.length}`));
   };

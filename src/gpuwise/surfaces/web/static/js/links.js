@@ -22,29 +22,45 @@ export const inside = (text, changes, props) => anchor(text, link(changes), () =
 export const whole = (text, address, props) => anchor(text, address, () => open(address), props);
 
 // What a card can be asked next; `rival` is what it is compared with.
-export function cardChanges(gpu, count = 1, rival = "") {
+// A build is checked as the recommendation assumed it: with the supply that it needs, and the power limit under which it works.
+// Buying is reckoned at the same kind of price, new or used.
+const priced = (kind) => ({ price: "", used: kind === "used" ? "1" : "", new: kind === "new" ? "1" : "" });
+export function cardChanges(gpu, count = 1, rival = "", limit = "", kind = "") {
   const many = count > 1 ? `${count}x ${gpu}` : gpu;
   return {
     model: { view: "model", gpu, count },
     compare: { view: "compare", cards: `${rival || (get().gpu === gpu ? "RTX 4090" : get().gpu)},${gpu}` },
-    rent: { view: "rent", gpu, count, price: "", used: "", new: "" },
-    build: { view: "build", parts: many },
+    rent: { view: "rent", gpu, count, ...priced(kind) },
+    build: { view: "build", parts: many, psu: "", standard: "", limit },
   };
 }
 
-export function cardLinks(gpu, count, rival) {
-  const to = cardChanges(gpu, count, rival);
+export function cardLinks(gpu, count, rival, limit, kind) {
+  const to = cardChanges(gpu, count, rival, limit, kind);
   const names = { model: "Speed and memory", compare: rival ? `Compare with ${rival}` : "Compare", rent: "Buy or rent", build: "Check the build" };
+  if (limit === null) delete names.build; // rented machines are built by others
   return h("p", { class: "ways" }, Object.entries(names).filter(([view]) => view !== get().view || get().gpu !== gpu).map(([view, text]) => inside(text, to[view])));
 }
 
 // The card that the last recommendation chose: a view that is about one card opens with it, unless the user named another.
 let picked = null;
 let carried = "";
-export const pick = (gpu, count) => (picked = gpu ? { gpu, count: String(count) } : null);
+export const pick = (gpu, count, limit = "", kind = "") => (picked = gpu ? { gpu, count: String(count), limit: String(limit), kind } : null);
+
+// GPUs of one kind as machines of the Scale view: eight at most in each, and a power of two.
+function machines(gpu, count) {
+  const per = 2 ** Math.floor(Math.log2(Math.min(8, Math.max(2, count))));
+  return { node: gpu, per: String(per), nodes: String(Math.max(1, 2 ** Math.floor(Math.log2(count / per || 1)))) };
+}
 
 export function carry(view, state, defaults) {
+  if (view === "scale") {
+    const owned = /^(?:(\d+)\s*x\s+)?([^,]+)$/i.exec(state.have);
+    if (state.node !== defaults.node) return {};
+    if (owned) return machines(owned[2].trim(), Number(owned[1] ?? 1));
+    return picked ? machines(picked.gpu, Number(picked.count)) : {};
+  }
   const own = state.gpu !== defaults.gpu && state.gpu !== carried;
-  return picked && !own && (view === "model" || view === "rent" || view === "build") ? { gpu: picked.gpu, count: picked.count, ...(state.parts === defaults.parts ? { parts: picked.count > 1 ? `${picked.count}x ${picked.gpu}` : picked.gpu } : {}) } : {};
+  return picked && !own && (view === "model" || view === "rent" || view === "build") ? { gpu: picked.gpu, count: picked.count, ...(view === "rent" && !state.price ? priced(picked.kind) : {}), ...(state.parts === defaults.parts ? { parts: picked.count > 1 ? `${picked.count}x ${picked.gpu}` : picked.gpu, limit: picked.limit } : {}) } : {};
 }
 export const carriedNow = (gpu) => (carried = gpu ?? carried);

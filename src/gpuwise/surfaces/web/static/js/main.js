@@ -5,6 +5,8 @@ import { know, model, standIns, taskOf, titleOf } from "./case.js";
 import { plotly } from "./charts.js";
 import { form, inShort, offer, usesCase } from "./fields.js";
 import { carriedNow, carry } from "./links.js";
+import { catchDrops } from "./drops.js";
+import { forgive, mistake } from "./mistakes.js";
 import { pinBar } from "./pins.js";
 import { recall } from "./own_model.js";
 import { DEFAULTS, get, link, set, watch, write } from "./state.js";
@@ -24,8 +26,14 @@ const VIEWS = { choose, model: model_, compare, rent, build, scale, why, gpus, a
 const OF_ONE_MODEL = ["model", "compare", "scale"];
 const UNPINNED = ["gpus", "accuracy", "pinned"];
 const WAIT_MS = 60;
+const LATE_MS = 400; // an answer that takes longer than this is announced
+const QUICK_MS = 1000; // only an answer that was quicker says so
 
 const main = document.getElementById("view");
+const aside = document.querySelector("aside");
+const columns = aside.parentElement;
+const phone = matchMedia("(max-width: 820px)");
+const menu = document.getElementById("menu");
 const pace = document.getElementById("pace");
 const offered = new Set(Object.keys(VIEWS));
 let shown = null;
@@ -35,29 +43,56 @@ let timer = 0;
 let changed = performance.now();
 let asked = 0;
 let settled = 0;
+let patience = 0;
 
 function mount(name) {
   const view = VIEWS[name] ?? VIEWS.choose;
   const fault = h("div", {});
+  const told = h("div", {}); // about a file that was dropped: an answer on its way must not remove it
   const stand = h("div", {});
   const body = h("div", { class: "body fresh" });
-  fill(main, h("div", { class: "title" }, h("h1", {}, view.title), UNPINNED.includes(name) ? "" : pinBar()), fault, stand, body);
+  fill(main, h("div", { class: "title" }, h("h1", {}, view.title), UNPINNED.includes(name) ? "" : pinBar()), told, fault, stand, body);
   document.title = `${view.title} · gpuwise`;
   const update = view.mount(body);
+  settle(body);
   shown = name;
   document.body.classList.toggle("alone", !usesCase(name in VIEWS ? name : "choose")); // nothing of the case matters here
   refresh = async (state, signal) => {
     await update(state, signal);
     fill(fault);
+    forgive();
     body.classList.remove("stale", "fresh");
   };
   refresh.fail = (error) => {
-    fill(fault, notice(error));
+    fill(fault, mistake(error));
+    fill(stand); // it speaks of results
     body.classList.remove("fresh");
     body.classList.add("stale"); // what is shown answers another question
   };
+  refresh.tell = (error) => fill(told, mistake(error)); // the answer below stays true
+  refresh.hush = () => fill(told);
   refresh.body = body;
   refresh.stand = stand;
+}
+
+// On a phone the settings stand under the answer that they change, not above the question. Beside the first questions they are one line.
+function settle(body) {
+  const start = body.querySelector(".start");
+  if (phone.matches) (body.querySelector(".hero, .verdict-card") ?? body.firstElementChild)?.after(aside);
+  else if (start) start.after(aside);
+  else columns.prepend(aside);
+  document.body.classList.toggle("single", Boolean(start));
+}
+
+// The settings stay in sight without a scrollbar of their own: where they are taller than the window, they stop at their end.
+function stick() {
+  aside.style.top = aside.parentElement !== columns ? "" : `${Math.min(72, innerHeight - aside.offsetHeight - 16)}px`;
+}
+
+// On a phone the nav opens as a whole.
+function unfold(on) {
+  document.getElementById("nav").classList.toggle("open", on);
+  menu.setAttribute("aria-expanded", String(on));
 }
 
 function nav() {
@@ -70,6 +105,7 @@ function nav() {
       onclick: (event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
+        unfold(false);
         carriedNow(to.gpu);
         set(to);
         main.focus({ preventScroll: true });
@@ -95,7 +131,7 @@ function standIn(state) {
   const others = standIns(state).filter((name) => name !== model(state));
   const task = taskOf(state);
   return h("div", { class: "stand-in" },
-    h("p", {}, `These results are for ${titleOf(model(state))}${task ? `, one of the models of “${task.title}”` : ", because no model is named yet"}. Other models:`),
+    h("p", {}, `These results are for ${titleOf(model(state))}${task ? `, one of the models for “${task.title}”` : ", because no model is named yet"}. Other models:`),
     h("div", { class: "chips" }, others.map((name) => h("button", { type: "button", class: "chip-button", onclick: () => set({ model: name, task: "" }) }, titleOf(name)))));
 }
 
@@ -104,6 +140,7 @@ async function run() {
   const state = OF_ONE_MODEL.includes(said.view) ? { ...said, model: model(said) } : said;
   write();
   if (state.view !== shown) mount(state.view);
+  refresh.hush();
   nav();
   await recall(state.model);
   if (said !== get()) return; // another change came meanwhile, and is asked for itself
@@ -114,6 +151,7 @@ async function run() {
   const { body, fail } = refresh;
   body.classList.add("waiting");
   body.setAttribute("aria-busy", "true");
+  announce(body, state);
   try {
     await refresh(state, mine.signal);
   } catch (error) {
@@ -122,13 +160,38 @@ async function run() {
     fail(error);
   }
   if (mine !== asking) return;
+  arrived();
   body.classList.remove("waiting");
   body.removeAttribute("aria-busy");
   nav();
   const ms = Math.round(performance.now() - changed);
-  pace.textContent = `answered in ${ms} ms`;
+  pace.textContent = ms < QUICK_MS ? `answered in ${ms} ms` : "";
   document.body.dataset.ms = ms;
   document.body.dataset.settled = ++settled;
+}
+
+// After a moment the old answer gives way to its outline, with a word on what is computed; the questions stay as they are.
+function announce(body, state) {
+  clearInterval(patience);
+  const begun = performance.now();
+  patience = setInterval(() => {
+    const seconds = Math.round((performance.now() - begun) / 1000);
+    const said = document.getElementById("computing") ?? h("p", { id: "computing", class: "computing", role: "status" });
+    const text = VIEWS[state.view]?.computing?.(state) ?? "Computing";
+    if (!said.isConnected) {
+      const place = body.querySelector(".hero, .verdict-card") ?? body.querySelector(".card");
+      place?.prepend(said);
+      body.classList.add("late");
+      said.textContent = `${text} …`;
+    }
+    said.dataset.seconds = seconds > 2 ? `${seconds} s` : "";
+  }, LATE_MS);
+}
+
+function arrived() {
+  clearInterval(patience);
+  document.getElementById("computing")?.remove();
+  refresh.body.classList.remove("late");
 }
 
 // The first change is asked at once; while a slider moves on, the next ones wait for each other.
@@ -146,18 +209,26 @@ function soon() {
 }
 
 async function begin() {
-  if (matchMedia("(max-width: 820px)").matches) document.getElementById("case").open = false;
+  if (phone.matches) document.getElementById("case").open = false;
+  phone.addEventListener("change", () => {
+    document.getElementById("case").open = !phone.matches; // a wide window has no handle for it
+    if (refresh) settle(refresh.body);
+  });
+  new ResizeObserver(stick).observe(aside);
+  addEventListener("resize", stick);
+  menu.addEventListener("click", () => unfold(menu.getAttribute("aria-expanded") !== "true"));
   document.getElementById("inputs").addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("nav").addEventListener("scroll", edges, { passive: true });
   plotly(); // large: it loads while the first answer is worked out
   const choices = await look("choices");
-  fill(document.getElementById("models"), choices.models.map((entry) => h("option", { value: entry.name }, entry.title)), choices.text.models.map((name) => h("option", { value: name })));
+  fill(document.getElementById("models"), choices.models.map((entry) => h("option", { value: entry.title }, entry.name)), choices.text.models.filter((name) => !choices.models.some((entry) => entry.name === name)).map((name) => h("option", { value: name })));
   fill(document.getElementById("gpus"), choices.gpus.map((entry) => h("option", { value: entry.name })));
   know(choices);
   if (!choices.questions.includes("plan")) offered.delete("scale");
   fill(document.getElementById("inputs"), form());
   watch(soon);
   addEventListener("pinned", nav);
+  catchDrops((error) => refresh.tell(error));
   run();
   const given = new URLSearchParams(location.search).has("have");
   const machine = await look("machine").catch(() => ({ gpus: [] }));

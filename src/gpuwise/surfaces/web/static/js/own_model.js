@@ -63,7 +63,7 @@ export function dropZone(onfound) {
   },
     h("p", {}, "Drop your model’s config.json, GGUF file or gpuwise workload file."),
     input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose a file"),
-    h("p", { class: "note" }, "The file is only read, on this machine."));
+    h("p", { class: "note" }, "The file stays on this machine and is only read."));
   const code = h("details", { class: "fold" }, h("summary", {}, "My model is Python code, or I want to train it"),
     h("p", { class: "note" }, "Run one of these on a machine with PyTorch, then drop the file that it writes. The page itself never runs your code."),
     h("pre", { class: "formula", tabindex: "0" }, CAPTURE));

@@ -1,5 +1,6 @@
 // Answers that were pinned. They are kept in this browser only; what is stored may be damaged or full, and then nothing is lost but pins.
 
+import { inShort } from "./fields.js";
 import { get, link } from "./state.js";
 import { h } from "./ui.js";
 
@@ -34,7 +35,7 @@ export const rename = (id, name) => keep(pins().map((pin) => (pin.id === id ? { 
 
 // The sentences of a verdict, whether in one paragraph or partly folded.
 function sentences(node) {
-  return node ? [...node.querySelectorAll("h2, p")].map((part) => part.textContent).join(" ") || node.textContent : "";
+  return node ? [...node.querySelectorAll("h2, p, li")].map((part) => part.textContent).join(" ") || node.textContent : "";
 }
 
 // What the view shows is what is pinned: its verdict, and the figures under it.
@@ -48,15 +49,15 @@ function seen() {
   });
   const verdict = sentences(view.querySelector(".verdict"));
   const headline = view.querySelector(".pick")?.textContent ?? verdict.split(/(?<=\.) /)[0];
-  return { headline, verdict, purpose: view.querySelector(".purpose")?.textContent ?? "", figures };
+  return { headline, verdict, question: document.querySelector("h1").textContent, purpose: view.querySelector(".purpose")?.textContent ?? inShort(get()), figures };
 }
 
 function add() {
-  const { headline, verdict, purpose, figures } = seen();
-  if (!verdict && !figures.length) return "There is no answer to pin yet.";
+  const { headline, ...shown } = seen();
+  if (!shown.verdict && !shown.figures.length) return "There is no answer to pin yet.";
   const address = link() === location.pathname ? "?" : link();
   const name = headline.slice(0, 80) || get().view;
-  const pin = { id: `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`, name, view: get().view, link: address, verdict, purpose, figures, at: new Date().toISOString().slice(0, 10) };
+  const pin = { id: `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`, name, view: get().view, link: address, ...shown, at: new Date().toISOString().slice(0, 10) };
   const others = pins().filter((other) => other.link !== address);
   return keep([...others, pin]) ? "Pinned." : "This browser does not let the page store anything.";
 }
@@ -81,6 +82,6 @@ export function pinBar() {
     dispatchEvent(new Event("pinned"));
   };
   return h("div", { class: "pin-bar" }, told,
-    h("button", { type: "button", class: "plain", id: "copy-link", onclick: copy }, "Copy link"),
-    h("button", { type: "button", class: "plain", id: "pin", onclick: pin }, "Pin this answer"));
+    h("button", { type: "button", class: "plain", id: "copy-link", onclick: copy }, "Copy", h("span", { class: "roomy" }, " link")),
+    h("button", { type: "button", class: "plain", id: "pin", onclick: pin }, "Pin", h("span", { class: "roomy" }, " this answer")));
 }

@@ -2,6 +2,7 @@
 
 import { draws, writes } from "./case.js";
 import * as f from "./format.js";
+import { pickOf } from "./views/picked.js";
 
 // How many images a run makes, as the answer assumes it.
 function imagesOf(answer) {
@@ -18,9 +19,10 @@ export function speedOf(answer, state) {
   }
   const images = draws(state) ? imagesOf(answer) : null;
   const scale = images ?? 1;
+  const like = (pickOf(answer) ?? answer.options[0] ?? answer.looked_at[0])?.run_s / scale || undefined; // all in the unit of the recommended one
   return {
     title: images ? "time per image" : state.samples ? "time per epoch" : "time per run", rising: true, value: (entry) => entry.run_s / scale,
-    of: (entry) => f.seconds(entry.run_s / scale),
-    range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale, entry.run_s / scale),
+    of: (entry) => f.seconds(entry.run_s / scale, like),
+    range: (entry) => entry.run_low_s && f.between(entry.run_low_s / scale, entry.run_high_s / scale, like),
   };
 }

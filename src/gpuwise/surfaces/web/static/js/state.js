@@ -3,9 +3,9 @@
 export const DEFAULTS = {
   view: "choose", model: "", task: "", budget: "", have: "", hours: "", kwh: "", years: "", region: "", batch: "", seq: "", precision: "",
   mode: "", method: "", optimizer: "", checkpoint: "", accumulate: "", samples: "", epochs: "", weights: "", engine: "", users: "", prompt: "", output: "",
-  vendor: "", source: "", most: "", prices: "", find: "", memory: "", maker: "", kind: "", fits: "", sort: "",
+  vendor: "", source: "", most: "", prices: "", find: "", memory: "", maker: "", kind: "", segment: "", fits: "", sort: "",
   gpu: "RTX 3090", count: "1", cards: "RTX 3090,RTX 4090", used: "", new: "", price: "", machine: "", resale: "", commit: "",
-  parts: "2x RTX 3090", psu: "1000", standard: "", slots: "", limit: "",
+  parts: "2x RTX 3090", psu: "", standard: "", slots: "", limit: "",
   lanes: "", board: "", cpu: "", cpuwatts: "", ram: "", cooler: "", riser: "", chipset: "", nvme: "", outlet: "", room: "",
   node: "H100 SXM 80GB", nodes: "2", per: "8", network: "",
 };

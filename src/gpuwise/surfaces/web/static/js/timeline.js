@@ -8,11 +8,14 @@ const SPACE = "http" + "://www.w3.org/2000/svg"; // the name of a vocabulary, no
 const [LANE, BAR, AXIS, LEAST_PX, MOST_ZOOM] = [40, 20, 24, 1.2, 2000];
 
 // One colour for one kind, in the bar and in the timeline.
+// Work of the GPU has the hues of the charts; the host, and waiting for it, are of one muted family; waiting for data stands out.
 const COLOURS = {
-  conv: 0, norm: 1, matmul: 2, attention: 3, elementwise: 4, embedding: 7, optimizer: 8, input_wait: 5, loading: 5, copy: 6, communication: 7,
-  host_launch: 9, launching: 9, synchronisation: 1, waiting: 1, host_work: 3, compiling: 8, allocation: 6, graph_wait: 4,
+  conv: "c0", norm: "c1", matmul: "c2", attention: "c3", elementwise: "c4", communication: "c5", copy: "c6", embedding: "c7", optimizer: "c8",
+  input_wait: "warn", loading: "warn", host_launch: "h1", launching: "h1", synchronisation: "h2", waiting: "h2", host_work: "h3", compiling: "h4", allocation: "h5", graph_wait: "h6",
 };
-export const colourOf = (kind) => (kind in COLOURS ? `var(--c${COLOURS[kind]})` : "var(--grey)");
+export const colourOf = (kind) => (kind in COLOURS ? `var(--${COLOURS[kind]})` : "var(--grey)");
+// Kernels are named by what they do: not by their return type, nor by where their code stands.
+const short = (name) => name.replace(/^void /, "").replace(/\(anonymous namespace\)::/g, "").replace(/^(?:[a-z_]+::)+(?=\w)/i, "") || name;
 
 function made(name, values, text) {
   const node = document.createElementNS(SPACE, name);
@@ -28,7 +31,7 @@ export function timeline(line) {
   let [from, to] = [0, step];
   const high = AXIS + LANE * line.lanes.length;
   const svg = made("svg", { width: "100%", height: high, role: "img", "aria-label": `One step of ${f.seconds(step)}: ${line.lanes.map((lane) => `${lane.name}, ${lane.spans.length} spans`).join("; ")}` });
-  const told = h("p", { class: "note small", id: "span-told" }, "Point at a span to see what it is.");
+  const told = h("p", { class: "note small", id: "span-told" }, "Hover over a span to see what it is.");
   const frame = h("div", { class: "timeline", tabindex: "0", role: "group", "aria-label": "Timeline: press plus or minus to zoom, the arrow keys to move, and 0 to show the whole step" }, svg);
   const width = () => frame.clientWidth || 800;
   const draw = () => {
@@ -57,7 +60,7 @@ export function timeline(line) {
         bar.addEventListener("pointerenter", () => { told.textContent = `${lane.name}: ${span.name} (${f.words(span.kind)}), ${f.seconds(span.seconds)}, from ${f.seconds(span.start_s)} to ${f.seconds(span.start_s + span.seconds)}, ${f.percent(span.seconds / step, 1)} of the step`; });
         nodes.push(bar);
         const room = Math.floor((shown[1] - shown[0] - 8) / 6.6);
-        const words = lane.name.endsWith("idle") ? f.words(span.kind) : span.name;
+        const words = lane.name.endsWith("idle") ? f.words(span.kind) : short(span.name);
         if (room >= 4) nodes.push(made("text", { x: shown[0] + 4, y: top + 17 + 14, class: "span-name" }, words.length > room ? `${words.slice(0, room - 1)}…` : words));
       }
     });
@@ -86,8 +89,8 @@ export function timeline(line) {
   const kinds = new Map();
   for (const lane of line.lanes) for (const span of lane.spans) kinds.set(span.kind, (kinds.get(span.kind) ?? 0) + span.seconds);
   return h("div", { class: "stackable" },
-    h("div", { class: "zoom" }, button("Zoom in", "+", keys["+"]), button("Zoom out", "−", keys["-"]), button("Show the whole step", "Whole step", keys[0]), range),
+    h("div", { class: "zoom" }, button("Zoom in", "+", keys["+"]), button("Zoom out", "−", keys["-"]), button("Show the whole step", "Whole step", keys[0]), range, h("span", { class: "note small roomy" }, "Ctrl + wheel or a double click zooms; dragging moves.")),
     frame, told,
-    h("ul", { class: "key" }, [...kinds].sort(([, one], [, other]) => other - one).map(([kind, seconds]) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), `${f.words(kind)} ${f.seconds(seconds)}`))),
-    h("p", { class: "note" }, `A step of median length (${f.seconds(step)}). Where the GPU is idle, the lane below says why.${line.joined ? ` ${line.joined.toLocaleString("en-US")} short spans are drawn together with their neighbours.` : ""}`));
+    h("ul", { class: "key" }, [...kinds].filter(([, seconds]) => seconds > step / 100).sort(([, one], [, other]) => other - one).map(([kind, seconds]) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), `${f.words(kind)} ${f.seconds(seconds)}`))),
+    h("p", { class: "note" }, `One median step (${f.seconds(step)}). Where the ${line.lanes.some((lane) => lane.name.startsWith("GPU")) ? "GPU" : "CPU"} is idle, the lane below says why.${line.joined ? ` ${line.joined.toLocaleString("en-US")} short spans are drawn together with their neighbours.` : ""}`));
 }

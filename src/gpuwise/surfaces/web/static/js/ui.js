@@ -1,6 +1,7 @@
 // Small pieces of the page. Text is always set as text, never as markup: names come from files and people.
 
-import { lines, said } from "./words.js";
+import { capital } from "./format.js";
+import { lines, plainly, said } from "./words.js";
 
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
@@ -27,6 +28,8 @@ export const fill = (node, ...children) => {
 const called = (node) => node.id || node.name || node.ariaLabel || node.textContent;
 
 export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", {}, title), ...children);
+// A card of inputs, which stays when its answer is awaited or refused.
+export const asking = (title, ...children) => h("section", { class: "card ask" }, title && h("h2", {}, title), ...children);
 
 // ---------------------------------------------------------------- a number that can be opened
 
@@ -34,9 +37,12 @@ export function num(text, told) {
   return h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => open(told.value ?? text, told) }, text);
 }
 
+// Addresses in a text as links; everything else stays text.
+const linked = (text) => text.split(/(https:\/\/[^\s;,)]+)/).map((part, place) => (place % 2 ? h("a", { href: part, target: "_blank", rel: "noreferrer" }, part.slice("https".length + 3)) : part));
+
 export function open(value, { title, formula, rows = [], answer = {}, assumptions }) {
   const dialog = document.getElementById("opened");
-  const list = (pairs) => h("dl", {}, pairs.map(([name, entry]) => [h("dt", {}, name), h("dd", {}, String(entry))]));
+  const list = (pairs) => h("dl", {}, pairs.map(([name, entry]) => [h("dt", {}, name), h("dd", {}, linked(String(entry)))]));
   const assumed = assumptions ?? answer.assumptions ?? [];
   fill(
     dialog,
@@ -47,7 +53,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
     rows.length > 0 && list(rows),
     assumed.length > 0 && [
       h("h3", {}, "Assumptions"),
-      list(assumed.map((entry) => [entry.name.replaceAll("_", " "), `${entry.value} (${entry.basis}${said(entry.effect) ? `: ${said(entry.effect)}` : ""})`])),
+      list(assumed.map((entry) => [entry.name.replaceAll("_", " "), `${plainly(entry.value)} (${entry.basis}${said(entry.effect) ? `: ${said(entry.effect)}` : ""})`])),
     ],
     answer.data_date && h("p", { class: "note" }, `Data from ${answer.data_date}.`),
   );
@@ -61,10 +67,9 @@ export const facts = (entries) =>
 // ---------------------------------------------------------------- tables and bars
 
 // With `cards`, rows become small cards on a phone, each cell under the name of its column.
-// With `lean` a card is one line there: its name and its key cells.
-export function table(heads, rows, { caption, cards = false, lean = false } = {}) {
+export function table(heads, rows, { caption, cards = false } = {}) {
   const cells = heads.map((head) => (typeof head === "string" ? h("th", { scope: "col" }, head || unsaid("name")) : head));
-  const made = h("table", { class: cards ? (lean ? "cards lean" : "cards") : null },
+  const made = h("table", { class: cards ? "cards" : null },
     caption && h("caption", { class: "hidden" }, caption),
     h("thead", {}, h("tr", {}, cells)),
     h("tbody", {}, rows));
@@ -101,12 +106,12 @@ const unsaid = (text) => h("span", { class: "hidden" }, text);
 export const bar = (fraction) =>
   h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * Math.min(1, Math.max(0, fraction))}%` } }));
 
-export const beside = (fraction, text) => h("div", { class: "beside" }, bar(fraction), h("span", { class: "small nowrap" }, text));
-
 export function stack(pieces, whole, { limit, label }) {
   const shown = pieces.filter((piece) => piece.value > 0);
+  const beyond = shown.reduce((sum, piece) => sum + piece.value, 0) - limit;
   return h("div", { class: "stack", role: "img", "aria-label": label },
     shown.map((piece) => h("span", { title: `${piece.name}: ${piece.text}`, style: { width: `${(100 * piece.value) / whole}%`, background: piece.colour } })),
+    limit != null && beyond > 0 && h("div", { class: "beyond", style: { left: `${(100 * limit) / whole}%`, width: `${(100 * beyond) / whole}%` } }),
     limit != null && h("div", { class: "limit", style: { left: `${Math.min(100, (100 * limit) / whole)}%` } }));
 }
 
@@ -120,15 +125,15 @@ export const points = (texts) => h("ul", { class: "points" }, lines(texts).map((
 
 export const notice = (error) =>
   h("div", { class: "notice", role: "alert" },
-    h("p", {}, said(error.message) || error.message),
-    error.looked && h("p", { class: "hint" }, `looked in: ${error.looked}`),
-    said(error.hint) && h("p", { class: "hint" }, said(error.hint)));
+    h("p", {}, capital(said(error.message) || error.message)),
+    error.looked && h("p", { class: "hint" }, `Looked in ${error.looked}.`),
+    said(error.hint) && h("p", { class: "hint" }, capital(said(error.hint))));
 
 export const fold = (title, ...children) => h("details", { class: "fold" }, h("summary", {}, title), ...children);
 
 export const assumptions = (answer) =>
   fold(`Assumptions (${answer.assumptions.length})`,
     table(["", head("value"), head("basis"), head("effect")],
-      answer.assumptions.map((entry) => row([entry.name.replaceAll("_", " "), left(entry.value), left(entry.basis), left(said(entry.effect))])),
+      answer.assumptions.map((entry) => row([entry.name.replaceAll("_", " "), left(plainly(entry.value)), left(entry.basis), left(said(entry.effect))])),
       { caption: "Assumptions" }),
     h("p", { class: "note" }, `Data from ${answer.data_date}.`));

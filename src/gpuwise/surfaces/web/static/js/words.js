@@ -2,6 +2,24 @@
 
 const COMMAND = /`[^`]*(?:--|gpuwise(?! capture)|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/; // capturing one’s own code is the one thing that the page cannot do itself
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+// The names of models as everybody writes them. Aliases that are words of their own ("transformer", "llama") stay words.
+let named = null;
+export function nameModels(titles) {
+  const names = [...titles.keys()].filter((name) => /\d|[_-]/.test(name)).sort((one, other) => other.length - one.length);
+  const found = names.length && new RegExp(`(?<![\\w./-])(?:${names.map((name) => name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")).join("|")})(?![\\w/-]|\\.\\d)`, "g");
+  named = found ? (text) => text.replace(found, (name) => titles.get(name)) : null;
+}
+
+// A month as on the rest of the page: "2026-09" is "Sep 2026".
+const months = (text) => text.replace(/\b(20\d\d)-(0[1-9]|1[0-2])\b(?!-)/g, (_, year, month) => `${MONTHS[month - 1]} ${year}`);
+// Amounts as on the rest of the page: ages in figures, and memory in GiB (bandwidths are in GB/s, and names have no space).
+const NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+const ages = (text) => text.replace(new RegExp(`\\b(${NUMBERS.join("|")})(?= (?:month|year)s? old\\b)`, "gi"), (word) => NUMBERS.indexOf(word.toLowerCase()));
+const memory = (text) => text.replace(/(\d) GB\b(?!\/)/g, "$1 GiB");
+export const plainly = (text) => memory(ages(months(named ? named(text) : text)));
+
 const without = (text, between) => text.split(between).filter((part) => !COMMAND.test(part)).join(between);
 
 export function said(text) {
@@ -12,13 +30,11 @@ export function said(text) {
     const rest = without(sentence.replace(/[.]$/, ""), "; ");
     return rest && `${rest}${/[.]$/.test(sentence) ? "." : ""}`;
   });
-  return sentences.filter(Boolean).join(" ").replaceAll("`", "").trim();
+  return plainly(sentences.filter(Boolean).join(" ").replaceAll("`", "").trim());
 }
 
 // The same for a list, without the lines of which nothing remains.
 export const lines = (texts) => texts.map(said).filter(Boolean);
-
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 // "Sep 2026, 2 months old", so that nobody takes an old price for today's.
 export function aged(dated, now = new Date()) {
@@ -29,5 +45,5 @@ export function aged(dated, now = new Date()) {
   return `${MONTHS[month - 1]} ${year}, ${age}`;
 }
 
-const an = (name) => (/^(?:[aeio]|RTX|RX|A\d|H\d|L\d|MI)/i.test(name) && !/^(?:quadro|tesla|titan)/i.test(name) ? `an ${name}` : `a ${name}`);
+const an = (name) => (/^(?:[aeio]|RTX|RX|A\d|H\d|L\d|M[IX\d])/i.test(name) && !/^(?:quadro|tesla|titan)/i.test(name) ? `an ${name}` : `a ${name}`);
 export const one = (name, count) => (count > 1 ? `${count}x ${name}` : an(name));

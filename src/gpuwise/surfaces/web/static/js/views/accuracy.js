@@ -7,6 +7,7 @@ import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js
 
 export const name = "Accuracy";
 export const title = "How much can I trust this?";
+export const computing = () => "Predicting every published measurement without its GPU, which takes about ten seconds the first time";
 
 const RULES = { flops_ratio: "ratio of peak FLOP/s", bandwidth_ratio: "ratio of bandwidths", sqrt_of_both: "square root of both ratios", roofline: "roofline with one efficiency" };
 
@@ -18,17 +19,19 @@ const HOW = {
 };
 
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" }, "Predicting every published measurement with a fit that excludes its GPU. This takes about ten seconds the first time; the result is then saved on this machine.");
+  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const headline = h("h2", { class: "pick" });
   const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
   root.append(
-    h("section", { class: "card verdict-card" }, verdict, numbers),
+    h("section", { class: "card verdict-card" }, headline, verdict, numbers),
     card("Predicted against measured", chart),
     card("Error by GPU", gpus),
     h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
     const [answer, choices] = await Promise.all([look("accuracy", signal), look("choices", signal)]);
-    verdict.textContent = `Half of ${answer.predicted} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each with a fit that excludes its GPU.`;
+    verdict.textContent = `Half of ${f.number(answer.predicted)} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each with a fit that excludes its GPU.`;
+    headline.textContent = `Half of all predictions are within ${f.percent(answer.median_ape)}`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
     fill(rules, table(["", "median error", "90% within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["90% within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Compared with simple rules" }));
@@ -38,12 +41,12 @@ export function mount(root) {
 }
 
 const figures = (answer) => facts([
-  ["median error", num(f.percent(answer.median_ape, 1), { title: "Median error", formula: `median of |predicted − measured| ÷ measured over ${answer.predicted} rows`, answer })],
-  ["90% within", num(f.percent(answer.p90_ape), { title: "90% within", formula: "the 90th percentile of |predicted − measured| ÷ measured", answer })],
-  ["bias", num(f.percent(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer })],
-  ["ranking of GPUs", num(f.number(answer.kendall_tau), { title: "Ranking of GPUs", formula: "Kendall's tau between the rankings of GPUs by predicted and by measured time; 1 means the same order", answer })],
-  ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; the target is 80%", answer })],
-  answer.leave_one_family_out && ["new model families", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "New model families", formula: "median error when the fit excludes the model's family", answer })],
+  ["median error", num(f.percent(answer.median_ape, 1), { title: "Median error", formula: `median of |predicted − measured| ÷ measured over ${answer.predicted} rows`, answer }), `of ${f.number(answer.predicted)} published steps`],
+  ["90% within", num(f.percent(answer.p90_ape), { title: "90% within", formula: "the 90th percentile of |predicted − measured| ÷ measured", answer }), "nine steps in ten"],
+  ["bias", num(f.percent(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer }), answer.bias < 0 ? "predictions are slightly too fast" : "predictions are slightly too slow"],
+  ["ranking of GPUs", num(f.number(answer.kendall_tau), { title: "Ranking of GPUs", formula: "Kendall's tau between the rankings of GPUs by predicted and by measured time; 1 means the same order", answer }), "1 is the right order, 0 is chance"],
+  ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; the target is 80%", answer }), "of the printed ranges; 80% is the target"],
+  answer.leave_one_family_out && ["new model families", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "New model families", formula: "median error when the fit excludes the model's family", answer }), "median error for models unlike any in the fit"],
 ]);
 
 function byGpu(answer) {
@@ -56,7 +59,7 @@ function byGpu(answer) {
 
 // One colour for one class of GPU; the lines show equality and the range that holds nine steps in ten.
 function scatter(answer, choices) {
-  const kinds = new Map(choices.gpus.map((gpu) => [gpu.name, f.words(gpu.segment || "other")]));
+  const kinds = new Map(choices.gpus.map((gpu) => [gpu.name, f.words(gpu.segment || "other").replace("datacenter", "data centre")]));
   const kindOf = (entry) => kinds.get(entry.gpu) ?? "other";
   const classes = [...new Set(answer.residuals.map(kindOf))].sort();
   const traces = classes.map((kind, place) => {

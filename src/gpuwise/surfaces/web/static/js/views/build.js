@@ -2,17 +2,28 @@
 
 import { Refused, ask, look } from "../api.js";
 import { list, numeric } from "../case.js";
+import { narrow } from "../charts.js";
 import { amount, choice, search, text } from "../controls.js";
 import * as f from "../format.js";
-import { get, set } from "../state.js";
+import { DEFAULTS, get, set } from "../state.js";
 import { isServer, server } from "./servers.js";
-import { assumptions, bar, brief, card, facts, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
+import { asking, assumptions, bar, brief, card, facts, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
 
 export const name = "Build";
 export const title = "Will it work in my machine?";
+export const computing = () => "Checking the machine";
 
 const SUPPLIES = [550, 650, 750, 850, 1000, 1200, 1600];
-const VERDICTS = { pass: "This build works.", tight: "This build works, but some margins are tight.", fail: "This build does not work." };
+// What a failed check means, as a headline.
+const FAULTS = {
+  psu: "the power supply is too small", transients: "power spikes exceed the power supply", connectors: "the power supply has too few plugs", slots: "the cards do not fit in the slots",
+  cooling: "the cards get too hot", lanes: "there are too few PCIe lanes", ram: "there is too little RAM", cpu: "the CPU has too few threads", outlet: "the wall outlet delivers too little power", heat: "the room gets too hot",
+};
+const CHECKS = { psu: "power supply", transients: "power spikes", connectors: "power plugs", lanes: "PCIe lanes", ram: "RAM", cpu: "CPU", outlet: "wall outlet", loader: "data loading", form: "form factor" };
+const KINDS = { cnn_training: "CNN training", transformer_training: "transformer training", llm_decode: "text generation" };
+const called = (line) => CHECKS[line.check] ?? line.check;
+const POPULAR = ["RTX 3090", "RTX 4090", "RTX 5090", "RTX 3060 12GB", "RTX 4060 Ti 16GB", "RTX 5070 Ti", "RTX 4070 Ti Super", "RTX A6000", "RTX 6000 Ada", "RTX A4000"]; // offered while nothing is searched for
+const OF_SUPPLY = ["psu", "transients", "connectors"];
 const MOST_SHOWN = 12;
 const BOUNDED = new Set(["psu", "transients", "connectors", "slots", "outlet"]); // where the value must stay below the limit
 
@@ -35,11 +46,14 @@ export function mount(root) {
   const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
     h("p", { class: "note" }, "Drag cards and a power supply here, or click them."), inside);
-  const machine = h("div", { class: "asked" });
+  const machine = h("div", {});
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const headline = h("h2", { class: "pick" });
-  const [watts, checks, limits, rest, servers, numbers] = [1, 2, 3, 4, 5, 6].map(() => h("div", {}));
+  const example = h("p", { class: "purpose" });
+  const [watts, checks, limits, rest, servers, numbers, fixes] = [1, 2, 3, 4, 5, 6, 7].map(() => h("div", {}));
   const rack = card("As a server", servers);
+  const desktop = [["Watts", watts], ["Checks", checks], ["Power limits", limits]].map(([name, node]) => card(name, node));
+  const shown = h("section", { class: "card verdict-card" });
   function over(event) {
     event.preventDefault();
     box.classList.add("over");
@@ -51,20 +65,18 @@ export function mount(root) {
     if (kind === "gpu") add(value);
     if (kind === "psu") set({ psu: value });
   }
-  root.append(
-    h("section", { class: "card verdict-card" }, headline, verdict, numbers, box,
-      search("Cards to add", "find"), palette,
-      h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
+  shown.append(example, headline, verdict, fixes, numbers, rest);
+  const group = (label, ...pieces) => h("div", { class: "named" }, h("span", { class: "label", "aria-hidden": "true" }, label), ...pieces);
+  root.append(shown, rack,
+    asking("The machine", box,
+      h("div", { class: "controls" }, search("Cards to add", "find", "e.g. 4090, A6000")), palette,
+      group("Power supply", h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
+        h("div", { class: "controls" }, amount("Or another power supply, W", "psu", { placeholder: "large enough" }))),
       h("div", { class: "controls" },
-        amount("Power supply, W", "psu", { step: 50 }),
         choice("ATX standard", "standard", [["", "unknown"], ["2", "ATX 2"], ["3", "ATX 3"]]),
         amount("Power limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
-      rest),
-    rack,
-    card("The machine", machine),
-    card("Watts", watts),
-    card("Checks", checks),
-    card("Power limits", limits));
+      machine),
+    ...desktop);
   return async (state, signal) => {
     const parts = parse(state.parts);
     const choices = await look("choices");
@@ -72,22 +84,48 @@ export function mount(root) {
     fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `power supply ${state.psu} W`, remove("the power supply", () => set({ psu: "" }))));
     fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
     if (!parts.length) throw new Refused(400, { error: "the machine has no card", hint: "drag a card into the machine, or click one" });
+    const names = parts.map(([gpu, count]) => f.several(count, gpu)).join(" and ");
     const answer = await ask("build", {
       gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "ATX standard"),
-      power_limit: state.limit, ...machineAsked(state),
+      power_limit: state.limit, region: state.region, ...machineAsked(state),
     }, signal);
-    const worst = answer.lines.filter((line) => line.verdict === answer.verdict && answer.verdict !== "pass");
-    const desktop = isServer(parts, answer) ? "This does not work as a desktop machine. The section below plans it as a server." : VERDICTS[answer.verdict] ?? answer.verdict;
-    verdict.textContent = [desktop, worst.length && `Check: ${worst.map((line) => line.check).join(", ")}.`].filter(Boolean).join(" ");
-    headline.textContent = parts.map(([gpu, count]) => f.several(count, gpu)).join(" and ");
-    rack.hidden = !isServer(parts, answer);
+    example.textContent = state.parts === DEFAULTS.parts ? `Example: ${names}. Choose the cards of your machine below.` : "";
+    example.hidden = !example.textContent;
+    const inServer = isServer(parts, answer);
+    const first = answer.lines.find((line) => line.verdict === "fail");
+    headline.textContent = inServer ? `${names}: build a server` : first ? `Does not work: ${FAULTS[first.check] ?? first.check}` : `${names}: ${answer.verdict === "tight" ? "works, with tight margins" : "works"}`;
+    verdict.textContent = inServer ? "These GPUs need more power, space or airflow than a desktop has. The plan below is for a server." : said(answer, names);
+    shown.dataset.result = inServer ? "tight" : answer.verdict;
+    fill(fixes, !inServer && first && mends(answer, state));
+    rack.hidden = !inServer;
+    for (const one of desktop) one.hidden = inServer;
     if (!rack.hidden) server(servers, parts, signal);
-    fill(numbers, figures(answer));
+    fill(numbers, !inServer && figures(answer));
     fill(rest, answer.assumptions.length > 0 && assumptions(answer));
     fill(watts, wattsBar(answer));
     fill(checks, checkTable(answer));
     fill(limits, limitTable(answer));
   };
+}
+
+// The first thing that fails and how to fix it; else what is tight.
+function said(answer, names) {
+  const failed = answer.lines.filter((line) => line.verdict === "fail");
+  const tight = answer.lines.filter((line) => line.verdict === "tight");
+  if (!failed.length) return tight.length ? `Look at: ${tight.map(called).join(", ")}.` : "Every check passes.";
+  const [first, ...others] = failed;
+  return [`${names}: ${f.sentence(first.text)}`, first.remedy && `Fix: ${f.sentence(first.remedy)}`, others.length && `Also failed: ${others.map(called).join(", ")}.`].filter(Boolean).join(" ");
+}
+
+// Fixes that are a matter of the inputs, each with a button.
+function mends(answer, state) {
+  const failed = answer.lines.filter((line) => line.verdict === "fail");
+  const limit = Math.min(...failed.map((line) => line.power_limit_watts ?? Infinity));
+  const supply = state.psu !== "" && failed.some((line) => OF_SUPPLY.includes(line.check));
+  const apply = (text, changes) => h("button", { type: "button", class: "plain", onclick: () => set(changes) }, text);
+  return h("div", { class: "actions" },
+    supply && apply("Apply: use a large enough power supply", { psu: "", standard: "" }),
+    Number.isFinite(limit) && apply(`Apply: limit each GPU to ${f.watts(limit)}`, { limit: String(limit) }));
 }
 
 const of = (answer, check) => answer.lines.find((line) => line.check === check);
@@ -97,13 +135,13 @@ function figures(answer) {
   const psu = of(answer, "psu");
   const heat = of(answer, "heat");
   const count = (verdict) => answer.lines.filter((line) => line.verdict === verdict);
-  const told = (verdict) => ({ title: `Checks: ${verdict}`, formula: count(verdict).map((line) => `${line.check}: ${line.text}`).join("\n") || "none", answer });
+  const told = (verdict) => ({ title: `Checks: ${verdict}`, formula: count(verdict).map((line) => `${called(line)}: ${line.text}`).join("\n") || "none", answer });
   return facts([
-    psu?.value != null && ["sustained load", num(`${f.number(psu.value, 4)} W`, { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.number(psu.limit, 4)} W` : "no supply given"],
-    heat?.value != null && ["heat", num(`${f.number(heat.value, 4)} ${heat.unit}`, { title: "Heat", formula: heat.text, answer }), "under load"],
+    psu?.value != null && ["sustained load", num(f.watts(psu.value), { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.watts(psu.limit)}` : "no supply given"],
+    heat?.value != null && ["heat", num(shownValue(heat.value, heat.unit), { title: "Heat", formula: heat.text, answer }), "under load"],
     ["passed", num(String(count("pass").length), told("pass")), `of ${answer.lines.length} checks`],
-    ["tight", num(String(count("tight").length), told("tight")), count("tight").map((line) => line.check).join(", ")],
-    ["failed", num(String(count("fail").length), told("fail")), count("fail").map((line) => line.check).join(", ")],
+    ["tight", num(String(count("tight").length), told("tight")), count("tight").map(called).join(", ")],
+    ["failed", num(String(count("fail").length), told("fail")), count("fail").map(called).join(", ")],
   ]);
 }
 
@@ -143,7 +181,8 @@ const machineAsked = (state) => ({
 const offered = (gpus, find) => {
   const wanted = find.toLowerCase().split(/\s+/).filter(Boolean);
   const newest = (one, other) => (other.launched_on ?? "").localeCompare(one.launched_on ?? "");
-  return gpus.filter((gpu) => (find ? gpu.segment !== "cpu" : gpu.segment === "desktop" && gpu.vendor === "NVIDIA") && wanted.every((word) => gpu.name.toLowerCase().includes(word))).sort(newest).slice(0, MOST_SHOWN);
+  if (!find) return POPULAR.map((name) => gpus.find((gpu) => gpu.name === name)).filter(Boolean);
+  return gpus.filter((gpu) => gpu.segment !== "cpu" && wanted.every((word) => gpu.name.toLowerCase().includes(word))).sort(newest).slice(0, MOST_SHOWN);
 };
 
 const piece = (label, data, act) => h("button", { type: "button", class: "plain", draggable: "true", onclick: act, ondragstart: (event) => event.dataTransfer.setData("text/plain", data) }, label);
@@ -153,14 +192,14 @@ const chip = ([gpu, count]) => h("li", { class: "chip" }, f.several(count, gpu),
   h("button", { type: "button", "aria-label": `One fewer ${gpu}`, onclick: () => add(gpu, -1) }, "−"),
   h("button", { type: "button", "aria-label": `One more ${gpu}`, onclick: () => add(gpu) }, "+"));
 
-const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : `${f.number(value, 4)} ${unit}`);
+const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : unit === "W" ? f.watts(value) : `${f.number(value, 4)} ${unit}`);
 
 function wattsBar(answer) {
   const psu = answer.lines.find((line) => line.check === "psu");
   if (!psu) return h("p", { class: "note" }, "No power check applies to these GPUs.");
   const cards = answer.gpus.map((gpu, place) => ({ name: f.several(gpu.count, gpu.gpu), value: gpu.count * (gpu.card_watts ?? 0), colour: `var(--c${place})` }));
   const drawn = cards.reduce((total, gpu) => total + gpu.value, 0);
-  const pieces = [...cards, { name: "CPU and other parts", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: `${f.number(entry.value)} W` }));
+  const pieces = [...cards, { name: "CPU and other parts", value: Math.max(0, psu.value - drawn), colour: "var(--c6)" }].map((entry) => ({ ...entry, text: f.watts(entry.value) }));
   const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),
@@ -169,22 +208,39 @@ function wattsBar(answer) {
   ];
 }
 
+const ORDER = ["fail", "tight", "unknown", "pass"];
+const place = (line) => (ORDER.includes(line.verdict) ? ORDER.indexOf(line.verdict) : ORDER.indexOf("unknown"));
+
+// What fails comes first; what passes is folded on a phone.
 function checkTable(answer) {
+  const sorted = [...answer.lines].sort((one, other) => place(one) - place(other));
+  const passed = sorted.filter((line) => line.verdict === "pass");
+  if (!narrow() || !passed.length) return linesOf(sorted, answer);
+  const others = sorted.filter((line) => line.verdict !== "pass");
+  return [others.length > 0 && linesOf(others, answer), fold(`${f.plural(passed.length, "check")} passed`, linesOf(passed, answer))];
+}
+
+function linesOf(lines, answer) {
   return table(["", head("verdict"), "needed and available", head("result"), head("fix")],
-    answer.lines.map((line) => row([
-      line.check,
+    lines.map((line) => row([
+      called(line),
       brief(mark(line.verdict)),
-      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: line.check, formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
+      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: called(line), formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
         line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
       left(line.text),
       left(line.remedy),
     ])), { caption: "Machine checks", cards: true });
 }
 
+// A lower limit is shown where it costs speed, with the lowest that does not; the card is named where there are several kinds.
 function limitTable(answer) {
   const kinds = Object.keys(answer.power_limits[0]?.relative_speed ?? {});
   if (!kinds.length) return h("p", { class: "note" }, "The power draw of this card is unknown.");
-  return table(["", "limit", ...kinds.map(f.words)],
-    answer.power_limits.map((point) => row([point.gpu, num(`${f.number(point.watts)} W`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / answer.power_limits.filter((other) => other.gpu === point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.number(point.watts)} W`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
+  const free = (point) => kinds.every((kind) => point.relative_speed[kind] > 0.995);
+  const of = (gpu) => answer.power_limits.filter((point) => point.gpu === gpu);
+  const shown = [...new Set(answer.power_limits.map((point) => point.gpu))].flatMap((gpu) => of(gpu).filter((point, place) => !place || !free(point) || !free(of(gpu)[place + 1] ?? point) || place === of(gpu).length - 1));
+  const several = new Set(shown.map((point) => point.gpu)).size > 1;
+  return table(["limit", ...kinds.map((kind) => KINDS[kind] ?? f.words(kind))],
+    shown.map((point) => row([num(`${several ? `${point.gpu}: ` : ""}${f.watts(point.watts)}`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / of(point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.watts(point.watts)}`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
     { caption: "Speed at power limits" });
 }

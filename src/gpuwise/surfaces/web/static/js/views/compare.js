@@ -5,13 +5,15 @@ import { list, model, wording, writes } from "../case.js";
 import { colour, draw, plain } from "../charts.js";
 import { flipChart, flipSays } from "../figures.js";
 import * as f from "../format.js";
+import { inside } from "../links.js";
 import { get, set } from "../state.js";
 import { openSheet } from "../sheet.js";
-import { assumptions, brief, card, facts, fill, fold, h, head, left, num, points, row, table } from "../ui.js";
-import { lines } from "../words.js";
+import { asking, assumptions, brief, card, facts, fill, fold, h, head, left, num, points, row, table } from "../ui.js";
+import { lines, plainly } from "../words.js";
 
 export const name = "Compare";
 export const title = "This card or that one?";
+export const computing = (state) => `Comparing ${list(state.cards).join(" and ")}`;
 
 const MOST = 4;
 
@@ -20,12 +22,13 @@ export function mount(root) {
   const headline = h("h2", { class: "pick" });
   const advice = h("p", { class: "lead" });
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
-  const [below, numbers] = [1, 2].map(() => h("div", {}));
+  const [below, numbers, ways] = [1, 2, 3].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
   const prices = h("div", { class: "chart short" });
   root.append(
-    h("section", { class: "card verdict-card" }, headline, advice, numbers, verdict, chips, below),
+    asking("", chips),
+    h("section", { class: "card verdict-card" }, headline, advice, ways, numbers, verdict, below),
     card("Your model", mine),
     card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
@@ -37,17 +40,19 @@ export function mount(root) {
     shown = names.join();
     if (names.length < 2) throw new Refused(400, { error: "enter two to four cards" });
     const options = { names, ...(writes(state) ? wording(state) : { precision: state.precision, batch: state.batch, mode: state.mode }) };
-    const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal), ask("gpus", { names }, signal)]);
-    verdict.textContent = lines([...own.pairs.map(said), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
+    const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal).then(readable), ask("gpus", { names }, signal)]);
+    verdict.textContent = lines([...own.pairs.map((pair) => said(pair, names.length === 2)), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
     const [first, ...rest] = own.verdict.split(/(?<=\.) (?=(?:At|Choose) )/); // who is faster; then which one to buy
     headline.textContent = first.replace(/\.$/, "");
     advice.textContent = rest.join(" ");
     advice.hidden = !rest.length;
     fill(numbers, figures(own));
     fill(below, own.assumptions.length > 0 && assumptions(own));
-    fill(mine, pairTable(own));
+    fill(mine, pairTable(own, names.length === 2));
     fill(sheets, sheetTable(sheet.gpus, own));
-    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, "No small change would affect this result."));
+    const misfits = own.pairs.filter((pair) => !pair.fits || !pair.baseline_fits);
+    fill(ways, misfits.length > 0 && remediesFor(misfits, names));
+    fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, misfits.length ? "A comparison needs a model that fits on all cards." : "No small change would affect this result."));
     const deals = own.deals.filter((deal) => deal.price_is_current).map((deal) => ({ name: deal.gpu, usd: deal.price_usd, low_usd: deal.price_low_usd, high_usd: deal.price_high_usd, flip_usd: deal.even_usd }));
     prices.hidden = !deals.some((deal) => deal.flip_usd != null);
     if (!prices.hidden) await draw(prices, flipSays(deals), () => flipChart(deals));
@@ -59,7 +64,7 @@ export function mount(root) {
 async function common(names, signal, usual, chart) {
   if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common workloads …"));
   try {
-    const answer = await ask("compare", { names }, signal);
+    const answer = readable(await ask("compare", { names }, signal));
     fill(usual, fold("As a table", pairTable(answer)));
     await draw(chart, `Speed relative to ${f.the(names[0])} on common workloads`, () => ratios(answer));
   } catch (error) {
@@ -67,12 +72,27 @@ async function common(names, signal, usual, chart) {
   }
 }
 
+// With models and months written as on the rest of the page.
+const readable = (answer) => ({
+  ...answer, verdict: plainly(answer.verdict),
+  pairs: answer.pairs.map((pair) => ({ ...pair, workload: plainly(pair.workload).replace(/ \((.*\(.*)\)$/, ", $1") })),
+  deals: answer.deals?.map((deal) => ({ ...deal, price_note: deal.price_note && plainly(deal.price_note) })),
+});
+
 // Nothing is promised for a card on which the model does not fit.
-function said(pair) {
+function said(pair, alone) {
   if (!pair.fits && !pair.baseline_fits) return `${pair.workload} fits on neither ${f.the(pair.gpu)} nor ${f.the(pair.baseline)}.`;
   if (!pair.fits) return `${pair.workload} does not fit on ${f.the(pair.gpu)}; it fits on ${f.the(pair.baseline)}.`;
   if (!pair.baseline_fits) return `${pair.workload} fits on ${f.the(pair.gpu)}, but not on ${f.the(pair.baseline)}.`;
-  return ratioSaid(pair);
+  return ratioSaid(alone && pair.ratio < 1 ? turned(pair) : pair); // of two cards, the faster one is named, as in the headline
+}
+
+const turned = (pair) => ({ ...pair, gpu: pair.baseline, baseline: pair.gpu, ratio: 1 / pair.ratio, ratio_low: 1 / pair.ratio_high, ratio_high: 1 / pair.ratio_low });
+
+// Where the model does not fit there is a way on: what would make it fit on a card, and which cards hold it.
+function remediesFor(misfits, names) {
+  const unfit = names.filter((gpu) => misfits.some((pair) => (pair.gpu === gpu && !pair.fits) || (pair.baseline === gpu && !pair.baseline_fits)));
+  return h("p", { class: "ways" }, unfit.map((gpu) => inside(`What would make it fit on ${f.the(gpu)}`, { view: "model", gpu, count: "1" })), inside("Cards that it fits on", { view: "choose", task: "", model: model(get()) }));
 }
 
 const both = (pair) => pair.fits && pair.baseline_fits;
@@ -84,12 +104,12 @@ function figures(answer) {
   const first = answer.pairs[0]?.baseline;
   return facts(deals.flatMap((deal) => {
     const pair = speed(deal.gpu);
-    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? `${f.times(pair.ratio)} as fast` : "does not fit on both";
+    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? (pair.ratio < 1 ? `takes ${f.times(1 / pair.ratio)} as long` : `${f.times(pair.ratio)} as fast`) : "does not fit on both";
     return [[deal.gpu, deal.price_usd ? num(f.usd(deal.price_usd), { title: `Price of ${f.the(deal.gpu)}`, formula: deal.price_note ?? "", answer }) : num("no price", { title: "Price", formula: "no price is known", answer }), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
   }));
 }
 
-const ratioSaid = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}).`;
+const ratioSaid = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.ratio(pair.ratio_low)} to ${f.ratio(pair.ratio_high)}).`;
 
 function pickers(names) {
   const slots = names.length < MOST ? [...names, ""] : names;
@@ -106,13 +126,15 @@ function pickers(names) {
   });
 }
 
-function pairTable(answer) {
+// Of two cards, the faster one is named, as in the headline.
+function pairTable(answer, alone = false) {
+  const shown = answer.pairs.map((pair) => (alone && both(pair) && pair.ratio < 1 ? turned(pair) : pair));
   return table(["", head("workload"), "times as fast", "range", head("fits on"), head("why")],
-    answer.pairs.map((pair) => row([
-      h("th", { scope: "row", class: "nowrap" }, pair.gpu),
+    shown.map((pair) => row([
+      h("th", { scope: "row", class: "nowrap" }, pair.gpu, h("div", { class: "small" }, `against ${f.the(pair.baseline)}`)),
       left(`${pair.workload}, ${pair.precision}`),
-      !both(pair) ? "–" : num(f.times(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.times(pair.ratio)}`, rows: [["range", `${f.times(pair.ratio_low)} to ${f.times(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
-      h("td", { class: "nowrap" }, both(pair) ? `${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)}` : "–"),
+      !both(pair) ? "–" : num(f.ratio(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.ratio(pair.ratio)}`, rows: [["range", `${f.ratio(pair.ratio_low)} to ${f.ratio(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
+      h("td", { class: "nowrap" }, both(pair) ? `${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)}` : "–"),
       brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
       left(pair.why),
     ])), { caption: "Speed ratios", cards: true });
@@ -126,7 +148,7 @@ function ratios(answer) {
       type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map((pair) => plain(innerWidth < 820 ? pair.workload.replace(/ \(.*/, "") : pair.workload)),
       error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
       marker: { size: 10, color: colour(`c${place}`), symbol: ["circle", "diamond", "square"][place] },
-      hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.times(pair.ratio_low)} – ${f.times(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
+      hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
     };
   });
   return { traces, x: { title: `times as fast as ${plain(f.the(answer.pairs[0]?.baseline ?? "first card"))}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
@@ -140,16 +162,16 @@ function sheetTable(gpus, answer) {
     ["bandwidth", (gpu) => f.si(gpu.memory_bytes_per_s, "B/s"), "memory_bytes_per_s"],
     ["16-bit peak, dense", (gpu) => f.si(matrix(gpu), "FLOP/s"), "peak_dense_flops_per_s"],
     ["fp32 peak", (gpu) => f.si(gpu.peak_dense_flops_per_s.vector?.fp32, "FLOP/s"), "peak_dense_flops_per_s"],
-    ["power", (gpu) => (gpu.tdp_watts ? `${f.number(gpu.tdp_watts)} W` : "–"), "tdp_watts"],
+    ["power", (gpu) => (gpu.tdp_watts ? f.watts(gpu.tdp_watts) : "–"), "tdp_watts"],
     ["architecture", (gpu) => gpu.architecture, ""],
     ["launched", (gpu) => gpu.launched_on ?? "–", ""],
     ["price", (gpu) => f.usd(deal(gpu)?.price_usd), "price"],
-    ["speed for the price", (gpu) => f.times(deal(gpu)?.value), "value"],
+    ["speed for the price", (gpu) => f.ratio(deal(gpu)?.value), "value"],
     ["better buy below", (gpu) => (deal(gpu)?.even_usd ? f.usd(deal(gpu).even_usd) : "–"), "even"],
   ];
   const told = (gpu, title, kind) => ({
     title: `${gpu.name}: ${title}`, answer, assumptions: [],
-    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.times(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both cards offer the same speed for the money" }[kind] ?? "",
+    formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.ratio(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both cards offer the same speed for the money" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
   const sheet = (gpu) => h("th", { scope: "col" }, h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name, { answer }) }, gpu.name));

@@ -5,39 +5,31 @@ import { narrow } from "../charts.js";
 import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
+import { set } from "../state.js";
 import { facts, h, num, points } from "../ui.js";
-import { aged, lines, one, said } from "../words.js";
-import { priceTold, rateTold, runTold, totalTold } from "./told.js";
-
-// The option that the verdict names. Where it names one for each of several budgets, the one with the least cost per run.
-export function pickOf(answer) {
-  const chosen = answer.options.find((option) => option.reasons.includes("the verdict"));
-  if (chosen) return chosen;
-  const cheapest = [...answer.options].sort((a, b) => a.usd_per_run - b.usd_per_run)[0];
-  return cheapest && answer.verdict.startsWith(`The best value is ${one(cheapest.gpu, cheapest.gpu_count)}`) ? cheapest : null;
-}
-
-const VERBS = { "buy new": "Buy", "buy used": "Buy", rent: "Rent", keep: "Keep your" };
-
-function headline(option, answer) {
-  const name = f.several(option.gpu_count, option.gpu);
-  if (option.source === "keep") return `Keep your ${name}`;
-  const used = option.source === "buy used" ? `${option.gpu_count > 1 ? "" : "a "}used ${name}` : one(option.gpu, option.gpu_count);
-  const more = option.added_gpus ? ` (${option.added_gpus} more)` : "";
-  return answer.verdict.startsWith("The best value") ? `Best value: ${used}` : `${VERBS[option.source]} ${used}${more}`;
-}
+import { aged, lines, said } from "../words.js";
+import { headline, pickOf, powerLimit } from "./picked.js";
+import { cards, priceTold, rateTold, totalTold } from "./told.js";
+import { quantized } from "./weights.js";
 
 // What the recommendation is for, in words: the model or the models of the task, and the limits that were given.
 export function purpose(answer, state) {
   const task = taskOf(state) ?? (state.model ? null : taskOf({ task: "kaggle" }));
   const training = !writes(state) && (state.mode === "train" || (isLanguage(state) && state.mode !== "infer"));
-  const work = state.model ? `${titleOf(state.model)}${writes(state) ? `, text for ${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}` : training ? ", training" : state.mode === "infer" ? ", inference" : ""}` : `${f.capital(task.title)}: ${task.models.map(titleOf).join(", ")}`;
+  const work = state.model ? `${titleOf(state.model)}${writes(state) ? `, text for ${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}` : training ? ", training" : state.mode === "infer" ? ", inference" : ""}` : `${task.title} (${task.models.map(titleOf).join(", ")})`;
   const hours = state.hours || answer.assumptions.find((entry) => entry.code === "hours_per_week")?.value;
-  return [work, state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${hours} hours a week for ${state.years || 3} years`].filter(Boolean);
+  const chosen = state.model || state.task || state.budget || state.have;
+  return [chosen ? `For ${work}` : `Example: ${work}`, state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Choose above to change it."}`].filter(Boolean);
 }
 
-const rents = (answer) => answer.options.filter((option) => option.source === "rent").sort((a, b) => a.total_usd - b.total_usd);
-const seen = (answer, option) => answer.looked_at.find((entry) => entry.gpu === option.gpu && entry.gpu_count === option.gpu_count);
+// A figure in the colour of what it means.
+function tinted(kind, text, told) {
+  const made = num(text, told);
+  made.classList.add(kind);
+  return made;
+}
+
+const seen = (answer, option) => answer.looked_at.find((entry) => entry.gpu === option.gpu && entry.gpu_count === option.gpu_count && entry.beside === option.beside);
 
 function fits(option, answer) {
   const entry = seen(answer, option);
@@ -45,22 +37,38 @@ function fits(option, answer) {
   const has = option.usable_memory_bytes ?? entry?.memory_bytes;
   const text = option.fits ? "Fits" : "Does not fit";
   if (!needed) return [h("span", { class: option.fits ? "yes" : "no" }, text)];
-  return [num(text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
+  return [tinted(option.fits ? "yes" : "no", text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
+}
+
+const NEAR = 1.1; // what takes a tenth longer still counts as equally fast
+
+// How fast another set is, beside the one that is recommended.
+function pace(other, option) {
+  const ratio = option.run_s / other.run_s;
+  if (ratio > 1 / NEAR && ratio < NEAR) return "about as fast";
+  return ratio > 1 ? `${f.number(ratio, 2)} times as fast` : `takes ${f.number(1 / ratio, 2)} times as long`;
+}
+
+// The cheapest rent of cards that are at least as fast; where clouds have none, of the fastest ones.
+function rental(answer, option) {
+  if (!option || option.source === "rent") return null;
+  const all = answer.looked_at.filter((entry) => entry.source === "rent" && entry.total_usd > 0 && entry.short_of !== "memory");
+  const equal = all.filter((entry) => entry.run_s <= NEAR * option.run_s).sort((a, b) => a.total_usd - b.total_usd);
+  return equal[0] ?? [...all].sort((a, b) => a.run_s - b.run_s)[0] ?? null;
+}
+
+// Where an equally fast card is cheaper to rent than the recommended one to own, and the answer does not say so itself.
+function cheaper(answer, option, state) {
+  const found = rental(answer, option);
+  if (!found || found.run_s > NEAR * option.run_s || found.total_usd >= option.total_usd || [...grouped(answer.verdict), ...answer.changes_if].some(onRent)) return "";
+  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} at the same hours, and is ${pace(found, option)}.`;
 }
 
 function renting(answer, option, state) {
-  if (option.source === "rent") return null;
-  const [cheapest] = rents(answer);
-  const period = `over ${state.years || 3} years`;
-  if (cheapest) return ["renting instead", num(f.usd(cheapest.total_usd), totalTold(cheapest, answer)), `${f.several(cheapest.gpu_count, cheapest.gpu)} at ${f.usd(cheapest.price?.usd_per_hour, 2)}/h ${period}`];
-  const others = answer.looked_at.filter((entry) => entry.source === "rent" && entry.total_usd > 0 && entry.short_of !== "memory").sort((a, b) => a.total_usd - b.total_usd);
-  return others.length ? ["renting instead", num(f.usd(others[0].total_usd), { title: "Renting", formula: `${f.several(others[0].gpu_count, others[0].gpu)}, ${f.usd(others[0].total_usd)} in total ${period}`, answer }), `${f.several(others[0].gpu_count, others[0].gpu)} ${period}`] : null;
-}
-
-// The power limit, in watts, that fixes everything that fails in a typical machine; null where something else fails, or nothing does.
-export function powerLimit(option) {
-  const failed = option.build.filter((line) => line.verdict === "fail").map((line) => /limit (?:each|the) GPU to ([\d,]+) W/.exec(line.remedy ?? ""));
-  return failed.length && failed.every(Boolean) ? Math.min(...failed.map((found) => Number(found[1].replaceAll(",", "")))) : null;
+  const found = rental(answer, option);
+  if (!found) return null;
+  const [name, period] = [f.several(found.gpu_count, found.gpu), `over ${f.plural(state.years || 3, "year")}`];
+  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), `if you rent ${f.the(name)}, ${pace(found, option)}`];
 }
 
 // Whether a typical machine takes the cards, and what to look at where it does not.
@@ -70,7 +78,27 @@ function building(option, answer) {
   const checks = option.build.filter((line) => line.verdict === worst);
   const limit = powerLimit(option);
   const text = limit ? `${limit} W limit` : f.capital(worst);
-  return ["build", num(text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), limit ? `for each card on a usual ${checks[0].check === "outlet" ? "outlet" : "power supply"}` : `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
+  return ["build", tinted(limit || worst === "tight" ? "warned" : worst === "pass" ? "yes" : "no", text, { title: "Build", value: text, formula: lines(checks.map((line) => [`${line.check}: ${line.text}`, line.remedy].filter(Boolean).join("; "))).join("\n"), answer }), limit ? `for each card on a usual ${checks[0].check === "outlet" ? "outlet" : "power supply"}` : `in a typical machine${worst === "pass" ? "" : `: ${checks.map((line) => line.check).join(", ")}`}`];
+}
+
+// What a card needs around it and the price does not include: the rest of a desktop. A server is part of the price.
+const around = (option) => (option.source.startsWith("buy") ? Math.max(0, Math.round(option.machine_usd - (option.upfront_usd - cards(option)))) : 0);
+
+// What the price is for: the cards alone, or with what they need around them.
+function priceOf(option) {
+  const many = option.gpu_count > 1 ? "cards" : "card";
+  const more = Math.round(option.upfront_usd - cards(option));
+  const price = `${option.price?.kind ?? ""} price, ${aged(option.price?.dated)}`;
+  if (more > 0) return `${f.usd(cards(option))} for the ${many} and ${f.usd(more)} for ${option.build.length ? "a larger machine" : "a server"}; ${price}`;
+  return `${many} only; ${price}`;
+}
+
+// What a run is: so many models, or so many samples.
+function runOf(answer, state) {
+  const run = answer.assumptions.find((entry) => entry.code === "run")?.value ?? "";
+  if (state.model) return run && `a run is ${run}`;
+  const jobs = (taskOf(state) ?? taskOf({ task: "kaggle" })).models.length;
+  return `a run is ${jobs === 1 ? "one job" : `all ${jobs} jobs once`}`;
 }
 
 function figures(option, answer, state) {
@@ -78,16 +106,27 @@ function figures(option, answer, state) {
   const price = option.price;
   const cost = option.source === "rent"
     ? ["price per hour", num(f.usd(price?.usd_per_hour * option.gpu_count, 2), { title: "Price per hour", formula: `${option.gpu_count} × ${f.usd(price?.usd_per_hour, 2)}`, answer }), aged(price?.dated) || "median of the clouds"]
-    : ["upfront", num(f.usd(option.upfront_usd), priceTold(option, answer)), option.source === "keep" ? "nothing to buy" : `${price?.kind ?? ""} price, ${aged(price?.dated)}`];
+    : ["upfront", num(f.usd(option.upfront_usd), priceTold(option, answer)), option.source === "keep" ? "nothing to buy" : priceOf(option)];
+  const spelt = option.total_usd < option.upfront_usd && `${f.usd(option.upfront_usd)}${around(option) ? ` + ${f.usd(around(option))} for the rest of the machine` : ""} + ${f.usd(option.energy_kwh * option.usd_per_kwh)} electricity − ${f.usd(option.resale_usd)} resale`;
+  const machine = around(option) ? `${f.usd(around(option))} for the rest of the machine, ` : "";
   return facts([
     cost,
-    [`${state.years || 3}-year total`, num(f.usd(option.total_usd), totalTold(option, answer)), option.source === "rent" ? "rent for all hours of use" : "with electricity, less resale"],
-    [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), ""],
+    [`${state.years || 3}-year total`, num(f.usd(option.total_usd), totalTold(option, answer)), option.source === "rent" ? "rent for all hours of use" : spelt || `with ${machine}electricity, less resale`],
+    [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), [speed.range(option) && `likely ${speed.range(option)}`, speed.title === "time per run" && runOf(answer, state)].filter(Boolean).join("; ")],
     ["memory", ...fits(option, answer)],
-    ["confidence", num(speed.range(option) || "–", runTold(option, answer)), "likely range of the speed"],
     building(option, answer),
     renting(answer, option, state),
   ]);
+}
+
+// Who has no machine yet pays more than the price of the cards: said where that does not fit the budget.
+function budgeted(option, state) {
+  const [machine, budget] = [around(option), Number(state.budget)];
+  if (!machine || !budget || state.machine !== "" || option.upfront_usd + machine <= budget) return null;
+  return h("div", { class: "offer" },
+    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}: ${f.usd(option.upfront_usd + machine)} together, ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
+    h("button", { type: "button", class: "plain", onclick: () => set({ machine: "0" }) }, "I have a desktop"),
+    h("button", { type: "button", class: "plain", onclick: () => set({ machine: String(machine) }) }, "Include it in my budget"));
 }
 
 // Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are said.
@@ -100,24 +139,34 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
-// The recommendation with its reason, then, more quietly, what else there is: on a phone, only for those who ask.
-function told(verdict) {
-  const end = verdict.search(/(?<=\.) (?=[A-Z])/);
-  const more = end < 0 ? "" : h("details", { class: "rest", open: !narrow() }, h("summary", {}, "Other options and conditions"), h("p", {}, verdict.slice(end).trim()));
-  return h("div", { class: "verdict" }, h("p", { role: "status", "aria-live": "polite" }, end < 0 ? verdict : verdict.slice(0, end)), more);
+// What belongs together: a sentence, and those that go on from it.
+const grouped = (text) => text.split(/(?<=\.) (?=[A-Z])(?!(?:At \d|That |It |They ))/).filter(Boolean);
+const onRent = (text) => /^renting .* cheaper/i.test(text);
+
+// The recommendation with its reason and whether renting is cheaper; then, more quietly, what else there is: on a phone, only for those who ask.
+function told(verdict, rents) {
+  const [first, ...others] = grouped(verdict);
+  const rest = others.filter((text) => !onRent(text));
+  const more = rest.length ? h("details", { class: "rest", open: !narrow() }, h("summary", {}, "Other options and conditions"), points(rest)) : "";
+  return h("div", { class: "verdict" }, h("div", { role: "status", "aria-live": "polite" }, h("p", {}, first), [...others.filter(onRent), rents].filter(Boolean).map((text) => h("p", { class: "renting" }, text))), more);
 }
 
 export function hero(answer, state) {
   const option = pickOf(answer);
-  pick(option?.gpu, option?.gpu_count);
+  const limit = (option && powerLimit(option)) ?? "";
+  const kind = option?.source.startsWith("buy") ? option.price?.kind : "";
+  pick(option?.gpu, option?.gpu_count, limit, kind);
   const changes = [...faster(answer, option, state), ...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
   const rival = answer.options.find((other) => option && other.gpu !== option.gpu && other.source !== "keep");
   return [
-    h("p", { class: "purpose" }, "For ", purpose(answer, state).map((part, place) => [place ? " · " : "", h("span", {}, part)])),
+    h("p", { class: "purpose" }, purpose(answer, state).map((part, place) => [place ? " · " : "", h("span", {}, part)])),
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
     option && figures(option, answer, state),
+    option && budgeted(option, state),
+    quantized(option, answer, state),
     h("div", { class: "reasons" },
-      h("div", {}, told(said(answer.verdict)), option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "")),
+      told(said(answer.verdict), cheaper(answer, option, state)),
       changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
+    option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "", option.source === "rent" ? null : limit, kind),
   ];
 }

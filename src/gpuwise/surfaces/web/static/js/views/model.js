@@ -3,9 +3,10 @@
 import { ask } from "../api.js";
 import { countOf, numeric, step, textOf, titleOf, training, writes } from "../case.js";
 import { draw, palette } from "../charts.js";
+import { assume } from "../fields.js";
 import * as f from "../format.js";
 import { cardLinks } from "../links.js";
-import { assumptions, brief, card, fill, h, head, key, num, points, row, stack, table } from "../ui.js";
+import { assumptions, brief, card, fill, fold, h, head, key, num, points, row, stack, table } from "../ui.js";
 import { remedies } from "./remedies.js";
 import { growthChart, peakOf, rooflineChart, waterfallChart } from "./stepcharts.js";
 import { figures, said } from "./stepfigures.js";
@@ -13,8 +14,10 @@ import { curveChart, textFigures, textSaid, withCacheApart } from "./text.js";
 
 export const name = "My model";
 export const title = "How fast is my model, and will it fit?";
+export const computing = (state) => `Predicting ${titleOf(state.model)} on ${f.the(f.several(state.count, state.gpu))}`;
 
 const MEMORY = ["weight", "gradient", "optimizer", "activation", "workspace", "framework", "input", "kv_cache", "communication"];
+const CALLED = { weight: "weights", gradient: "gradients", activation: "activations", kv_cache: "KV cache", input: "inputs" };
 const SWEPT = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 export function mount(root) {
@@ -26,19 +29,23 @@ export function mount(root) {
   const cure = card("What would make it fit", cures);
   const speed = h("div", { class: "body" },
     h("div", { class: "pair" },
-      card("Time per step by op", waterfall, h("p", { class: "note" }, "Teal ops are limited by compute, and ochre ops by memory.")),
+      card("Time per step by op", waterfall, key([["limited by compute", "c0"], ["limited by memory", "c1"]].map(([name, shade]) => ({ name, value: 1, text: "", colour: `var(--${shade})` })))),
       card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, where their height shows the bandwidth they reach."))),
     h("section", { class: "card" }, growthTitle, growth),
     card("All classes of ops", ops));
   cure.hidden = true;
-  root.append(h("section", { class: "card verdict-card" }, headline, numbers, verdict, ways, rest), card("Memory", memory), cure, speed);
+  const answered = h("section", { class: "card verdict-card" }, headline, numbers, verdict, ways, rest);
+  root.append(answered, cure, card("Memory", memory), speed);
   // Where the model does not fit, nothing is said about its speed: remedies take the place of the charts.
   const shown = async (one, grown, label, asked, signal) => {
     const { answer, result, gpu, fits } = one;
+    const told = result.generation;
+    assume({ mode: { train: "training", infer: "inference" }[result.mode], batch: told ? "" : String(result.batch), precision: told ? "" : result.precision, weights: told?.weights, engine: told?.engine });
     headline.textContent = `${titleOf(answer.model)} ${fits ? "fits on" : "does not fit on"} ${f.the(f.several(result.gpu_count, result.gpu))}`;
     fill(ways, cardLinks(result.gpu, result.gpu_count));
-    fill(rest, fits && answer.notes.length > 0 && points(answer.notes), assumptions({ ...answer, assumptions: result.assumptions }));
+    fill(rest, fits && answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)), assumptions({ ...answer, assumptions: result.assumptions }));
     fill(memory, memoryBar(one));
+    answered.dataset.result = fits ? "pass" : "fail";
     cure.hidden = fits;
     speed.hidden = !fits;
     if (!fits) {
@@ -87,7 +94,7 @@ function memoryBar({ result, gpu, fit }) {
   const have = gpu.usable_memory_bytes;
   const used = result.memory.total_bytes;
   const colours = MEMORY.map((_, place) => palette(place));
-  const known = MEMORY.map((name, place) => ({ name: f.words(name), value: result.memory[`${name}_bytes`] ?? 0, colour: colours[place] }));
+  const known = MEMORY.map((name, place) => ({ name: CALLED[name] ?? f.words(name), value: result.memory[`${name}_bytes`] ?? 0, colour: colours[place] }));
   const sum = known.reduce((total, piece) => total + piece.value, 0);
   const pieces = [...known, { name: "rounding and temporary buffers", value: Math.max(0, used - sum), colour: "var(--grey)" }].map((piece) => ({
     ...piece, text: f.gib(piece.value),
@@ -97,7 +104,7 @@ function memoryBar({ result, gpu, fit }) {
   const spare = have - used;
   return [
     stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
-    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}. The dashed line marks the memory of ${f.the(gpu.name)}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The model exceeds it by ${f.gib(-spare)}.`),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The dashed line marks the memory of ${f.the(gpu.name)}; the model exceeds it by ${f.gib(-spare)}.`),
     key(pieces.filter((piece) => piece.value > used / 1000)),
   ];
 }

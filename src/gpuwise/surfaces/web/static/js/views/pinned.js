@@ -1,9 +1,9 @@
 // Pinned answers: named, laid side by side, and taken along as a file.
 
 import { save, toCsv, toMarkdown, toPicture } from "../export.js";
-import { whole } from "../links.js";
+import { inside, whole } from "../links.js";
 import { MOST_BESIDE, pins, remove, rename } from "../pins.js";
-import { card, fill, h, head, left, row, table } from "../ui.js";
+import { card, fill, fold, h, head, left, row, table } from "../ui.js";
 
 export const name = () => (pins().length ? `Pinned (${pins().length})` : "Pinned");
 export const title = "Answers side by side";
@@ -12,12 +12,19 @@ const apart = new Set(); // by id: not laid beside the others
 
 export function mount(root) {
   const [list, beside, tools] = [1, 2, 3].map(() => h("div", {}));
-  root.append(card("Pinned answers", list), card("Side by side", tools, beside));
+  const laid = card("Side by side", tools, beside);
+  laid.classList.add("beside");
+  const none = h("section", { class: "card empty" }, h("h2", {}, "Nothing is pinned yet"), h("p", { class: "note" }, "Pin an answer to keep it here, in this browser only, and to lay it beside others."), h("p", { class: "ways" }, inside("Find a GPU", { view: "choose" }), inside("Compare two cards", { view: "compare" })));
+  const kept = card("Pinned answers", list);
+  root.append(none, kept, laid);
   const show = () => {
     const all = pins();
-    fill(list, all.length ? all.map((pin) => entry(pin, show)) : h("p", { class: "note" }, "Nothing is pinned yet. Use “Pin this answer” at the top of a view to keep its answer here, in this browser only."));
+    fill(list, all.map((pin) => entry(pin, show)));
+    none.hidden = all.length > 0;
+    kept.hidden = !all.length;
     const chosen = all.filter((pin) => !apart.has(pin.id)).slice(-MOST_BESIDE);
     fill(tools, chosen.length > 0 && exports(chosen));
+    laid.hidden = !all.length;
     fill(beside, chosen.length > 1 ? sideBySide(chosen) : h("p", { class: "note" }, "Pin two to six answers to see them side by side."));
     dispatchEvent(new Event("pinned"));
   };
@@ -39,25 +46,50 @@ function entry(pin, show) {
       h("button", { type: "button", class: "quiet", "aria-label": `Remove ${pin.name}`, onclick: () => { remove(pin.id); show(); } }, "Remove")));
 }
 
-// One column an answer; a row for every figure that any of them has.
+const figureOf = (pin, figure) => pin.figures.find(([name]) => name === figure);
+const count = (chosen, figure) => chosen.filter((pin) => figureOf(pin, figure)).length;
+// The names of all figures, those that most of the answers have first.
+const figuresOf = (chosen) => [...new Set(chosen.flatMap((pin) => pin.figures.map(([figure]) => figure)))].sort((one, other) => count(chosen, other) - count(chosen, one));
+const purposeOf = (pin) => (pin.purpose ?? "").replace(/^For /, "") || "–";
+
+// What an answer is about: a view, and the work of its case. Budgets, cards and hours are what answers are compared by.
+const askedBy = (pin) => { const said = new URLSearchParams(pin.link); return [pin.view, said.get("model") ?? "", said.get("task") ?? ""].join("|"); };
+const isMixed = (chosen) => new Set(chosen.map(askedBy)).size > 1;
+
+// As texts, for a file. One column an answer; a row for every figure that any of them has.
 export function rowsOf(chosen) {
-  const names = [...new Set(chosen.flatMap((pin) => pin.figures.map(([figure]) => figure)))];
-  const cell = (pin, figure) => {
-    const found = pin.figures.find(([other]) => other === figure);
-    return found ? [found[1], found[2]].filter(Boolean).join(" · ") : "–";
-  };
-  return [["", ...chosen.map((pin) => pin.name)], ["for", ...chosen.map((pin) => (pin.purpose ?? "").replace(/^For /, "") || "–")], ...names.map((figure) => [figure, ...chosen.map((pin) => cell(pin, figure))]), ["verdict", ...chosen.map((pin) => pin.verdict)]];
+  const cell = (pin, figure) => figureOf(pin, figure)?.slice(1).filter(Boolean).join(" · ") || "–";
+  return [["", ...chosen.map((pin) => pin.name)], ["for", ...chosen.map(purposeOf)], ...figuresOf(chosen).map((figure) => [figure, ...chosen.map((pin) => cell(pin, figure))]), ["verdict", ...chosen.map((pin) => pin.verdict)]];
 }
 
-const sideBySide = (chosen) => {
-  const [heads, ...rows] = rowsOf(chosen);
-  return table(["", ...heads.slice(1).map((text) => head(text))], rows.map(([first, ...cells]) => row([first, ...cells.map((text) => left(text))])), { caption: "Pinned answers side by side" });
-};
+// Which of the answers costs least, where all of them say a price; what is upfront is not the same in every view.
+function least(chosen, figure) {
+  if (figure === "upfront" && new Set(chosen.map((pin) => pin.view)).size > 1) return null;
+  const prices = chosen.map((pin) => /^\$([\d,.]+)$/.exec(figureOf(pin, figure)?.[1] ?? "")?.[1].replaceAll(",", "")).map(Number);
+  return prices.every(Number.isFinite) && new Set(prices).size > 1 ? chosen[prices.indexOf(Math.min(...prices))] : null;
+}
+
+// What the answers have in common, side by side; what only one of them says is folded below.
+function sideBySide(chosen) {
+  const figures = figuresOf(chosen);
+  const shared = figures.filter((figure) => count(chosen, figure) > 1);
+  const single = figures.filter((figure) => count(chosen, figure) === 1);
+  const line = (figure) => {
+    const best = least(chosen, figure);
+    return row([figure, ...chosen.map((pin) => { const [, value, more] = figureOf(pin, figure) ?? [figure, "–", ""]; return left(h("strong", { class: pin === best ? "yes" : null }, value), more && h("div", { class: "small" }, more)); })]);
+  };
+  const mixed = isMixed(chosen);
+  return [
+    mixed && h("p", { class: "note", id: "mixed" }, "These answers are for different questions. Compare their figures with care."),
+    table(["", ...chosen.map((pin) => head(pin.name))], [row(["for", ...chosen.map((pin) => left(mixed && pin.question && h("div", {}, pin.question), h("div", { class: "small" }, purposeOf(pin))))]), ...shared.map(line), row(["verdict", ...chosen.map((pin) => left(h("div", { class: "small" }, pin.verdict)))])], { caption: "Pinned answers side by side" }),
+    single.length > 0 && fold("Figures that only one of them has", h("dl", { class: "lone" }, chosen.map((pin) => pin.figures.filter(([figure]) => single.includes(figure)).map(([figure, value, more]) => [h("dt", {}, `${pin.name}: ${figure}`), h("dd", {}, [value, more].filter(Boolean).join(" · "))])))),
+  ];
+}
 
 function exports(chosen) {
   const rows = () => rowsOf(chosen);
-  const button = (text, act) => h("button", { type: "button", class: "plain", onclick: act }, text);
-  return h("div", { class: "chips" },
+  const button = (text, act) => h("button", { type: "button", class: "plain", "aria-label": `Export as ${text}`, onclick: act }, text);
+  return h("div", { class: "chips exports" }, h("span", { class: "label" }, "Export"),
     button("CSV", () => save("gpuwise.csv", new Blob([toCsv(rows())], { type: "text/csv" }))),
     button("Markdown", () => save("gpuwise.md", new Blob([toMarkdown(rows())], { type: "text/markdown" }))),
     button("PNG", async () => save("gpuwise.png", await toPicture(rows()))));

@@ -1,14 +1,15 @@
 // Do more GPUs help? Throughput by GPU count and network, and how the work is best divided.
 
 import { ask } from "../api.js";
-import { numeric, step } from "../case.js";
+import { numeric, step, titleOf } from "../case.js";
 import { colour, draw, labelled, logTicks, narrow } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
 import * as f from "../format.js";
-import { assumptions, brief, card, fill, fold, h, head, num, points, row, table } from "../ui.js";
+import { asking, assumptions, brief, card, fill, fold, h, head, num, points, row, table } from "../ui.js";
 
 export const name = "Scale";
 export const title = "Do more GPUs help?";
+export const computing = (state) => `Planning ${titleOf(state.model)} on ${f.several(state.nodes * state.per, state.node)}`;
 
 const NETWORKS = [["", "default"], ["10Gbit", "10 Gbit/s"], ["25Gbit", "25 Gbit/s"], ["100Gbit", "100 Gbit/s"], ["200Gbit", "200 Gbit/s"], ["400Gbit", "400 Gbit/s"], ["800Gbit", "800 Gbit/s"]];
 
@@ -16,20 +17,21 @@ const SPLITS = { data: "divide the samples", tensor: "split matrices", pipeline:
 const OTHERS = ["25Gbit", "100Gbit", "400Gbit"];
 
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const headline = h("h2", { class: "pick" });
+  const lead = h("p", { class: "lead" });
+  const verdict = h("div", { class: "verdict", role: "status", "aria-live": "polite" }, headline, lead);
   const how = h("p", { class: "how" });
   const [money, plans, links, rejected, rest] = [1, 2, 3, 4, 5].map(() => h("div", {}));
   const progress = h("p", { class: "note", role: "status" });
   const chart = h("div", { class: "chart tall" });
   const powers = [1, 2, 4, 8, 16, 32, 64, 128];
   root.append(
-    h("section", { class: "card verdict-card" },
-      h("div", { class: "controls" },
-        text("GPU", "node", { list: "gpus" }),
-        slider("GPUs per machine", "per", { values: powers.slice(0, 4), usual: 8, show: String }),
-        slider("Machines", "nodes", { values: powers, usual: 2, show: String }),
-        choice("Network between machines", "network", NETWORKS)),
-      verdict, how, rest),
+    asking("", h("div", { class: "controls" },
+      text("GPU", "node", { list: "gpus" }),
+      slider("GPUs per machine", "per", { values: powers.slice(0, 4), usual: 8, show: String }),
+      slider("Machines", "nodes", { values: powers, usual: 2, show: String }),
+      choice("Network between machines", "network", NETWORKS))),
+    h("section", { class: "card verdict-card" }, verdict, how, rest),
     card("Throughput by GPU count", chart, progress),
     card("What more GPUs cost", money),
     card("How to divide the work", plans),
@@ -40,47 +42,59 @@ export function mount(root) {
     const cluster = several ? `${state.nodes}x${state.per}x${state.node}` : `${state.per}x${state.node}`;
     const asked = { model, precision, seq, cluster, network: state.network };
     const answer = await ask("plan", { ...asked, scaling: false }, signal);
-    verdict.textContent = "Comparing with fewer GPUs …";
+    const best = answer.plans[answer.recommended ?? 0];
+    headline.textContent = best ? `${f.several(best.gpu_count, state.node)} process ${f.number(best.samples_per_s)} samples per second` : "";
+    lead.textContent = "Comparing with fewer GPUs …";
+    fill(money, h("p", { class: "note" }, "Comparing with fewer GPUs …"));
     how.textContent = said(answer);
     fill(rest, assumptions(answer));
     fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "No plan fits."));
     fill(links, (answer.faster_links ?? []).length ? points(answer.faster_links.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} per step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, "The GPUs do not exchange any data."));
-    fill(rejected, answer.rejected.length ? points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`))) : h("p", { class: "note" }, "None."));
+    fill(rejected, answer.rejected.length ? fold(`${answer.rejected.length} kinds of plans`, points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`)))) : h("p", { class: "note" }, "None."));
     if (!answer.plans.length) {
-      verdict.textContent = said(answer);
+      headline.textContent = "No plan fits on these GPUs";
+      lead.textContent = said(answer);
       how.textContent = "";
+      fill(money);
       return;
     }
-    fewer(asked, state.node, several, signal);
+    fewer(asked, best, state.node, several, signal);
   };
   // How fewer GPUs do takes longer than the plan itself: it comes afterwards.
-  async function fewer(asked, gpu, several, signal) {
+  async function fewer(asked, best, gpu, several, signal) {
     try {
       const [grown, price] = await Promise.all([ask("plan", asked, signal), ask("cost", { gpu }, signal).catch(() => null)]);
       if (signal.aborted) return;
-      verdict.textContent = helps(grown, price);
-      fill(money, costTable(grown, price));
+      const own = withPlan(grown, best);
+      const [first, ...more] = helps(own, price).split(/(?<=[a-z)]), (?=and a sample)|; (?=beyond that)|\. /);
+      headline.textContent = first.replace(/\.$/, "");
+      lead.textContent = more.length ? f.sentence(f.capital(more.join(", ").replace(/\.$/, "")).replace(/^And a/, "A")) : "";
+      fill(money, costTable(own, price));
       await others(asked, grown, several, signal, chart, progress);
     } catch (error) {
-      if (!signal.aborted) verdict.textContent = error.message;
+      if (!signal.aborted) headline.textContent = f.capital(error.message);
     }
   }
 }
+
+// The curve has the fastest plan for every count; at the asked one, the recommended plan counts, which may be a simpler one.
+const withPlan = (answer, best) => ({ ...answer, scaling: answer.scaling.map((point) => (point.gpu_count === best.gpu_count ? { ...point, samples_per_s: best.samples_per_s, efficiency_fraction: (point.efficiency_fraction * best.samples_per_s) / point.samples_per_s } : point)) });
 
 // Whether more GPUs help, in plain words, with what they cost.
 function helps(answer, price) {
   const known = answer.scaling.filter((point) => point.samples_per_s > 0);
   const [first, last] = [known[0], known.at(-1)];
-  if (!first || first === last) return `There is nothing to compare ${f.several(last?.gpu_count ?? 1, answer.cluster.gpu)} with. Choose more GPUs or machines.`;
+  if (!first || (first === last && last.gpu_count === 1)) return "Choose more GPUs or machines to see whether they help.";
+  if (first === last) return `Fewer than ${last.gpu_count} GPUs cannot hold this model, so there is no smaller number to compare with. ${last.gpu_count} GPUs process ${f.number(last.samples_per_s, 3)} samples/s.`;
   const faster = last.samples_per_s / first.samples_per_s;
   const perfect = last.gpu_count / first.gpu_count;
   const gpus = (count) => (count === 1 ? "one GPU" : `${count} GPUs`);
   const stop = answer.stops_at_gpu_count;
   const atStop = known.find((point) => point.gpu_count === stop);
   const dearer = perfect / faster;
-  const cost = dearer < 1.05 ? "and a sample costs about the same" : `and a sample costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
+  const cost = dearer < 0.95 ? `and a sample costs ${f.percent(1 - dearer)} less` : dearer < 1.05 ? "and a sample costs about the same" : `and a sample costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
   const rented = price?.rent_market ? ` (${f.usd(perSample(last, price), 2)} for a million samples when rented, instead of ${f.usd(perSample(first, price), 2)})` : "";
-  const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)} (perfect scaling would be ${f.number(perfect)} times), ${cost}${rented}.`;
+  const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)} (${faster > 1.02 * perfect ? `more than the ${f.number(perfect)} times of perfect scaling, because each GPU holds less of the model and has room for larger micro-batches` : `perfect scaling would be ${f.number(perfect)} times`}), ${cost}${rented}.`;
   if (faster < 1.05) return `No: ${gpus(last.gpu_count)} are not faster than ${gpus(first.gpu_count)} for this batch, ${cost}${rented}.`;
   if (stop === first.gpu_count) return `Not much: ${whole}`;
   if (atStop) return `Yes, up to ${stop} GPUs, which are ${(atStop.samples_per_s / first.samples_per_s).toFixed(1)} times as fast as ${gpus(first.gpu_count)}; beyond that, each further GPU adds less than half of its speed. ${whole.charAt(0).toUpperCase()}${whole.slice(1)}`;
@@ -95,11 +109,12 @@ function costTable(answer, price) {
   const rate = price?.rent_market;
   const alone = answer.separate_jobs;
   const line = (point) => row([
-    String(point.gpu_count), f.number(point.samples_per_s),
-    num(`${(point.samples_per_s / first.samples_per_s).toFixed(2)}×`, { title: `Speed-up with ${point.gpu_count} GPUs`, formula: `${f.number(point.samples_per_s)} ÷ ${f.number(first.samples_per_s)} samples per second`, answer }),
-    f.percent(point.efficiency_fraction),
-    price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${point.gpu_count} cards`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–",
-    rate ? num(f.usd(perSample(point, price), 2), { title: "Rent for a million samples", formula: `1,000,000 × ${point.gpu_count} GPUs × ${f.usd(rate.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${f.number(point.samples_per_s)} samples per second)`, rows: [["prices from", rate.dated]], answer: price }) : "–",
+    String(point.gpu_count),
+    num(f.number(point.samples_per_s), { title: `Samples per second with ${f.plural(point.gpu_count, "GPU")}`, formula: "the fastest plan for this number of GPUs; at the number that you chose, the recommended plan", answer }),
+    num(f.times(point.samples_per_s / first.samples_per_s), { title: `Speed-up with ${f.plural(point.gpu_count, "GPU")}`, formula: `${f.number(point.samples_per_s)} ÷ ${f.number(first.samples_per_s)} samples per second`, answer }),
+    num(f.percent(point.efficiency_fraction), { title: `Of perfect scaling with ${f.plural(point.gpu_count, "GPU")}`, formula: `${f.number(point.samples_per_s)} ÷ ${f.number(point.samples_per_s / point.efficiency_fraction)} samples per second`, answer }),
+    price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${f.plural(point.gpu_count, "card")}`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–",
+    rate ? num(f.usd(perSample(point, price), 2), { title: "Rent for a million samples", formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(rate.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${f.number(point.samples_per_s)} samples per second)`, rows: [["prices from", rate.dated]], answer: price }) : "–",
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
     table(["GPUs", "samples/s", "speed-up", "of perfect scaling", "price of the cards", "rent per million samples"], known.map(line), { caption: "What more GPUs cost" }),
@@ -111,11 +126,11 @@ function costTable(answer, price) {
 // Curves of other networks come one by one, after the user's own.
 async function others(asked, own, several, signal, chart, progress) {
   const found = [[asked.network, own.scaling]];
-  const label = `Samples per second by GPU count: ${own.scaling.map((point) => `${point.gpu_count} GPUs ${f.number(point.samples_per_s)}`).join(", ")}`;
+  const label = `Samples per second by GPU count: ${own.scaling.map((point) => `${f.plural(point.gpu_count, "GPU")} ${f.number(point.samples_per_s)}`).join(", ")}`;
   try {
     await draw(chart, label, () => curve(found));
     for (const network of several ? OTHERS.filter((name) => name !== asked.network) : []) {
-      progress.textContent = `Computing the ${titleOf(network)} network …`;
+      progress.textContent = `Predicting the speed with a network of ${netOf(network)} …`;
       found.push([network, (await ask("plan", { ...asked, network }, signal)).scaling]);
       await draw(chart, label, () => curve(found));
     }
@@ -125,13 +140,13 @@ async function others(asked, own, several, signal, chart, progress) {
   }
 }
 
-const titleOf = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
+const netOf = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
 
 function said(answer) {
   const best = answer.plans[answer.recommended ?? 0];
-  if (!best) return `${answer.model} does not fit on this cluster with any known plan.`;
+  if (!best) return `${titleOf(answer.model)} does not fit on this cluster with any known plan.`;
   const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${SPLITS[axis]} across ${best[axis]} GPUs`).join(", ") || "run it on one GPU";
-  return `To train ${answer.model}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${f.number(best.samples_per_s)} samples per second), limited by ${best.bound}.`;
+  return `To train ${titleOf(answer.model)}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${f.number(best.samples_per_s)} samples per second), limited by ${best.bound}.`;
 }
 
 // Networks that make no difference share a line. The dotted line is perfect scaling: twice the GPUs, twice the speed.
@@ -139,8 +154,8 @@ function curve(found) {
   const lines = [];
   for (const [network, points] of found) {
     const same = lines.find((line) => line.points.every((point, place) => Math.abs(point.samples_per_s / points[place]?.samples_per_s - 1) < 0.01));
-    if (same) same.names.push(titleOf(network));
-    else lines.push({ names: [titleOf(network)], points });
+    if (same) same.names.push(netOf(network));
+    else lines.push({ names: [netOf(network)], points });
   }
   const trace = (points, value, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value]), hovertext: points.map((point) => `${more.label}: ${f.number(point[value])} samples/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of perfect`), hoverinfo: "text", ...more });
   const named = (names) => names.map((name, place) => (place < names.length - 1 ? name.replace(" Gbit/s", "") : name)).join(", ");
@@ -179,7 +194,7 @@ function planTable(answer) {
 function plansOf(answer, plans, recommended) {
   return table([head("plan"), "time per step", "samples/s", "peak used", "memory", "exposed communication", "bubble", head("limited by")],
     plans.map((plan) => row([
-      h("span", {}, nameOf(plan), h("small", { class: "note small" }, ` ${[...(plan.labels ?? []), `${plan.gpu_count} GPUs`, `ZeRO ${plan.zero_stage}`, `micro-batch ${plan.micro_batch}`, plan.recompute !== "none" ? `recompute ${plan.recompute}` : ""].filter(Boolean).join(", ")}`)),
+      h("span", {}, nameOf(plan), h("small", { class: "note small" }, ` ${[...(plan.labels ?? []), f.plural(plan.gpu_count, "GPU"), `ZeRO ${plan.zero_stage}`, `micro-batch ${plan.micro_batch}`, plan.recompute !== "none" ? `recompute ${plan.recompute}` : ""].filter(Boolean).join(", ")}`)),
       num(f.seconds(plan.step_s), { title: "Time per step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
       num(f.number(plan.samples_per_s), { title: "Samples per second", formula: `${f.number(plan.samples_per_s * plan.step_s)} samples on all GPUs ÷ ${f.seconds(plan.step_s)} per step = ${f.number(plan.samples_per_s)}`, answer }),
       num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs of the model without recomputation ÷ (time per step × GPUs × dense peak of each GPU)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer }),

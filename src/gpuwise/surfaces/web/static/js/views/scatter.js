@@ -1,17 +1,29 @@
 // Time against money: every priced option as a point, the best for their cost joined by a line.
 
-import { clockTicks, colour, logTicks, plain } from "../charts.js";
+import { clockTicks, colour, logTicks, narrow, plain, uncrowded } from "../charts.js";
 import * as f from "../format.js";
 import { reason } from "./market.js";
 import { named } from "./told.js";
 
 const KINDS = [["buy new", "c0", "circle"], ["buy used", "c1", "diamond"], ["rent", "c2", "square"], ["keep", "c3", "star"]];
 
+const shownIn = (answer) => new Set(answer.options.map((option) => `${option.source} ${named(option)}`));
+
+// The entries that are drawn; a small screen shows what can be had.
+function drawnIn(answer) {
+  const shown = shownIn(answer);
+  const reached = narrow() && answer.looked_at.some((entry) => !entry.short_of);
+  return answer.looked_at.filter((entry) => !(reached && entry.short_of) && entry.total_usd > 0 && entry.short_of !== "memory" && (entry.gpu_count === 1 || entry.front || shown.has(`${entry.source} ${named(entry)}`)));
+}
+
+// Whether any of them is grey.
+export const unreached = (answer) => drawnIn(answer).some((entry) => entry.short_of);
+
 // Speed is in the unit of the work: for text more is better, for all else less.
 export function scatter(answer, best, speed) {
   const height = (entry) => speed.value(entry);
-  const shown = new Set(answer.options.map((option) => `${option.source} ${named(option)}`));
-  const drawn = answer.looked_at.filter((entry) => entry.total_usd > 0 && entry.short_of !== "memory" && (entry.gpu_count === 1 || entry.front || shown.has(`${entry.source} ${named(entry)}`)));
+  const shown = shownIn(answer);
+  const drawn = drawnIn(answer);
   const hover = (entry) => [`<b>${plain(named(entry))}</b> (${entry.source})`, `${speed.of(entry)}${speed.rising ? ` (${speed.title})` : ""}`, `${f.usd(entry.total_usd)} in total`, plain(reason(entry, answer))].filter(Boolean).join("<br>");
   const trace = (entries, more) => ({
     type: "scatter", mode: "markers", x: entries.map((entry) => entry.total_usd), y: entries.map(height),
@@ -20,14 +32,28 @@ export function scatter(answer, best, speed) {
   const front = drawn.filter((entry) => entry.front).sort((one, other) => one.total_usd - other.total_usd);
   const out = drawn.filter((entry) => entry.short_of);
   const traces = [
-    trace(out, { name: "out of reach", marker: { color: colour("grey"), size: 7, symbol: "x-thin-open", line: { width: 1.5 } } }),
+    out.length > 0 && trace(out, { name: "out of reach", marker: { color: colour("grey"), size: 7, symbol: "x-thin-open", line: { width: 1.5 } } }),
     { type: "scatter", mode: "lines", name: "best for their cost", x: front.map((entry) => entry.total_usd), y: front.map(height), line: { color: colour("muted"), width: 1.5, dash: "dot" }, hoverinfo: "skip" },
     ...KINDS.map(([kind, shade, symbol]) => {
       const entries = drawn.filter((entry) => entry.source === kind && !entry.short_of);
       return entries.length && trace(entries, { name: kind, marker: { color: colour(shade), size: 10, symbol, line: { width: 1, color: colour("panel") } } });
-    }).filter(Boolean),
-  ];
+    }),
+  ].filter(Boolean);
   if (best) traces.push({ type: "scatter", mode: "markers", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [height(best)], cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
+  if (!narrow()) traces.push(names(drawn.filter((entry) => shown.has(`${entry.source} ${named(entry)}`) && !(best && named(entry) === named(best))), drawn, height, speed.rising));
   const label = best && { x: Math.log10(best.total_usd), y: Math.log10(height(best)), text: `<b>${plain(named(best))}</b>`, showarrow: true, arrowhead: 0, arrowwidth: 1.5, arrowcolor: colour("ink"), ax: -64, ay: speed.rising ? 46 : -46, standoff: 9, bgcolor: colour("panel"), borderpad: 3, font: { color: colour("ink"), size: 13 } };
   return { traces, annotations: label ? [label] : [], x: { title: "total cost in US dollars", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) } };
+}
+
+// The options of the table by name, where a name lies on no other name and on no point; the others are left to the hover.
+function names(entries, all, height, rising) {
+  const [broad, tall] = [Math.min(1300, innerWidth - 160), 380]; // the plot, about
+  const share = (value, values) => Math.log(value / Math.min(...values)) / Math.log(Math.max(...values) / Math.min(...values) || 2);
+  const [xs, ys] = [all.map((entry) => entry.total_usd), all.map(height)];
+  const place = (entry) => [broad * share(entry.total_usd, xs), tall * (1 - share(height(entry), ys))];
+  const points = all.map(place);
+  const beside = rising ? -12 : 12; // away from the line
+  const free = (text, [x, y]) => !points.some(([left, top]) => left > x + 3 && left < x + 22 + 7 * text.length && Math.abs(top - y - beside) < 13);
+  const texts = uncrowded(entries.map((entry) => (free(named(entry), place(entry)) ? plain(named(entry)) : "")), entries.map(place));
+  return { type: "scatter", mode: "text", showlegend: false, hoverinfo: "skip", x: entries.map((entry) => entry.total_usd), y: entries.map(height), text: texts.map((text) => text && `\u00a0\u00a0${text}`), textposition: rising ? "top right" : "bottom right", textfont: { size: 12, color: colour("ink") } };
 }

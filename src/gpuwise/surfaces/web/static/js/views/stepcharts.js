@@ -1,6 +1,6 @@
 // One step in charts: the time op by op, the roofline, and throughput against the batch.
 
-import { colour, logTicks, plain, uncrowded } from "../charts.js";
+import { colour, logTicks, narrow, plain, uncrowded } from "../charts.js";
 import * as f from "../format.js";
 
 export function waterfallChart({ result }) {
@@ -38,20 +38,22 @@ export function rooflineChart({ result, gpu }) {
   const places = ops.map((op) => { const [across, rate] = at(op); return [across, Math.min(rate, roof(across))]; });
   const above = (op) => at(op)[1] > 1.02 * roof(at(op)[0]);
   const xs = [edge / 1.5, Math.max(8 * (peak / wide), ...places.map(([across]) => 5 * across))];
-  const ys = [Math.min(xs[0] * wide, ...places.map(([, rate]) => rate)) / 1.5, 2.2 * peak];
+  const ys = [Math.min(xs[0] * wide, ...places.map(([, rate]) => rate)) / 1.5, 3 * peak];
   const share = (value, [low, high]) => Math.log10(value / low) / Math.log10(high / low);
-  const [broad, tall] = [Math.max(240, Math.min(560, innerWidth / 2 - 260)), 280];
-  const texts = uncrowded(ops.map((op) => (op.seconds > result.step_s / 40 ? plain(f.words(op.op)) : "")), places.map(([x, y]) => [broad * share(x, xs), tall * (1 - share(y, ys))]));
+  const [broad, tall] = [narrow() ? 230 : Math.max(240, Math.min(560, innerWidth / 2 - 260)), 280];
+  const sides = places.map(([x, y]) => `${y > 0.4 * roof(x) ? "bottom" : "middle"} ${share(x, xs) > 0.65 ? "left" : "right"}`);
+  const texts = uncrowded(ops.map((op) => (op.seconds > result.step_s / 40 ? plain(f.words(op.op)) : "")), places.map(([x, y]) => [broad * share(x, xs), tall * (1 - share(y, ys))]), sides);
   const size = (op) => 8 + 26 * Math.sqrt(op.seconds / result.step_s);
+  const along = xs[0] ** 0.25 * (peak / wide) ** 0.75; // where the slope is named, above it: nothing is drawn there
   const note = (x, y, text, more) => ({ x: Math.log10(x), y: Math.log10(y), showarrow: false, text, font: { size: 12, color: colour("muted") }, ...more });
   return {
     traces: [
       { type: "scatter", mode: "lines", name: "roof", x: [xs[0], peak / wide, xs[1]], y: [xs[0] * wide, peak, peak], line: { color: colour("ink"), width: 2 }, hoverinfo: "skip" },
-      { type: "scatter", mode: "markers+text", x: places.map(([x]) => x), y: places.map(([, y]) => y), text: texts, textposition: "middle right", cliponaxis: false,
+      { type: "scatter", mode: "markers+text", x: places.map(([x]) => x), y: places.map(([, y]) => y), text: texts, textposition: sides, cliponaxis: false,
         marker: { size: ops.map(size), color: ops.map((op) => colour(op.bound === "compute" ? "c0" : "c1")), opacity: 0.85 },
         hovertext: ops.map((op, place) => `${plain(f.words(op.op))}: ${f.seconds(op.seconds)}<br>${op.flops ? `${f.si(op.flops / op.seconds, "FLOP/s")}, ` : ""}${f.si(op.moved_bytes / op.seconds, "B/s")}<br>${above(op) ? "part of its data stays in the cache, so it is drawn on the roof" : `${f.percent(places[place][1] / roof(places[place][0]))} of what the GPU allows`}`), hoverinfo: "text" },
     ],
-    annotations: [note(xs[1], peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(Math.sqrt((xs[0] * peak) / wide) * 1.3, wide * Math.sqrt((xs[0] * peak) / wide), `memory ${f.si(wide, "B/s")}`, { xanchor: "left", yanchor: "middle" })],
+    annotations: [note(xs[1], 1.3 * peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(along / 1.25, 1.15 * wide * along, `memory ${f.si(wide, "B/s")}`, { xanchor: "right", yanchor: "bottom" })],
     x: { title: "FLOPs per byte moved", ...logTicks(xs, (value) => f.number(value)), range: xs.map(Math.log10) },
     y: { title: "FLOP/s", ...logTicks(ys, (value) => f.si(value, "")), range: ys.map(Math.log10) },
     showlegend: false,

@@ -1,5 +1,6 @@
 // One step in words and figures: images by the second or seconds by the image, samples, epochs; nothing about speed where it does not fit.
 
+import { titleOf } from "../case.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
 import { peakOf } from "./stepcharts.js";
@@ -10,11 +11,11 @@ export function said({ result, fit, gpu, answer, samples }) {
   const name = f.several(result.gpu_count, result.gpu);
   const does = result.mode === "train" ? (result.gpu_count > 1 ? "train" : "trains") : result.gpu_count > 1 ? "run" : "runs";
   const largest = fit.max_batch ? `; the largest batch that fits is ${fit.max_batch}` : "";
-  if (!result.fits) return `${answer.model} does not fit on ${f.the(name)}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}${largest}.`;
+  if (!result.fits) return `${titleOf(answer.model)} does not fit on ${f.the(name)}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}${largest}.`;
   const images = result.image_generation;
-  if (images) return `${f.the(name, true)} needs ${f.number(images.seconds_per_image)} s per image with ${answer.model} (${images.steps} steps), limited by ${result.bound}. It fits: ${held(result, gpu)}.`;
+  if (images) return `${f.the(name, true)} takes ${f.number(images.seconds_per_image)} s per image with ${titleOf(answer.model)} (${images.steps} steps), limited by ${result.bound}. The model fits: ${held(result, gpu)}.`;
   const epoch = samples ? `, or ${f.seconds(samples / result.samples_per_s)} per epoch of ${f.number(samples)} samples` : "";
-  return `${f.the(name, true)} ${does} ${answer.model} at ${f.number(result.samples_per_s)} samples per second${epoch}, limited by ${result.bound}. It fits: ${held(result, gpu)}${largest}.`;
+  return `${f.the(name, true)} ${does} ${titleOf(answer.model)} at ${f.number(result.samples_per_s)} samples per second${epoch}, limited by ${result.bound}. The model fits: ${held(result, gpu)}${largest}.`;
 }
 
 const measured = (result) => (result.range_basis === "assumed" ? " (assumed, because no similar device was measured)" : ", which contains 80% of measurements on GPUs that were not used in the fit");
@@ -38,8 +39,8 @@ export function figures(one) {
   if (!result.fits) return facts([needs, batch]);
   return facts([
     ...speed(one, own),
-    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), f.percent(result.bound_fractions[result.bound])],
-    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own })],
+    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `${f.percent(result.bound_fractions[result.bound])} of the step time depends on it`],
+    result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own }), "of what the GPU can compute"],
     needs, batch,
   ]);
 }

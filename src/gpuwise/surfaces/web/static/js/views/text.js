@@ -1,11 +1,12 @@
 // Text from a language model, for the view of one model: tokens per second first, then what each user waits for.
 
-import { textChoices } from "../case.js";
+import { titleOf } from "../case.js";
 import { colour } from "../charts.js";
+import { titleOfEngine } from "../fields.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
 
-const engineOf = (told) => textChoices().engines.find((entry) => entry.name === told.engine)?.title ?? told.engine;
+const engineOf = (told) => titleOfEngine(told.engine);
 const users = (count) => (count === 1 ? "1 user" : `${count} users`);
 
 // The cache is counted among the activations; the bar of the memory has a piece for each.
@@ -15,10 +16,10 @@ export function textSaid({ answer, result, gpu, fits }) {
   const told = result.generation;
   const name = f.several(result.gpu_count, result.gpu);
   const how = `${told.weights} weights in ${engineOf(told)}`;
-  if (!fits) return `${answer.model} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}.`;
+  if (!fits) return `${titleOf(answer.model)} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}.`;
   const each = told.users > 1 ? ` (${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)})` : "";
-  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `It fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${told.users_fit} requests at once`;
-  return `${f.the(name, true)} ${result.gpu_count > 1 ? "generate" : "generates"} ${f.number(told.tokens_per_s)} tokens per second with ${answer.model}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
+  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `The model fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${f.plural(told.users_fit, "request")} at once`;
+  return `${f.the(name, true)} ${result.gpu_count > 1 ? "generate" : "generates"} ${f.number(told.tokens_per_s)} tokens per second with ${titleOf(answer.model)}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
 }
 
 export function textFigures({ answer, result, gpu, fits }) {
@@ -35,7 +36,7 @@ export function textFigures({ answer, result, gpu, fits }) {
     ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
     ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
     needs,
-    rent && ["per million tokens", num(`$${rent.price.whole_usd_per_million.toPrecision(2)}`, { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
+    rent && ["per million tokens", num(f.cents(rent.price.whole_usd_per_million), { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
   ]);
 }
 

@@ -4,16 +4,25 @@ import { send } from "../api.js";
 import * as f from "../format.js";
 import { recording } from "../recording.js";
 import { colourOf, timeline } from "../timeline.js";
-import { assumptions, card, facts, fill, fold, h, head, key, left, notice, num, points, row, stack, table } from "../ui.js";
+import { asking, assumptions, card, facts, fill, fold, h, head, key, left, notice, num, points, row, stack, table } from "../ui.js";
 
 export const name = "Why";
 export const title = "Why is my training slow?";
 
 const ENDINGS = ".json,.gz,.pb,.sqlite,.rpd,.pickle,.pkl,.et,.csv,.txt";
+const ACCEPTED = "Accepted files: Chrome traces from torch.profiler (.json, .json.gz), xplane.pb from TensorFlow or JAX, SQLite exports from Nsight Systems, rocprofv3 traces, PyTorch memory snapshots, NCCL flight recorder dumps, and tables of GPU readings (.csv). The sample trace above shows what to expect.";
 const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
 const KEPT = "gpuwise-why";
 let last = kept();
 let sent = null;
+let given = null; // files dropped on another view
+let open = null;
+
+// Traces that were dropped anywhere: diagnosed at once, or as soon as this view is shown.
+export function take(files) {
+  given = files;
+  if (open?.root.isConnected) open.look();
+}
 
 // The answer survives a reload in this tab. The trace itself is not kept anywhere.
 function kept() {
@@ -37,7 +46,7 @@ const sample = async (name) => new File([await (await fetch(`samples/${name}`)).
 // A button for files of the user's, which may also be dropped on `box`.
 function chooser(id, label, text, take, multiple = true) {
   const input = h("input", { type: "file", multiple, accept: ENDINGS, id, class: "hidden", "aria-label": label, tabindex: "-1", onchange: () => { if (input.files.length) take([...input.files]); input.value = ""; } });
-  return [input, h("button", { type: "button", class: "plain", onclick: () => input.click() }, text)];
+  return [input, h("button", { type: "button", class: `plain ${id === "files" ? "primary" : ""}`, onclick: () => input.click() }, text)];
 }
 
 export function mount(root) {
@@ -54,12 +63,18 @@ export function mount(root) {
     h("div", { class: "actions" }, chooser("files", "Trace files", "Choose files", diagnose),
       h("button", { type: "button", class: "plain", id: "sample", onclick: async () => diagnose([await sample("slow_loader.json.gz")]) }, "Try a sample trace"),
       h("button", { type: "button", class: "plain", id: "sample-pair", onclick: async () => diagnose([await sample("slow_loader.json.gz"), await sample("fast_loader.json.gz")], true) }, "Compare two samples")),
-    h("p", { class: "note" }, "Several files are treated as the ranks of one run. They do not leave this machine."));
-  root.append(h("section", { class: "card" }, box, recording(), h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status), result);
-  let asking = null;
+    h("p", { class: "note" }, "You get the cause of slow steps with its fix and the gain to expect, where the time of a step goes, and a timeline. Several files are treated as the ranks of one run. They do not leave this machine."));
+  const guide = recording();
+  const sending = asking("", box, guide, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status);
+  root.append(sending, result);
+  let running = null;
   const show = (answer) => {
     fill(result, answer && shown(answer));
-    box.classList.toggle("compact", Boolean(answer)); // the answer comes first
+    box.classList.toggle("compact", Boolean(answer));
+    const held = sending.contains(document.activeElement) ? document.activeElement : null;
+    result[answer ? "after" : "before"](sending); // the answer comes first
+    held?.focus({ preventScroll: true });
+    guide.open = !answer;
     result.querySelector(".verdict-card")?.append(actions(answer));
   };
   const actions = (answer) => h("div", { class: "actions" },
@@ -69,9 +84,9 @@ export function mount(root) {
     h("button", { type: "button", class: "plain", id: "forget", onclick: () => { keep(null); sent = null; show(null); status.textContent = ""; } }, "Clear"),
     h("span", { class: "note" }, "The result stays in this tab when you reload the page."));
   async function diagnose(files, compare = false) {
-    asking?.abort();
+    running?.abort();
     sent = [files, compare];
-    const mine = (asking = new AbortController());
+    const mine = (running = new AbortController());
     status.textContent = `Reading ${files.map((file) => file.name).join(", ")} …`;
     result.classList.add("waiting");
     try {
@@ -82,20 +97,32 @@ export function mount(root) {
     } catch (error) {
       if (mine.signal.aborted) return;
       status.textContent = "";
-      fill(result, notice(error));
+      const box = notice(error);
+      box.append(h("p", { class: "hint" }, ACCEPTED));
+      fill(result, box);
     }
     result.classList.remove("waiting");
   }
+  const look = () => {
+    const files = given;
+    given = null;
+    if (files) diagnose(files);
+  };
+  open = { root, look };
   return async () => {
-    if (last && !result.hasChildNodes()) show(last);
+    if (given) look();
+    else if (!result.hasChildNodes()) show(last);
   };
 }
 
-// The cause as a headline, and what a fix would bring below it.
+// The cause as a headline, and what a fix would bring below it; then the fix itself.
 function headed(verdict) {
   const [first, ...rest] = verdict.split("; ");
-  return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)), rest.length > 0 && h("p", { class: "lead" }, f.sentence(f.capital(rest.join("; ")))));
+  return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)),
+    rest.length > 0 && h("p", { class: "lead" }, f.sentence(f.capital(rest.join("; ")))));
 }
+
+const fixed = ([first]) => first && h("p", { class: "lead", id: "fix" }, h("strong", {}, "Fix: "), f.sentence(first.remedy.replace(/\.$/, "")));
 
 // ---------------------------------------------------------------- a file of the result
 
@@ -112,12 +139,12 @@ const escaped = (text) => String(text).replaceAll("\\", "\\\\").replaceAll("|", 
 function markdown(answer) {
   const lines = [`# Why is this training slow?`, "", escaped(answer.verdict), "", `- files: ${answer.files.map(escaped).join(", ")}`];
   if (answer.steps) {
-    lines.push(`- time per step: ${f.seconds(answer.mean_step_s)}`, `- GPU busy: ${f.percent(answer.busy_fraction)}`, "", "| part of the step | time | share |", "|---|---|---|");
+    lines.push(`- time per step: ${f.seconds(answer.mean_step_s)}`, `- ${deviceOf(answer)} busy: ${f.percent(answer.busy_fraction)}`, "", "| part of the step | time | share |", "|---|---|---|");
     for (const [part, value] of pieces(answer.parts.seconds)) lines.push(`| ${f.words(part)} | ${f.seconds(value)} | ${f.percent(value / answer.parts.step_s)} |`);
   }
   answer.findings.forEach((found, place) => {
     lines.push("", `## ${place + 1}. ${escaped(found.title)}`, "");
-    if (answer.steps) lines.push(`${f.seconds(found.seconds_per_step)} per step (${f.percent(found.share_fraction)}); a fix would make training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast.`, "");
+    if (answer.steps) lines.push(`${f.seconds(found.seconds_per_step)} per step (${f.percent(found.share_fraction)}); a fix would make training ${f.ratio(found.gain_low)} to ${f.times(found.gain_high)} as fast.`, "");
     lines.push(...found.evidence.map((entry) => `- ${escaped(entry)}`), "", `Fix: ${escaped(found.remedy)}`, "", `Check: ${escaped(found.verify)}`);
   });
   if (answer.compare) {
@@ -147,22 +174,26 @@ function compared(answer) {
     two.unknown.length > 0 && fold("What the traces do not say", points(two.unknown)));
 }
 
+const deviceOf = (answer) => (answer.notes.some((note) => note.startsWith(NO_GPU)) ? "CPU" : "GPU");
+
 function shown(answer) {
   if (!answer.steps) return timeless(answer);
+  const device = deviceOf(answer);
   return [
     h("section", { class: "card verdict-card" },
       headed(answer.verdict),
+      fixed(answer.findings),
       facts([
-        ["GPU", ...(answer.gpu ? [answer.gpu] : answer.notes.some((note) => note.startsWith(NO_GPU)) ? ["none (the work ran on the CPU)"] : ["unknown", "name it above"])],
+        ["GPU", ...(answer.gpu ? [answer.gpu] : device === "CPU" ? ["none", "the work ran on the CPU"] : ["unknown", "name it above"])],
         ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
-        [answer.notes.some((note) => note.startsWith(NO_GPU)) ? "computing" : "GPU busy", num(f.percent(answer.busy_fraction), { title: "GPU busy", formula: "time during which anything runs on the GPU ÷ step time (overlaps count once)", answer })],
+        [`${device} busy`, num(f.percent(answer.busy_fraction), { title: `${device} busy`, formula: `time during which anything runs on the ${device} ÷ step time (overlaps count once)`, answer })],
       ]),
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
     answer.compare && compared(answer),
+    card(answer.findings.length ? "Causes, largest sure gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
-    card(answer.findings.length ? "Causes, largest gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
     answer.abstained.length > 0 && card("Checks that these files do not support", fold(`${answer.abstained.length} checks`, table(["", head("reason"), head("what to record")], answer.abstained.map((entry) => row([f.words(entry.code), left(entry.reason), left(entry.record_next)])), { caption: "Checks that could not run" }))),
   ];
@@ -173,7 +204,7 @@ const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 // A memory snapshot, dumps of collectives or a table of readings: no steps, and no time that a finding takes.
 function timeless(answer) {
   return [
-    h("section", { class: "card verdict-card" }, headed(answer.verdict), answer.notes.length > 0 && points(answer.notes)),
+    h("section", { class: "card verdict-card" }, headed(answer.verdict), fixed(answer.findings), answer.notes.length > 0 && points(answer.notes)),
     answer.findings.length > 0 && card("What was found", answer.findings.map((found, place) => h("article", { class: "finding" },
       h("h3", {}, `${place + 1}. ${capital(found.title)}`), points(found.evidence), h("p", {}, h("strong", {}, "Fix: "), found.remedy), h("p", { class: "note" }, `Check: ${found.verify}`)))),
   ];
@@ -183,13 +214,13 @@ function stepBar(answer) {
   const whole = answer.parts.step_s;
   const found = pieces(answer.parts.seconds).map(([part, value]) => ({ name: f.words(part), value, text: `${f.seconds(value)}, ${f.percent(value / whole)}`, colour: colourOf(part) }));
   for (const piece of found) piece.shown = num(f.percent(piece.value / whole), { title: `Share of the step: ${piece.name}`, formula: `${f.seconds(piece.value)} ÷ ${f.seconds(whole)}, the mean steady step`, answer });
-  return [stack(found, whole, { label: found.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(found.filter((piece) => piece.value > whole / 500))];
+  return [h("p", { class: "note" }, `Mean of all ${answer.steps.steady_count} steady steps (${f.seconds(whole)}).`), stack(found, whole, { label: found.map((piece) => `${piece.name} ${piece.text}`).join("; ") }), key(found.filter((piece) => piece.value > whole / 500))];
 }
 
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${capital(found.title)}`),
-    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it would make training ${f.times(found.gain_low)} to ${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
+    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it ${found.gain_low < 1.005 ? "could make this up to" : "would make this"} ${found.gain_low < 1.005 ? "" : `${f.ratio(found.gain_low)} to `}${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
     points(found.evidence),
     h("p", {}, h("strong", {}, "Fix: "), found.remedy),
     h("p", { class: "note" }, `Check: ${found.verify}`));

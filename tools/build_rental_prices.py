@@ -1,6 +1,6 @@
 """Writes `rental.csv` and `rental_history.csv` in `src/gpuwise/money/data/`: what clouds charge per GPU and hour, with dates.
 
-    python tools/build_prices.py ../shared/evidence
+    python tools/build_rental_prices.py ../shared/evidence
 
 Values are copied with their origin. A row whose name does not specify the form factor is kept for each one, with a note.
 """
@@ -22,7 +22,7 @@ DATA = Path(gpuwise.money.__file__).parent / "data"
 SOURCE = "skypilot-org/skypilot-catalog @f2624ac05"
 MARKETPLACES = {"vast", "primeintellect", "shadeform", "runpod"}
 AUCTIONS = {"mithril"}
-# The list's names that the catalogue does not know, and what they are; TPU slices by how many chips they hold.
+# Names in the list that the catalogue does not know, and what they mean. TPU slices are listed with their number of chips.
 NAMES = {
     "H100-MEGA": "H100 SXM 80GB",
     "RTX PRO 6000-WK": "RTX PRO 6000 Blackwell",
@@ -36,7 +36,8 @@ SLICES = {
     "tpu-v5litepod-1": ("TPU v5e", 1),
     "tpu-v6e-1": ("TPU v6e", 1),
 }
-# Of GCP: billed without the machine. The list says so of older types; the figures of the last two are those of a GPU alone too.
+# On GCP, these are billed without the machine. The list says so for older types, and the prices of the last two are also for the
+# GPU alone.
 HOST_APART = {"K80", "P4", "P100", "V100 16GB", "V100 32GB", "T4", "L4", "RTX PRO 6000"}
 AWS_NOTE = "list of 2026-01-01, minimum over regions"
 HOST_NOTE = "GPU only: the host machine is billed separately"
@@ -98,7 +99,7 @@ def _offer(row: dict[str, str], gpu: str, chips: int, open_note: str) -> dict[st
 
 
 def _spot(row: dict[str, str]) -> str:
-    """Some lists repeat the usual price where they have no spot price."""
+    """The spot price, or an empty string, because some lists repeat the usual price if they have no spot price."""
     spot, usual = row["spot_usd_per_gpu_hour_median"], row["ondemand_usd_per_gpu_hour_median"]
     return spot if spot and float(spot) < float(usual) else ""
 
@@ -107,9 +108,10 @@ def _per_chip(value: str, chips: int) -> str:
     return f"{float(value) / chips:g}" if value else ""
 
 
-@cache  # the list repeats its names, and to look for one that is not known takes long
+@cache  # the list repeats its names, and looking up an unknown name takes long
 def _meant(name: str) -> tuple[tuple[str, ...], int, str]:
-    """The products a name of the list stands for, over how many chips its price is, and what it leaves open."""
+    """The products that a name in the list stands for, the number of chips that its price covers, and what the name does not
+    specify."""
     if name in SLICES:
         gpu, chips = SLICES[name]
         return (gpu,), chips, ""
@@ -118,7 +120,7 @@ def _meant(name: str) -> tuple[tuple[str, ...], int, str]:
 
 
 def _merged(rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """One row a cloud and GPU. Of several the one that names the form factor counts, then the cheapest."""
+    """One row for each cloud and GPU. Rows that name the form factor are preferred, then the cheapest."""
     groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         groups[row["cloud"], row["gpu"]].append(row)
