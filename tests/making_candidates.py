@@ -9,10 +9,10 @@ from gpuwise.advise.candidates import Candidate, TaskRun, Terms, owned, rented
 from gpuwise.advise.jobs import JobPace
 from gpuwise.core.provenance import Basis
 from gpuwise.core.units import GIB
-from gpuwise.engine.choices import Choices
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money.costs import find_region, flat
 from gpuwise.money.types import Price, RentRange
+from gpuwise.prediction.choices import Choices
 
 GPU = next(gpu for gpu in load_catalog().curated if gpu.name == "RTX 3090")
 DAY = date(2026, 11, 16)

@@ -9,10 +9,10 @@ from fit_cases import CASES, answer, case
 
 import gpuwise
 from gpuwise.advise.types import EFFECTS, Rung
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import Ways
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.money import prices as money_prices
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ways import Ways
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.text import render
 from gpuwise.questions.fit.types import Fit

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import gpuwise
 from gpuwise.advise.types import EFFECTS
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
-from gpuwise.engine.generation import Serving, fits, generation_memory
-from gpuwise.engine.text_memory import longest_context, with_context
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.prediction.generation import Serving, fits, generation_memory
+from gpuwise.prediction.text_memory import longest_context, with_context
 from gpuwise.questions.common.text.ask import text_query
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.fit.answer import FitAnswer

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.engine.generation import curve, generate, unread_fraction, verified_s
+from gpuwise.prediction.generation import curve, generate, unread_fraction, verified_s
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.serving import ServingAnswer

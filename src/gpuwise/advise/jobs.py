@@ -17,11 +17,11 @@ import numpy as np
 
 from gpuwise.core.errors import UnknownName
 from gpuwise.core.text import either
-from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.choices import METHODS, Choices, DoesNotApply
-from gpuwise.engine.ways import Needs, Ways, room_of, safe_bytes
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu, has_matrix_cores, supported
+from gpuwise.prediction import Run, predict_steps
+from gpuwise.prediction.choices import METHODS, Choices, DoesNotApply
+from gpuwise.prediction.ways import Needs, Ways, room_of, safe_bytes
 from gpuwise.step.memory.peak import MemorySetting, upper_ratio
 from gpuwise.workload.model.types import Workload
 

@@ -10,8 +10,8 @@ from gpuwise.advise.proposals import Proposal, Remedy
 from gpuwise.advise.remedies import REMEDIES
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import EFFECTS, Rung
-from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.ways import room_of
+from gpuwise.prediction.choices import Choices, DoesNotApply
+from gpuwise.prediction.ways import room_of
 
 __all__ = ["Advice", "advise", "bigger", "changes", "sparing"]
 

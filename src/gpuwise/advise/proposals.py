@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuwise.advise.trial import Trial
-from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.prediction.choices import Choices, DoesNotApply
 
 __all__ = ["Proposal", "Remedy", "inference_only", "training_only"]
 

@@ -13,8 +13,8 @@ from gpuwise.advise.proposals import Proposal, Remedy, inference_only, training_
 from gpuwise.advise.remedies_several import offload_weights, split, zero
 from gpuwise.advise.trial import Trial
 from gpuwise.core.text import the
-from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.ways import largest
+from gpuwise.prediction.choices import Choices, DoesNotApply
+from gpuwise.prediction.ways import largest
 from gpuwise.workload.model.evaluate import peak_memory
 from gpuwise.workload.transform.attention import has_attention
 from gpuwise.workload.transform.checkpoint import blocks_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuwise.advise.proposals import Proposal, inference_only, training_only
 from gpuwise.advise.trial import Trial
 from gpuwise.core.units import GIB
-from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.prediction.choices import Choices, DoesNotApply
 from gpuwise.scale.cluster.collectives import weight_bytes
 from gpuwise.workload.transform.checkpoint import blocks_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.trial import Trial
-from gpuwise.engine.choices import Choices, DoesNotApply
+from gpuwise.prediction.choices import Choices, DoesNotApply
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, Workload
 

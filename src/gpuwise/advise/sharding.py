@@ -10,7 +10,7 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import UserLimits, shortfall
 from gpuwise.advise.jobs import NO_BLOCKS, JobPace, Pacer, Tried
 from gpuwise.advise.types import Divides
-from gpuwise.engine.ways import room_of
+from gpuwise.prediction.ways import room_of
 
 __all__ = ["Divides", "sharing"]
 

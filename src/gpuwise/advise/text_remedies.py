@@ -12,10 +12,10 @@ from gpuwise.advise.offers import Offered
 from gpuwise.advise.types import Rung
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB
-from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
-from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.prediction.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
+from gpuwise.prediction.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.step.time.engines import Engine, engines, refusal, usual_split, weights_in
 from gpuwise.workload.language.formats import FORMATS
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from gpuwise.advise.types import Rung
 from gpuwise.core.errors import BadValue
-from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ranges import Correction
-from gpuwise.engine.ways import LARGEST_BATCH, Room, Ways, largest
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction import Run, predict_steps
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ranges import Correction
+from gpuwise.prediction.ways import LARGEST_BATCH, Room, Ways, largest
 from gpuwise.step.memory.lifetimes import peak_bytes
 from gpuwise.step.memory.peak import Memory, MemorySetting, memory_of, survives
 from gpuwise.workload.compile.stored import stored_bytes

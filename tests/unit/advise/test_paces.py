@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import gpuwise
 from asking import predict_query
 from gpuwise.advise.jobs import GRID, Job, Pacer
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import Needs
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ways import Needs
 from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.step.memory.peak import MemorySetting

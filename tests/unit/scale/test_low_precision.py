@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 from typer.testing import CliRunner
 
-from gpuwise.engine.ways import as_computed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
+from gpuwise.prediction.ways import as_computed
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.step.time.setting import default_stack
 from gpuwise.step.time.simulate import simulate

@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gpuwise.engine.ways import as_computed
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.kernels.registry import KINDS
+from gpuwise.prediction.ways import as_computed
 from gpuwise.step.time.setting import as_run, default_stack, stacks
 from gpuwise.step.time.simulate import cold_bytes, priced_ops, simulate
 from gpuwise.step.types import Array, Setting

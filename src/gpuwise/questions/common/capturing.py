@@ -15,8 +15,8 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import both, the
 from gpuwise.core.units import parse_memory
-from gpuwise.engine.choices import Choices
 from gpuwise.hardware.types import Gpu, supported
+from gpuwise.prediction.choices import Choices
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import InputSpec, Request, parse_input
 from gpuwise.workload.model.types import CATEGORIES, MODES, OPTIMIZERS, PRECISIONS, Settings, Workload

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from gpuwise.engine.choices import RANK
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.choices import RANK
 from gpuwise.questions.common.step import StepQuery
 
 __all__ = ["fit_command", "fit_of"]

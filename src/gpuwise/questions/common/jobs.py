@@ -12,11 +12,11 @@ from gpuwise.advise.types import Divides
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either
 from gpuwise.core.units import GIB
-from gpuwise.engine.choices import METHODS, Choices
-from gpuwise.engine.ways import Ways, room_of
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
+from gpuwise.prediction.choices import METHODS, Choices
+from gpuwise.prediction.ways import Ways, room_of
 from gpuwise.questions.common.capturing import asker, takes_images
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions

@@ -15,10 +15,10 @@ from gpuwise.box.parts import is_card
 from gpuwise.box.power import deepest_losses, least_limit, measured_losses
 from gpuwise.box.types import Box, Cards, CheckLine
 from gpuwise.core.text import both
-from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.machines import find_host, find_link, loaders
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction import Run, predict_steps
+from gpuwise.prediction.steps import power_curve
 from gpuwise.questions.common.step import StepQuery, step_query, workload_of
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.step.time.setting import images_per_s

@@ -10,9 +10,9 @@ import numpy as np
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine import correction_by
-from gpuwise.engine.ranges import Correction
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction import correction_by
+from gpuwise.prediction.ranges import Correction
 from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.step import StepQuery, workload_of

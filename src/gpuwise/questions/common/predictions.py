@@ -12,10 +12,10 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either, the
 from gpuwise.core.units import format_si
-from gpuwise.engine import Run, Steps, predict_steps
-from gpuwise.engine.ways import Needs
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu, convolves_in_tf32
+from gpuwise.prediction import Run, Steps, predict_steps
+from gpuwise.prediction.ways import Needs
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.fit_command import fit_of
 from gpuwise.questions.common.peaks import above_peak, step_peak, tf32_fraction

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuwise.engine import Run
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import Ways
+from gpuwise.prediction import Run
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ways import Ways
 from gpuwise.questions.common.capturing import CaptureQuery, asker, captured
 from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload.model.types import Workload

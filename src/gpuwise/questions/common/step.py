@@ -12,11 +12,11 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import either, the
 from gpuwise.core.units import parse
-from gpuwise.engine import Measured, Run
-from gpuwise.engine.ways import as_computed
 from gpuwise.evidence.ranges import knows_vendor
 from gpuwise.hardware.machines import find_host, find_link, loaders, with_ram
 from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supported
+from gpuwise.prediction import Measured, Run
+from gpuwise.prediction.ways import as_computed
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision, takes_images
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.options import names

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
-from gpuwise.engine.choices import METHODS, RANK
 from gpuwise.hardware.types import Gpu, supported
+from gpuwise.prediction.choices import METHODS, RANK
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.workload import find
 from gpuwise.workload.model.types import Workload

@@ -10,9 +10,9 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB
-from gpuwise.engine.generation import usable_bytes
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import usable_bytes
 from gpuwise.questions.common.peaks import peak_in
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput

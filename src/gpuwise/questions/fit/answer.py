@@ -13,13 +13,13 @@ from gpuwise.advise.serving import Serving, serving
 from gpuwise.advise.trial import Trial, check_addressable
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine import correction_by
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ranges import Correction
-from gpuwise.engine.ways import Ways, largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import supported
 from gpuwise.money.prices import PriceBook
+from gpuwise.prediction import correction_by
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ranges import Correction
+from gpuwise.prediction.ways import Ways, largest, room_of
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
 from gpuwise.questions.common.media.images import asked_for_images

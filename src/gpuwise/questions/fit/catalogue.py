@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
-from gpuwise.engine import predict_steps
-from gpuwise.engine.ways import Needs, as_computed, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
+from gpuwise.prediction import predict_steps
+from gpuwise.prediction.ways import Needs, as_computed, room_of
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.rewriting import step_of
 from gpuwise.questions.common.step import StepQuery, step_query

@@ -8,12 +8,12 @@ from dataclasses import replace
 from gpuwise.advise.ladder import Advice
 from gpuwise.advise.offers import offered
 from gpuwise.advise.types import Rung
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.images import Drawings
-from gpuwise.engine.ways import largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.images import Drawings
+from gpuwise.prediction.ways import largest, room_of
 from gpuwise.questions.common.media.images import ImagePrediction, ImageQuery, drawings, predict_images
 from gpuwise.questions.common.media.speech import SpeechPrediction, SpeechQuery, predict_speech, transcripts
 from gpuwise.questions.fit.larger import larger_than

@@ -9,14 +9,14 @@ from gpuwise.advise.offers import offered
 from gpuwise.advise.serving import PAGE, Serving
 from gpuwise.advise.text_remedies import TextWay, ladder, remedies
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine import generation
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.generation import fits, generate, generation_memory, most_users, room_bytes
-from gpuwise.engine.text_memory import HIGH, longest_context, memory_of, with_context
-from gpuwise.engine.ways import Room, largest, room_of
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook
+from gpuwise.prediction import generation
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.generation import fits, generate, generation_memory, most_users, room_bytes
+from gpuwise.prediction.text_memory import HIGH, longest_context, memory_of, with_context
+from gpuwise.prediction.ways import Room, largest, room_of
 from gpuwise.questions.common.text.answer import generated, placed
 from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.fit.larger import larger_than

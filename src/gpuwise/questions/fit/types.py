@@ -10,8 +10,8 @@ from gpuwise.advise.ladder import Advice
 from gpuwise.advise.serving import Serving
 from gpuwise.advise.types import Rung
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.engine.ways import Room
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.ways import Room
 from gpuwise.questions.common.options import Shown
 from gpuwise.step.memory.peak import Memory
 

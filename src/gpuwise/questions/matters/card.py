@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuwise.core.text import the
 from gpuwise.core.units import MIB
-from gpuwise.engine.ways import room_of
+from gpuwise.prediction.ways import room_of
 from gpuwise.questions.matters.case import Case
 from gpuwise.questions.matters.types import Matter
 from gpuwise.step.memory.peak import MemorySetting, around_bytes

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.ways import Needs, room_of
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.ways import Needs, room_of
 from gpuwise.questions.common.capturing import check_precision
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.predictions import predict_captured

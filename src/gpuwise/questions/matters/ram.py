@@ -6,8 +6,8 @@ import math
 
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB, format_si
-from gpuwise.engine.generation import Serving, generation_memory
 from gpuwise.hardware.machines import with_ram
+from gpuwise.prediction.generation import Serving, generation_memory
 from gpuwise.questions.common.text.answer import offloaded_layers
 from gpuwise.questions.matters.case import Case, MattersCase
 from gpuwise.questions.matters.host import GUIDE

@@ -9,9 +9,9 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.core.units import GIB
-from gpuwise.engine.generation import Generations, Serving, fits, generate, generation_memory, least_offloaded, room_bytes
 from gpuwise.hardware.machines import with_ram
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Generations, Serving, fits, generate, generation_memory, least_offloaded, room_bytes
 from gpuwise.questions.common.step import named_host
 from gpuwise.questions.common.text.answer import offloaded_layers, placed
 from gpuwise.questions.common.text.ask import TextQuery

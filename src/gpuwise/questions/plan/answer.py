@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.ranges import range_notes
 from gpuwise.hardware import tables
+from gpuwise.prediction.ranges import range_notes
 from gpuwise.questions.common.plan_case import NODE, PlanCase, plan_case
 from gpuwise.questions.common.runs.executors import executor_on
 from gpuwise.questions.face import face

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuwise.core.errors import BadValue
-from gpuwise.engine.choices import METHODS
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.plan_case import PlanQuery
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.step_options import StepOptions

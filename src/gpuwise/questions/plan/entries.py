@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuwise.engine import Steps, predict_steps
-from gpuwise.engine.ranges import plan_width
+from gpuwise.prediction import Steps, predict_steps
+from gpuwise.prediction.ranges import plan_width
 from gpuwise.questions.common.peaks import step_peak, tf32_fraction
 from gpuwise.questions.common.plan_case import PlanCase, usable_bytes
 from gpuwise.questions.plan.fewer import Fewer

@@ -8,8 +8,8 @@ from dataclasses import replace
 from gpuwise.advise.ladder import changes
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Rung
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import Ways, room_of
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ways import Ways, room_of
 from gpuwise.questions.common.capturing import asker
 from gpuwise.questions.common.plan_case import PlanCase
 from gpuwise.questions.common.rewriting import choices_of

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.engine import predict_steps
 from gpuwise.hardware import tables
+from gpuwise.prediction import predict_steps
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.step import StepQuery, workload_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.engine.generation import usable_bytes
+from gpuwise.prediction.generation import usable_bytes
 from gpuwise.questions.common.gpu_list import on_which, set_name
 from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
 from gpuwise.questions.predict.priced import PricedText

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.engine.ways import room_of
+from gpuwise.prediction.ways import room_of
 from gpuwise.questions.common.media.images import ImageAnswer, ImagePrediction
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpuwise.engine.generation import Generations, curve, most_users
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Generations, curve, most_users
 from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, placed, predicted
 from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.predict.service import MOST_POINTS, MOST_USERS, ServiceLevel

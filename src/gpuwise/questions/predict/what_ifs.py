@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.text import plural
 from gpuwise.core.units import format_si
-from gpuwise.engine.generation import Generations, chunks_s, curve, most_users, unread_fraction, verified_s
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Generations, chunks_s, curve, most_users, unread_fraction, verified_s
 from gpuwise.step.time.engines import refusal
 
 __all__ = ["WhatIf", "what_ifs"]

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.engine import predict_steps
-from gpuwise.engine.ways import Needs, as_computed
 from gpuwise.hardware.types import Gpu, supported
+from gpuwise.prediction import predict_steps
+from gpuwise.prediction.ways import Needs, as_computed
 from gpuwise.questions.common.capturing import captured
 from gpuwise.questions.common.runs.versions import check_versions
 from gpuwise.questions.common.step import step_query

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.text import the
-from gpuwise.engine import predict_steps
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
+from gpuwise.prediction import predict_steps
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.step import StepQuery, workload_of

@@ -20,13 +20,13 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, as_dicts, assumed
 from gpuwise.core.text import the
 from gpuwise.core.units import parse
-from gpuwise.engine import predict_steps
-from gpuwise.engine.steps import power_curve
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.live.sample.power_limit import Card, card_of, held
 from gpuwise.live.tune.models import facts_of, run_model
 from gpuwise.live.tune.types import DeviceFacts, Order, Trial
+from gpuwise.prediction import predict_steps
+from gpuwise.prediction.steps import power_curve
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.common.step import StepQuery, least_watts, step_query, workload_of
 from gpuwise.questions.tune.ask import PowerQuery, buildable

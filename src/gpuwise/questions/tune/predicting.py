@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from gpuwise.core.errors import BadFile, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine import Run, predict_steps
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, Range, change_range, knows_vendor
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
@@ -16,6 +15,7 @@ from gpuwise.live.bench import store
 from gpuwise.live.bench.price import price
 from gpuwise.live.bench.types import Profile
 from gpuwise.live.tune.types import DeviceFacts
+from gpuwise.prediction import Run, predict_steps
 from gpuwise.step.memory.peak import memory_of
 from gpuwise.step.time.setting import CPU_RANGE, find_stack
 from gpuwise.step.types import Setting

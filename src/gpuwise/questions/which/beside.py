@@ -10,12 +10,12 @@ from dataclasses import replace
 from gpuwise.advise.candidates import Candidate, TaskRun, buy_kind, kept, owned, price_for, run_on, whole
 from gpuwise.advise.jobs import JobPace
 from gpuwise.box.parts import is_card
-from gpuwise.engine.generation import Serving, generate, generation_memory, mixed, room_bytes
-from gpuwise.engine.text_memory import HIGH
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import in_server, more_machine_usd
 from gpuwise.money.prices import age_of_machine
 from gpuwise.money.types import Price
+from gpuwise.prediction.generation import Serving, generate, generation_memory, mixed, room_bytes
+from gpuwise.prediction.text_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.text.answer import placed
 from gpuwise.questions.common.text.ask import TextQuery

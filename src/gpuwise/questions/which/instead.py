@@ -11,7 +11,7 @@ from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.text import a, are, plural
 from gpuwise.core.units import GIB, format_si
-from gpuwise.engine.choices import METHODS
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.machine import speed_cost
 from gpuwise.questions.which.survey import SAME, Survey, buys, rate_text

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from gpuwise.advise.jobs import Job, JobPace, ways_on
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.ways import room_of
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.ways import room_of
 from gpuwise.questions.common.jobs import Asked, Priced
 from gpuwise.questions.common.media.both import asked_for_media, predict_media, seconds_each
 from gpuwise.questions.common.prediction_types import Prediction

@@ -13,10 +13,10 @@ from pathlib import Path
 from gpuwise.advise.jobs import Job, JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
-from gpuwise.engine.choices import Choices
-from gpuwise.engine.generation import Generations, generate, generation_memory, room_bytes
-from gpuwise.engine.text_memory import HIGH
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.choices import Choices
+from gpuwise.prediction.generation import Generations, generate, generation_memory, room_bytes
+from gpuwise.prediction.text_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.text.ask import TextQuery, text_query
 

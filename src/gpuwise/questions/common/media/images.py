@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.images import PACKED, Drawings, draw
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.images import PACKED, Drawings, draw
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.engine.speech import Transcripts, transcribe
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.speech import Transcripts, transcribe
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction

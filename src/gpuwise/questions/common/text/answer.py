@@ -11,7 +11,9 @@ import numpy as np
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, either, the
 from gpuwise.core.units import GIB, format_si
-from gpuwise.engine.generation import (
+from gpuwise.hardware import tables
+from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import (
     Generations,
     Serving,
     fits,
@@ -22,10 +24,8 @@ from gpuwise.engine.generation import (
     most_users,
     room_bytes,
 )
-from gpuwise.engine.steps import Steps
-from gpuwise.engine.text_memory import memory_of
-from gpuwise.hardware import tables
-from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.steps import Steps
+from gpuwise.prediction.text_memory import memory_of
 from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
 from gpuwise.questions.common.text.ask import TextQuery

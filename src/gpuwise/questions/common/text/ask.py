@@ -9,8 +9,8 @@ from typing import Protocol
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
-from gpuwise.engine.generation import Serving, mixed
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Serving, mixed
 from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import DEFAULT_HOST, check_count, named_host

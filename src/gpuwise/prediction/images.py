@@ -12,12 +12,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from gpuwise.engine.run import Run
-from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
-from gpuwise.engine.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.evidence.fits import shipped
 from gpuwise.evidence.ranges import Range, report_range
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.run import Run
+from gpuwise.prediction.steps import Steps, link_bytes_per_s, predict_steps
+from gpuwise.prediction.ways import BYTES_A_WEIGHT, as_computed, room_of
 from gpuwise.step.memory.peak import Memory
 from gpuwise.step.types import Array
 from gpuwise.workload.capture.request import Request

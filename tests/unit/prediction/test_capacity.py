@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwise.engine.ways import LARGEST_BATCH, largest, room_of
 from gpuwise.hardware.catalog import load_catalog
+from gpuwise.prediction.ways import LARGEST_BATCH, largest, room_of
 
 
 @given(

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from gpuwise.core.errors import BadValue
-from gpuwise.engine.ranges import Correction, Widths, correction_of, widths_of
-from gpuwise.engine.run import Run
-from gpuwise.engine.ways import Needs
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.ranges import Correction, Widths, correction_of, widths_of
+from gpuwise.prediction.run import Run
+from gpuwise.prediction.ways import Needs
 from gpuwise.scale.cluster.collectives import collective_s, gradient_bytes, slowed_fraction, waits_fraction, weight_bytes
 from gpuwise.scale.cluster.shape import Cluster, usual_cluster
 from gpuwise.scale.split.data_parallel import all_reduce_s, averaged, exposed_s, gradients_of, timeline_at

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpuwise.engine.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users
 from gpuwise.step.time.engines import engine_stack, engines, find_engine, fitted_engines, refusal
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.formats import FORMATS

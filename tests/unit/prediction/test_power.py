@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 from gpuwise.core.errors import BadValue
-from gpuwise.engine import Run, predict_steps
-from gpuwise.engine.steps import power_curve
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction import Run, predict_steps
+from gpuwise.prediction.steps import power_curve
 from gpuwise.step.time.setting import default_stack
 from gpuwise.step.types import Setting
 from gpuwise.workload.capture.request import Request

@@ -16,12 +16,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from gpuwise.core.units import GIB
-from gpuwise.engine.run import Run
-from gpuwise.engine.steps import Steps, link_bytes_per_s, predict_steps
-from gpuwise.engine.ways import SYSTEM_FRACTION, room_of
 from gpuwise.hardware.machines import find_link
 from gpuwise.hardware.types import Gpu, Host
 from gpuwise.kernels.types import DTYPE_BYTES
+from gpuwise.prediction.run import Run
+from gpuwise.prediction.steps import Steps, link_bytes_per_s, predict_steps
+from gpuwise.prediction.ways import SYSTEM_FRACTION, room_of
 from gpuwise.step.memory.generation import (
     GenerationMemory,
     block_bytes,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.engine.generation import Serving, generation_memory, room_bytes
-from gpuwise.engine.ways import largest
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.generation import Serving, generation_memory, room_bytes
+from gpuwise.prediction.ways import largest
 from gpuwise.step.memory.peak import Memory
 
 __all__ = ["HIGH", "longest_context", "memory_of", "with_context"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuwise.core.errors import GpuwiseError
-from gpuwise.engine.choices import Choices, DoesNotApply
-from gpuwise.engine.run import Run
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.choices import Choices, DoesNotApply
+from gpuwise.prediction.run import Run
 from gpuwise.step.memory.lifetimes import library_buffers, lives_of, peak_bytes, tensor_bytes_of
 from gpuwise.step.memory.peak import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of, upper_ratio
 from gpuwise.step.time.setting import default_stack, find_stack

@@ -16,9 +16,9 @@ from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
-from gpuwise.engine.run import Measured, Run
 from gpuwise.evidence.ranges import TRUST, Range, pair_range, step_range
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.run import Measured, Run
 from gpuwise.step.types import BOUNDS, Array, StepTimes
 
 __all__ = ["Correction", "Widths", "correction_of", "plan_width", "range_notes", "width_of", "widths_of"]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpuwise.engine.run import Run
-from gpuwise.engine.steps import Steps, predict_steps
 from gpuwise.hardware.types import Gpu
+from gpuwise.prediction.run import Run
+from gpuwise.prediction.steps import Steps, predict_steps
 from gpuwise.step.memory.peak import Memory
 from gpuwise.step.time.engines import fitted_engines
 from gpuwise.step.types import Array, Stack
