@@ -240,12 +240,13 @@ def _looks() -> Any:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question; its modules are imported on first use. `example` is a command that works; `page` says whether the page
-    offers it too.
+    offers it too, and `group` is its heading in the help.
     """
 
     name: str
     example: str
     page: bool = False
+    group: str = ""
 
     @property
     def options(self) -> type:

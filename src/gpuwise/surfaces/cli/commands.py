@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "app_of", "command_of"]
 COMMANDS = (*QUESTIONS, "serve")
 _OPTIONS_FIRST = ("watch",)  # arguments after its first word belong to another program
 _NO_ANSWER = ("serve",)  # no output that could be written as a report
+_IN_BROWSER = "In the browser"  # the heading of the commands that are not questions
 
 
 def app_of(names: Sequence[str]) -> typer.Typer:
@@ -41,7 +42,11 @@ def app_of(names: Sequence[str]) -> typer.Typer:
         if name not in _NO_ANSWER:
             command = with_report(command)
         settings = {"allow_interspersed_args": False} if name in _OPTIONS_FIRST else None
-        app.command(context_settings=settings)(command)
+        question = QUESTIONS.get(name)
+        example = f"Example: {question.example}" if question else None
+        app.command(context_settings=settings, epilog=example, rich_help_panel=question.group if question else _IN_BROWSER)(
+            command
+        )
     return app
 
 
