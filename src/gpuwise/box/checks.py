@@ -143,7 +143,7 @@ def _slot_line(verdict: str, value: float, limit: float, text: str, remedy: str)
     return CheckLine(check="slots", verdict=verdict, value=value, limit=limit, unit="slots", text=text, remedy=remedy)
 
 
-# ---------------------------------------------------------------- air: which cards draw in their neighbours' heat
+# ---------------------------------------------------------------- air: which cards draw in hot air from their neighbours
 
 _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
@@ -331,7 +331,7 @@ def _lane_line(verdict: str, value: float, limit: float, unit: str, text: str, r
     return CheckLine(check="lanes", verdict=verdict, value=value, limit=limit, unit=unit, text=text, remedy=remedy)
 
 
-# ---------------------------------------------------------------- host: rules of thumb from a guide of 2018
+# ---------------------------------------------------------------- host: rules of thumb from a 2018 guide
 
 _SIZES_GIB = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _THREADS_EACH = 2  # threads of the CPU for each GPU

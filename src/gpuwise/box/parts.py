@@ -63,7 +63,7 @@ __all__ = [
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
 _REGION = "United States"  # also the default for prices
 _FEW = 2  # cards that a desktop board takes
-_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those that boards route to slots
+_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # lanes of a desktop CPU in total, and those that boards route to slots
 _BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to this many lanes that are not desktop CPUs
 _MOST_LANES = "EPYC 7003"
 
@@ -261,7 +261,7 @@ _WHOLE = {
 
 
 def is_card(gpu: Gpu) -> bool:
-    """Return whether it fits into a PCIe slot."""
+    """Return whether this GPU is a card for a PCIe slot."""
     return gpu.segment not in _WHOLE and gpu.cooler != "module"
 
 

@@ -135,7 +135,7 @@ class Excursion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCurve:
-    """Speeds measured on a card at several power limits in watts, relative to that at the highest, for one kind of work."""
+    """Speeds measured on a card at several power limits in watts, relative to the speed at the highest, for one kind of work."""
 
     gpu: str
     rated_watts: float
@@ -181,8 +181,8 @@ class Cards:
 class Box:
     """The machine around the cards. A part that is None is still to be chosen, and the check says which one to take.
 
-    `host` is the class of the CPU, if it was named. `cooler` of None is what each card is sold with, and `card_slots` of None is
-    how thick its launch model is. `riser` names the link that extenders carry, such as `PCIe 3.0 x16`.
+    `host` is the class of the CPU, if it was named. If `cooler` is None, each card has the cooler that it is sold with, and if
+    `card_slots` is None, it is as thick as its launch model. `riser` names the link through an extender, such as `PCIe 3.0 x16`.
     """
 
     platform: Platform

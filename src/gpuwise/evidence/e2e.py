@@ -36,7 +36,7 @@ _SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a program runs besides the model of a question: a workload at a batch, and the share of it per step."""
+    """Work that a program does besides the model of a question: a workload at a batch, and the share of it per step."""
 
     workload: Workload
     batch: float

@@ -68,7 +68,7 @@ def moved_bytes(cells: Mapping[str, str], gpu: Gpu, request: Request) -> float:
 
 
 def unlike(cells: Mapping[str, str], gpu: Gpu, request: Request) -> str:
-    """Return why a call differs from what the models describe, or an empty string if nothing suggests that."""
+    """Return why a call differs from the one that the models describe, or an empty string if nothing suggests that it does."""
     pipeline = pipeline_of(request.model)
     if pipeline is None or not call_fraction(cells):
         return ""

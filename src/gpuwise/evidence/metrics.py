@@ -46,7 +46,7 @@ def accuracy(residuals: Sequence[Residual]) -> Accuracy:
 
 
 def _pairs(residuals: Sequence[Residual], time_of: Callable[[Residual], float]) -> tuple[float | None, float | None]:
-    """Return Kendall's tau over all pairs of GPUs that ran the same thing, and the median error of their speed ratios."""
+    """Return Kendall's tau over all pairs of GPUs that ran the same workload, and the median error of their speed ratios."""
     agree, errors = [], []
     for one, two in _same_setup(residuals):
         measured = np.log((one.measured_s / one.samples) / (two.measured_s / two.samples))

@@ -156,9 +156,9 @@ TIED = 2 / 3  # probability below which an order is called a tie
 
 
 def probability_above(low: float, high: float, value: float = 1.0, *, middle: float | None = None) -> float:
-    """The probability that a number exceeds `value` if 80% of its values lie between `low` and `high`.
+    """Return the probability that a number exceeds `value` if 80% of its values lie between `low` and `high`.
 
-    Errors are taken to be log-normal, with the ends of the range as the 10th and 90th percentiles. For a ratio of speeds, this
+    Errors are assumed to be log-normal, with the ends of the range as the 10th and 90th percentiles. For a ratio of speeds, this
     is the probability that the first GPU is faster than the second.
 
     >>> [round(probability_above(low, high), 2) for low, high in ((0.8, 1.25), (1.0, 2.0), (0.9, 2.0), (0.5, 1.0))]
@@ -206,9 +206,9 @@ def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", proc
 
 
 def report_range(gpu: Gpu) -> Range:
-    """Return the range for what one person measures with a program that has many settings, such as a web interface for images.
+    """Return the range for the measurements of one person with a program that has many settings, such as an image web interface.
 
-    It is wider than that for the median of several people, because their settings, versions and hosts differ.
+    It is wider than the range for the median over several people, because their settings, versions and hosts differ.
     """
     found = _file().ranges["report" if gpu.vendor == "NVIDIA" else "report_other_maker"]
     return found if knows_vendor(gpu) else found.around(_assumed(gpu))
@@ -239,7 +239,7 @@ def _changes() -> dict[str, Range]:
 
 # ---------------------------------------------------------------- doubt
 
-_WIDE = 1.3  # how many times as wide as that for NVIDIA GPUs a ratio's range is, at least, to be called less accurate
+_WIDE = 1.3  # the range of a ratio counts as less accurate if it is this many times as wide as that for NVIDIA GPUs
 
 
 def describe_doubts(gpus: Sequence[Gpu]) -> str:

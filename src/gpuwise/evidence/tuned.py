@@ -88,7 +88,7 @@ def fitted_rates() -> MaskedRates:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
     """A parsed row. A step has `passes` micro-batches; `packed` is how the base is stored (empty for 16 bits), `packed_in` the
-    type of its products if it differs from the step's. `small` and `reached` are what `masked` must know about the GPU.
+    type of its products if it differs from the step's. `small` and `reached` describe the GPU for `masked`.
     """
 
     method: str

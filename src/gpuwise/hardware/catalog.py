@@ -61,7 +61,7 @@ _SAME = {
 }
 _LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
 _MODEL = re.compile(r"(\d{3,4})(ti|super|laptop|mobile|maxq|xtx|xt|gre|ada|max|pro|ultra|d|s)(.*)")
-# Details of a product that people may leave out, with how surprising it is to have each one filled in.
+# Details of a product that people may leave out, with a score for how surprising it is if the catalogue fills one in.
 _OPTIONAL_COST = {
     "rtx": 0.1,
     "gtx": 0.1,

@@ -117,7 +117,7 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
 
 
 def _of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
-    """Return how much more of `what` a generation reaches than the general model says; 1 if none of its GPUs was measured."""
+    """Return how much more of `what` a generation reaches than the general model predicts; 1 if none of its GPUs was measured."""
     own = np.array([*(k.get(f"{what}.{name}", 1.0) for name in GENERATIONS), 1.0], dtype=gpu.clock.dtype)
     return own[gpu.generation.astype(np.intp)]
 

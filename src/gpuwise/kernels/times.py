@@ -244,7 +244,7 @@ def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
         cost = MODELS[group.kind].price(columns, gpus, k)
         compute, memory = np.broadcast_arrays(cost.compute_s, cost.memory_s)
         joined = longer(compute, memory, sharp)
-        launches = np.broadcast_to(cost.launches * starts, joined.shape)  # in starts of an NVIDIA GPU
+        launches = np.broadcast_to(cost.launches * starts, joined.shape)  # in kernel starts on an NVIDIA GPU
         result["seconds"][group.rows] = joined + k["kernel.start_s"] * launches
         result["compute_s"][group.rows] = compute
         result["memory_s"][group.rows] = memory

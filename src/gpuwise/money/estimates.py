@@ -1,4 +1,4 @@
-"""Estimates what a card costs if no recent price was published, and its resale value.
+"""Estimates the price of a card if no recent price was published, and its resale value.
 
     price / launch price = exp(kind + loss x age + memory + time + vendor + segment + this card's own deviation)
 
@@ -150,11 +150,11 @@ def _rounded(usd: float) -> float:
 
 
 def worth_used(years: float) -> float:
-    """Return the share of its price as new that something is worth when used, at this age."""
+    """Return the value of something used, at this age, as a share of its price when new."""
     model = load_model()
     return math.exp(model.used - model.new + model.used_per_year * years)
 
 
 def remaining(years: float, *, new: bool) -> float:
-    """Return the share of its price that a card brings after these years, minus the cost of selling it."""
+    """Return the share of its price that a card resells for after these years, after the cost of selling it."""
     return min(_MOST, worth_used(years) if new else math.exp(load_model().used_per_year * years)) * (1 - _SELLING)

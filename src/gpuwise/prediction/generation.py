@@ -69,7 +69,7 @@ class Serving:
 
     Several GPUs each hold whole layers (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
     fraction of the layers, or of a mixture's experts, that runs on the CPU. GPUs of different kinds have `shares` of the layers;
-    `largest_share` is the one that fills its GPU most.
+    `largest_share` is the one that fills its GPU the most.
     """
 
     shape: LanguageShape

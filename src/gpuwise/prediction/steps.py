@@ -57,7 +57,7 @@ def total(parts: Iterable[Array]) -> Array:
 def waits_of(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes, needs: Needs
 ) -> dict[str, Array]:
-    """Return the seconds outside the lanes by what they wait for, for micro-batches of these sizes. `passes` are the
+    """Return the seconds spent waiting outside the lanes, by cause, for micro-batches of these sizes. `passes` are the
     micro-batches of a step, the last first, each with its number of runs.
     """
     found = {}
@@ -156,7 +156,7 @@ def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setti
 
 
 def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence[int]) -> Array:
-    """Return what the sums over split matrices add to an inference step; GPUs that run their own samples wait for no one."""
+    """Return what the sums over split matrices add to an inference step; GPUs that run their own samples do not wait."""
     if not run.splits_matrices:
         return np.zeros((len(micro), len(gpus)))
     blocks = blocks_of(workload)

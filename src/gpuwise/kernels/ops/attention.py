@@ -91,7 +91,7 @@ def _blocks(op: Columns) -> Array:
 
 
 def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Scores written, scaled, normalised in fp32 and read again; twice over in the backward pass."""
+    """Scores are written, scaled, normalised in fp32 and read again; the backward pass does this twice."""
     peak, matrix = peak_of(op, gpu, k)
     backward = op["backward"] > 0
     heads = op["batch"] * op["heads"]

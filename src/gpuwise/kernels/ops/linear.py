@@ -71,7 +71,7 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _of_maker(gpu: Gpus, k: Constants, name: str) -> Array:
-    """Return a constant of each GPU's maker, 1 for NVIDIA. A maker without a rate of its own computes as well as it reads."""
+    """Return a constant for each GPU's maker (1 for NVIDIA). A maker without this constant uses its constant for reading."""
     each = [k.get(name.format(maker), k[f"linear.{maker}"]) for maker in MAKERS]
     result: Array = np.array([1.0, *each], dtype=gpu.clock.dtype)[gpu.maker.astype(np.intp)]
     return result

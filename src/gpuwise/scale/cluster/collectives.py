@@ -48,7 +48,7 @@ OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", 
 _THROUGH_HOST = 0.67  # share of the GPUDirect rate if adapters only reach the host's memory: 0.64 against 0.96 (links.toml, HDR)
 _TREE_FRACTION = 0.92  # share of a ring's rate: NCCL src/graph/tuning.cc
 _KINDS = {"nvswitch": "nvswitch", "pcie": "pcie", "egpu": "pcie", "ethernet": "network", "infiniband": "network"}
-_IN_SWITCH_FROM = 5  # NCCL keeps rings on four GPUs and fewer: their measured rates show no in-switch reduction
+_IN_SWITCH_FROM = 5  # NCCL uses rings on up to four GPUs: their measured rates show no in-switch reduction
 
 
 def moved_fraction(op: str, ranks: Any) -> Array:
@@ -241,7 +241,7 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
 
 
 # ---------------------------------------------------------------- fitted constants
-# The fitted constants of collectives and of several GPUs on one step, with what they were fitted on.
+# The fitted constants for collectives and for steps on several GPUs, with the data they were fitted to.
 #
 # `tools/fit_collectives.py` and `tools/fit_scaling.py` write them.
 
@@ -278,7 +278,7 @@ def waits_fraction(gpu_count: int) -> float:
 
 
 def slowed_fraction(setting: Setting) -> float:
-    """Return how much slower compute is during messages: they take units, memory and a place in the queue."""
+    """Return how much slower compute is during messages, which occupy compute units, memory and a place in the queue."""
     known = load_scaling()["slowed_fraction"]
     return float(known.get(setting.stack.framework, known["torch"]))
 
@@ -289,7 +289,7 @@ def weight_bytes(workload: Workload) -> float:
 
 
 def gradient_bytes(workload: Workload) -> float:
-    """Return what several GPUs exchange in each step: a gradient for every trained parameter."""
+    """Return the bytes that several GPUs exchange in each step: a gradient for every trained parameter."""
     if "lora_rank" not in workload.options:
         return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
     return _bytes_of(workload, "gradient")

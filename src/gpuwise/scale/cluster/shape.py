@@ -72,7 +72,7 @@ class Wires:
 
 
 def most_in_a_node(gpu: Gpu) -> int:
-    """Return how many of these GPUs a machine takes."""
+    """Return how many of these GPUs fit in one machine."""
     if gpu.cooler != "module" or gpu.name.startswith(_DGX_2):
         return 16
     return 72 if gpu.name.startswith("GB") else 8

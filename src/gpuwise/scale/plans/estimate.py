@@ -44,7 +44,7 @@ class Variants:
         return len(self.point)
 
     def row(self, place: int) -> Variants:
-        """Return one of them."""
+        """Return one of these plans."""
         at = slice(place, place + 1)
         return Variants(
             point=self.point[at],
@@ -300,7 +300,7 @@ class _Step:
         return found
 
     def _neighbour_s(self) -> Array:
-        """What a stage sends to the next and gets back, for each micro-batch."""
+        """Seconds to send data to the next stage and back, for each micro-batch."""
         if self.mesh.pipeline == 1:
             return np.zeros((1, len(self.plans)))
         stride = self.mesh.tensor * self.mesh.sequence * self.mesh.data

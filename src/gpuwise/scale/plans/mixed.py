@@ -34,7 +34,7 @@ class Shared:
 
 
 def slowest(kinds: Sequence[Costs]) -> int:
-    """Return which of these GPUs takes longest."""
+    """Return the GPU that takes the longest."""
     times = [costs.times(Degrees()) for costs in kinds]
     return int(
         np.argmax([(costs.counts @ (one.forward_s + one.backward_s))[-1] for costs, one in zip(kinds, times, strict=True)])

@@ -29,7 +29,7 @@ __all__ = ["Holdings", "holdings", "needs", "rank_memory", "unsure"]
 
 _NONE, _SELECTIVE, _FULL = range(len(RECOMPUTE))
 _AHEAD = 2.0  # gathered at a time: the unit that runs and the next
-_UNSURE = 1.3  # times as much or as little: sums over units are not further off
+_UNSURE = 1.3  # sums over units are off by at most this factor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +81,7 @@ def needs(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: st
 
 
 def unsure(mesh: Mesh) -> float:
-    """Return the factor by which a replay may differ from sums over units; 1 if nothing better is known than the sums."""
+    """Return the factor by which a replay may differ from sums over units; 1 if there is nothing better than the sums."""
     return _UNSURE if _divides_samples_only(mesh) else 1.0
 
 
@@ -137,7 +137,7 @@ def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -
 
 
 def _with_total(memory: RankMemory, total_bytes: float) -> RankMemory:
-    """Return the same memory with this total: what passes and what the allocator holds for it is scaled."""
+    """Return the same memory with this total: temporary memory, and what the allocator holds for it, is scaled."""
     passing = memory.activation_bytes + memory.workspace_bytes
     factor = max(0.0, 1.0 + (total_bytes - memory.total_bytes) / max(passing, 1.0))
     return replace(memory, activation_bytes=factor * memory.activation_bytes, workspace_bytes=factor * memory.workspace_bytes)

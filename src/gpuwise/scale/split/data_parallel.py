@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- when gradients are ready
-# When is each gradient ready? The calls of a step one after another on a GPU, and when each has left its gradients.
+# Determines when each gradient is ready: the calls of a step run one after another on a GPU, and each leaves its gradients.
 
 Array = NDArray[np.float64]
 _FORWARD = PHASES.index("forward")
@@ -278,7 +278,7 @@ class DataParallel:
 
     @property
     def speed_up(self) -> float:
-        """Over one GPU with the same batch."""
+        """The speed-up over one GPU with the same batch."""
         return self.gpu_count * self.efficiency_fraction
 
 
@@ -320,7 +320,7 @@ def averaged(
 
 
 def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
-    """Return what `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
+    """Return the time that `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
 
     One process copies the weights to all GPUs, recreates the model for each of them, launches their forward passes in turn and
     sums the gradients on the first; backward passes have a thread each. None of this overlaps.
@@ -350,8 +350,8 @@ def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int, link: str = "") -> fl
 
 
 def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
-    """Return the seconds by which several GPUs extend a step if only its length is known and not its graph: what does not
-    overlap with the backward pass (at least the last bucket, which is complete when that ends), and waiting for each other.
+    """Return the seconds by which several GPUs extend a step if only its length is known and not its graph: messages that do not
+    overlap with the backward pass (at least the last bucket, which is complete when the pass ends), and waiting for each other.
     """
     if count <= 1:
         return 0.0

@@ -107,7 +107,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _by_tokens(self, op: Op, part: float) -> Op:
-        """What every rank would repeat, each does for some of the tokens."""
+        """Work that every rank would otherwise repeat is divided by tokens."""
         if not op.sizes or all(self._fixed(row) for row in (*op.reads, *op.writes)):
             return op
         kind = KINDS[op.kind]
@@ -119,7 +119,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _context(self, op: Op) -> Op:
-        """Some of the queries still attend to all keys."""
+        """Each rank has some of the queries, which still attend to all keys."""
         kind = KINDS[op.kind]
         if self.degrees.context == 1 or kind.split is not Split.HEADS:
             return op
@@ -128,7 +128,7 @@ class _Writer:
         return replace(op, sizes=(*op.sizes[:keys], longer, *op.sizes[keys + 1 :]))
 
     def _expert(self, op: Op) -> Op:
-        """A part of the experts, each with the tokens of all ranks that share them."""
+        """Each rank has some of the experts, with the tokens of all ranks that share them."""
         count = float(self.degrees.expert)
         if count == 1.0:
             return op

@@ -219,7 +219,7 @@ class _Follower:
         return self.draft.value(op.sizes[_BATCH]) == 1.0
 
     def _must_divide(self, number: int, size: int, what: str) -> None:
-        """Sizes outside the blocks are padded, such as the vocabulary."""
+        """Sizes outside the blocks, such as the vocabulary, are padded instead."""
         if self.inside[number]:
             self.widths[size, what] = None
 

@@ -264,7 +264,7 @@ def _run(
 
 
 def _run_quickly(allocator: CachingAllocator, events: Sequence[tuple[int, int, float]], blocks: dict[int, Block]) -> None:
-    """The rules of `allocator.py` in one loop, where memory never runs out, because a ladder of remedies replays many steps."""
+    """Apply the rules of `allocator.py` in one fast loop, if memory never runs out: a ladder of remedies replays many steps."""
     large, small = allocator.pools
     allocated, peak = allocator.allocated, allocator.peak_allocated
     for _, who, size in events:

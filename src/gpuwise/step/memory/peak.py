@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
-_FRAGMENTED = 3.0  # times the bytes in use: no model of the zoo makes an allocator hold as much
+_FRAGMENTED = 3.0  # times the bytes in use: no model in the zoo makes an allocator hold this much
 _ANCHOR = 8
 _LARGEST = 2**31 - 1
 _SURE = 0.9
@@ -223,9 +223,9 @@ def survives(
     gpu: Gpu | None = None,
     setting: MemorySetting | None = None,
 ) -> bool:
-    """Return whether PyTorch's allocator gets through the step on a device with this much memory by releasing cached blocks when
-    it must: slow, but it runs. With more than `total_bytes` it always does; with less than `allocated_bytes` plus the
-    framework it never does.
+    """Return whether the step runs on a device with this much memory if PyTorch's allocator releases cached blocks when it must,
+    which is slow. With more than `total_bytes`, the step always runs; with less than `allocated_bytes` plus the framework's
+    memory, it never does.
     """
     setting, data = setting or MemorySetting(), memory_data()
     borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)

@@ -48,7 +48,7 @@ _PIPELINED = 0.5  # for an engine without measurements
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The devices on which an engine supports a format: the least compute capability of an NVIDIA GPU, the generations of AMD
+    """The devices on which an engine supports a format: the lowest compute capability of NVIDIA GPUs, the generations of AMD
     GPUs and the makers, if not all that the engine supports, and whether CPUs are among them.
     """
 
@@ -205,7 +205,7 @@ def _no_format(engine: Engine, gpu: Gpu, weights: str) -> BadValue:
 
 
 def _held(engine: Engine, gpu: Gpu, names: tuple[str, ...], limits: Mapping[str, Limit]) -> list[str]:
-    """Return those of these formats that an engine supports on this device."""
+    """Return which of these formats an engine supports on this device."""
     return [name for name in names if name not in limits or _within(engine, gpu, limits[name])]
 
 
@@ -231,14 +231,14 @@ def _why(engine: Engine, gpu: Gpu, limit: Limit | None) -> str:
 
 
 def _nearest(name: str, able: Sequence[str]) -> str:
-    """Return the format with the most similar number of whole bits, the first of several; no format that only experts have."""
+    """Return the format with the closest whole number of bits (the first of several), except formats that only experts use."""
     bits = {one: int(8.0 * (FORMATS[one].bytes_a_weight if one in FORMATS else DTYPE_BYTES[one])) for one in (name, *able)}
     common = [one for one in able if one not in FORMATS or not FORMATS[one].experts_only]
     return min(common or able, key=lambda one: abs(bits[one] - bits[name]))
 
 
 def _preferred() -> list[Engine]:
-    """Return all engines, the most usual ones first."""
+    """Return all engines, the most common ones first."""
     return [engines()[name] for name in dict.fromkeys((*PREFERRED, *engines()))]
 
 

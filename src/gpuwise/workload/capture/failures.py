@@ -47,7 +47,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(model: str, error: BaseException) -> Failure:
-    """Return the failure to report for what capturing this model raised, in characters that can be sent and shown."""
+    """Return the failure to report for an exception during this capture, in characters that can be sent and shown."""
     found = _described(model, error)
     return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind, plain(found.known))
 

@@ -1,4 +1,4 @@
-"""What fused kernels move: the tensors that each reads from outside and those of its results that others need, as columns.
+"""The data that fused kernels move: the tensors that each reads from outside, and the results that others need, as columns.
 
 This is enough to know the memory and the traffic of a fused step, so only the step that is accepted is written out.
 """
@@ -37,7 +37,7 @@ class Moves:
         return Moves(self.kernel[rows], self.buffer[rows], self.tensor[rows])
 
     def then(self, *others: Moves) -> Moves:
-        """Return all of them by kernel; within a kernel, these before the others."""
+        """Return the rows of both by kernel, with these before the others within each kernel."""
         parts = (self, *others)
         kernel = np.concatenate([part.kernel for part in parts])
         buffer = np.concatenate([part.buffer for part in parts])

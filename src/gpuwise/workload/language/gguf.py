@@ -1,7 +1,7 @@
 """Reads a language model from the header of its GGUF file: its sizes, the bytes of its tensors by format, and the file's
 format.
 
-The tensors themselves show what the layers contain; the settings supply what tensors cannot show: heads, context, windows.
+The tensors show what the layers contain; the settings supply what the tensors cannot show: heads, context, windows.
 """
 
 from __future__ import annotations

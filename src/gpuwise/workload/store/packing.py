@@ -214,7 +214,7 @@ def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
     return replace(graph, tensor_of=tensor_of, category_of=np.where(category < 0, expected, category), born=born, died=died)
 
 
-# ---------------------------------------------------------------- what a graph lets expect of its buffers
+# ---------------------------------------------------------------- what a graph predicts about its buffers
 
 
 def _expected(graph: Graph, buffer_count: int) -> tuple[Ints, Ints, Ints]:

@@ -91,7 +91,7 @@ def _at(op: Op, places: Sequence[int]) -> list[int]:
 
 
 def _with_tensors_of_writers(graph: Graph, row: Mapping[int, int]) -> Graph:
-    """Give buffers that an op writes as a tensor that stayed wide that tensor's type."""
+    """If an op writes a buffer as a tensor that stayed wide, give the buffer that tensor's type."""
     _, tensor, written = slots(graph)
     tensor_of = graph.tensor_of.copy()
     stays = written & np.isin(tensor, list(row.values()))

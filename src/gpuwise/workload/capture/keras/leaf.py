@@ -104,7 +104,7 @@ def channels_first(x: torch.Tensor) -> torch.Tensor:
 
 
 def channels_last(x: torch.Tensor) -> torch.Tensor:
-    """The inverse."""
+    """The inverse of `channels_first`."""
     return x.movedim(1, -1)
 
 

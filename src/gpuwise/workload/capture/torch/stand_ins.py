@@ -57,7 +57,7 @@ def is_cuda(device: Any) -> bool:
 
 @contextlib.contextmanager
 def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
-    """Replace torch's own values by these (owner, name, value) until the end."""
+    """Replace torch's own values with these (owner, name, value) inside this context."""
     kept: list[StandIn] = []
     try:
         for owner, name, value in stand_ins:

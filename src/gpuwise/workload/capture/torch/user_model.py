@@ -95,8 +95,8 @@ def parsed(value: Any, label: str) -> Made:
 
 
 def _adopt(model: torch.nn.Module) -> torch.nn.Module:
-    """Replace parameters that are real, or from an earlier trial, by fake ones for this capture: a model may only be built
-    once.
+    """Replace parameters that are real, or from an earlier trial, with fake ones for this capture, because a model may allow only
+    one build.
     """
     mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
 
