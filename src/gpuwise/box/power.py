@@ -93,7 +93,7 @@ def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
-    """Return the highest power limit per device, in steps of 5 W, with which the box works, or None if none helps.
+    """Return the highest power limit per device, in steps of 5 W, with which the box works, or None if no limit helps.
 
     A box that works at one limit works at every lower one.
     """
@@ -197,7 +197,7 @@ def plugs_of(text: str) -> Mapping[str, int]:
 
 
 def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Check that the supply has the plugs. 16-pin plugs are first served by those of an ATX 3 supply, then by adapters."""
+    """Check that the supply has the plugs. Cards with 16-pin plugs use those of an ATX 3 supply first, then adapters."""
     watts = box.psu_watts or smallest_psu(cards, box)
     if watts is None:
         return ()
@@ -366,7 +366,7 @@ def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
 
 
 def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
-    """Return whether a power limit that hardly reduces speed fixes what fails."""
+    """Return whether a power limit that hardly reduces speed fixes the failed check."""
     limit, rated = line.power_limit_watts, gpu.tdp_watts
     return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated
 

@@ -107,7 +107,7 @@ class PsuSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PsuStandard:
-    """What a supply tolerates for 100 µs, as a share of its rating: safely, and before its protection is likely to trip."""
+    """The load that a supply tolerates for 100 µs, as a share of its rating: safely, and until its protection probably trips."""
 
     safe_fraction: float
     most_fraction: float
@@ -157,7 +157,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlet:
-    """A wall outlet, what share of it may be drawn for hours, and the regions where it is the usual one."""
+    """A wall outlet, the share of its rating that may be drawn continuously, and the regions where it is common."""
 
     name: str
     aliases: tuple[str, ...] = ()

@@ -182,7 +182,7 @@ def _check_precision(gpu: Gpu, precision: str) -> None:
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
-    """Return what to capture or load for a row."""
+    """Return the request to capture or load for a row."""
     procedure = procedure_of(cells)
     precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
     if precision is None or cells["mode"] not in ("train", "infer"):

@@ -46,7 +46,7 @@ def program_of(cells: Mapping[str, str]) -> str:
 
 
 def around(cells: Mapping[str, str], request: Request, batch: float) -> tuple[Part, ...]:
-    """Return what a call runs besides the denoiser, as a share per iteration at this batch."""
+    """Return the models that a call runs besides the denoiser, as a share per iteration at this batch."""
     fraction, pipeline = call_fraction(cells), pipeline_of(request.model)
     if not fraction or pipeline is None:
         return ()

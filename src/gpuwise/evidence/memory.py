@@ -220,8 +220,8 @@ def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
 
 
 def memory_baselines(asked: Sequence[MemoryQuestion]) -> dict[str, dict[str, float]]:
-    """Return what simple rules predict for rows with a workload: weights only; weights, gradients and optimizer; and those plus
-    all tensors that are live at once, without allocator or context.
+    """Return the predictions of simple rules for rows with a workload: weights only; weights, gradients and optimizer; and those
+    plus all tensors that are live at once, without allocator or context.
     """
     rules: dict[str, Callable[[MemoryQuestion, Workload], float]] = {
         "weights": lambda question, workload: workload.parameters * _width(workload),

@@ -69,8 +69,8 @@ def _same_setup(residuals: Sequence[Residual]) -> Iterator[tuple[Residual, Resid
 
 
 def baselines(residuals: Sequence[Residual]) -> dict[str, dict[str, float]]:
-    """Return what simple rules predict. Ratios scale another GPU's measurement of the same setup; the roofline needs none, but
-    uses the constant that fits these very rows best.
+    """Return the predictions of simple rules. Ratios scale another GPU's measurement of the same setup; the roofline needs none,
+    but uses the constant that fits these very rows best.
     """
     rules: dict[str, Callable[[Residual], float]] = {
         "flops_ratio": lambda row: 1 / row.rates[0],

@@ -126,7 +126,7 @@ def _file() -> _File:
 
 
 def parallel_fits() -> Mapping[str, SourceFit]:
-    """Return what was fitted for each source."""
+    """Return the values fitted for each source."""
     return _file().sources
 
 
@@ -271,7 +271,7 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
 
 
 def _plain(name: str) -> str:
-    """Return the text without case, spaces and the like."""
+    """Return the text in one spelling, without case, spaces and punctuation."""
     return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 

@@ -42,7 +42,7 @@ class Procedure(msgspec.Struct, frozen=True):
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for sources: a factor for each (source, version, way of running), seconds per call on its hosts, the
+    """The values fitted for sources: a factor for each (source, version, way of running), seconds per call on its hosts, the
     shortest time of a single operator when timed from Python, and the time of a whole call outside a program's models.
     """
 

@@ -131,7 +131,7 @@ def _check_doubts(cells: Mapping[str, str]) -> None:
 
 
 def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
-    """Return what can be determined without a workload."""
+    """Return the parts of a row that can be determined without a workload."""
     said = f"{cells['stack']} {cells.get('note', '')}"
     _check_doubts(cells)
     value = _number(cells["value"], "a value")
@@ -179,7 +179,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _request_of(row: TodayQuestion) -> Request:
-    """Return what to load or capture for a row; for fine-tuning, the plain step of its model."""
+    """Return the request to load or capture for a row; for fine-tuning, the plain step of its model."""
     if row.tuned is None:
         return _request(row.cells)
     try:
@@ -189,7 +189,7 @@ def _request_of(row: TodayQuestion) -> Request:
 
 
 def _request(cells: Mapping[str, str]) -> Request:
-    """Return what to load or capture for a row."""
+    """Return the request to load or capture for a row."""
     mode = "train" if cells["mode"] == "train" else "infer"
     phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
     if cells["mode"] not in ("train", "infer", "prefill", "decode"):

@@ -333,7 +333,7 @@ class Catalog:
         return match
 
     def match(self, name: str) -> Match | None:
-        """Return what a name means, or None, without searching for names that are spelled alike."""
+        """Return the product that a name means, or None, without searching for names with a similar spelling."""
         match = self._own_index.exact(name) or self._index.exact(name) or self._tail_index.exact(name)
         return match or self._cpu_index.exact(name) or self._loose(name)
 
@@ -365,7 +365,7 @@ class Catalog:
         near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
         numbers = set(re.findall(r"\d{3,}", name))
         same = tuple(one for one in near if numbers & set(re.findall(r"\d{3,}", one)))
-        near = same if near[:1] == same[:1] else near  # if the nearest has the same number, the others are merely spelled alike
+        near = same if near[:1] == same[:1] else near  # if the nearest has the same number, the others only look similar
         plain = without_size(name)
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())

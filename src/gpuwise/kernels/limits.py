@@ -289,7 +289,7 @@ def class_columns(
     class_of: str | Callable[[Signature, Choices], str], backward: str = "", compiled: str = "", tensors_a_launch: float = 0.0
 ) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
     """Return the columns for ops of this class, or of each op's own class. Gradients and compiled kernels
-    may have a class of their own.
+    may have their own class.
 
     A compiler may turn one op into several launches; a kernel over a list of tensors handles a fixed number of them per launch.
     """

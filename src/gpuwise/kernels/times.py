@@ -30,7 +30,7 @@ class _File(msgspec.Struct):
     constants: dict[str, float]
 
 
-# Software for text generation is assumed to match the libraries used in the fit, unless an engine has constants of its own.
+# Software for text generation is assumed to match the libraries used in the fit, unless an engine has its own constants.
 _LIBRARIES = {
     "linear.bytes_per_clock": 64.0,
     "linear.bandwidth": 1.0,

@@ -1,4 +1,4 @@
-"""What a kernel model receives, what it returns, and what can be declared about a kind of op.
+"""The input and the result of a kernel model, and the properties that a kind of op can declare.
 
 Everything is an array, with ops along one axis and GPUs along the other. A kernel model is a function `(op, gpu, k) -> Cost`.
 `op` holds columns of shape (ops, 1), `gpu` columns of shape (1, gpus) and `k` the fitted constants, so every result has the shape
@@ -99,7 +99,7 @@ MAKERS = ("amd", "intel", "apple")  # other than NVIDIA, whose libraries the mod
 
 
 class Signature(Protocol):
-    """What kinds of ops can read about an op besides its sizes and bytes."""
+    """The properties of an op, besides its sizes and bytes, that its kind can read."""
 
     @property
     def name(self) -> str: ...
@@ -156,7 +156,7 @@ class Ops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """What kernel models know about GPUs: columns of shape (1, gpus), in SI units.
+    """The properties of GPUs that kernel models use: columns of shape (1, gpus), in SI units.
 
     `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
     whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32, `half` the ratio of their fp16 rate to

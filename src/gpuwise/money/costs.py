@@ -261,7 +261,7 @@ _FOR_MODULES = (Server(title="a server for eight modules", usd=60_000.0, watts=4
 
 
 def in_server(gpu: Gpu) -> bool:
-    """Return whether it is used only in servers."""
+    """Return whether this GPU is used only in servers."""
     return gpu.segment == "datacenter"
 
 

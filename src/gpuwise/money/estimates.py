@@ -83,7 +83,7 @@ def years_since(launched: date, day: date) -> float:
 
 
 def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float]:
-    """Return what the logarithm of price over launch price depends on, by the name of its constant."""
+    """Return the variables behind the logarithm of price over launch price, by the names of their constants."""
     age = 0.0 if gpu.launched_on is None else years_since(gpu.launched_on, day)
     return {
         kind: 1.0,

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 CONDITIONS = ("any", "new", "used")  # what a buyer accepts
-NEW_MONTHS = 30  # time after launch during which a card counts as sold new, assumed: makers publish no last day of sale
+NEW_MONTHS = 30  # assumed time after launch during which shops sell a card, because makers do not announce when sales end
 _RECENT_DAYS = 180  # an older price is replaced by an estimate
 _ALIKE_DAYS = 75  # prices this close in time share one median
 
@@ -166,7 +166,7 @@ def _nearly_least(amounts: Sequence[float]) -> float:
 
 
 def sold_new(gpu: Gpu, today: date) -> bool:
-    """Return whether it was launched recently enough that shops still sell it."""
+    """Return whether this GPU was launched recently enough that shops still sell it."""
     return gpu.launched_on is not None and years_since(gpu.launched_on, today) <= NEW_MONTHS / MONTHS_PER_YEAR
 
 

@@ -34,7 +34,7 @@ _MARKETPLACES = frozenset({"runpod", "vast", "tensordock", "lium"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What was written and where, and the names in the lists that the catalogue does not know, by frequency."""
+    """The table that was written, its path, and the names in the lists that the catalogue does not know, by frequency."""
 
     path: Path
     offers: int

@@ -110,7 +110,7 @@ def _joined(gpu: Gpu, count: int, link: str = "") -> Cluster:
 def _communication_s(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes
 ) -> Array:
-    """Return what messages between GPUs, and waiting for each other, add to a step."""
+    """Return the time that messages between GPUs, and waiting for each other, add to a step."""
     if workload.mode != "train":
         return _summed_s(workload, gpus, run, micro)
     if run.zero_stage:
@@ -156,7 +156,7 @@ def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setti
 
 
 def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence[int]) -> Array:
-    """Return what the sums over split matrices add to an inference step; GPUs that run their own samples do not wait."""
+    """Return the time that sums over split matrices add to an inference step; GPUs that run their own samples do not wait."""
     if not run.splits_matrices:
         return np.zeros((len(micro), len(gpus)))
     blocks = blocks_of(workload)

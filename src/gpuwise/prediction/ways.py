@@ -352,7 +352,7 @@ class Needs:
         return mine is workload or _figures(mine) == _figures(workload)
 
     def _held(self, gpu: Gpu, batch: int) -> float:
-        """Return what the allocator holds, excluding the framework's share."""
+        """Return the bytes that the allocator holds, excluding the framework's share."""
         kept = self._libraries(gpu)
         known = self._known.setdefault(kept, {})
         if batch not in known:

@@ -86,7 +86,7 @@ def wires_of(node: Node) -> Wires:
 
 
 def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridge: bool = False) -> Wires:
-    """Return what connects these GPUs in a typical machine. `bridge` adds NVLink bridges between pairs, however many there
+    """Return the links between these GPUs in a typical machine. `bridge` adds NVLink bridges between pairs, however many there
     are.
     """
     gpu, total = kinds[0][0], sum(count for _, count in kinds)
@@ -115,7 +115,7 @@ def takes_bridge(gpu: Gpu) -> bool:
 
 
 def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
-    """Return what is assumed to connect these GPUs, in the words used by every answer."""
+    """Return the assumption about the links between these GPUs, in the words used by every answer."""
     name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
@@ -176,7 +176,7 @@ def has_rdma(link: Link) -> bool:
 
 
 def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int]:
-    """Return what connects nodes by default."""
+    """Return the default network between nodes."""
     if node and node.network_link:
         link, count = find_link(node.network_link), node.network_count
     elif gpu.cooler == "module" and gpu.nvlink_generation:
@@ -220,7 +220,7 @@ class Cluster:
 
     @property
     def gpu_link(self) -> Link:
-        """What connects the GPUs of a node."""
+        """The link between the GPUs of a node."""
         return self.wires.gpu_link
 
     @property

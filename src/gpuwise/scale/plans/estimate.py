@@ -186,7 +186,7 @@ class _Step:
         return self._felt(ring, room * self.forward), self._felt(2.0 * ring, room * self.backward)
 
     def _felt(self, message_s: Array, room_s: Array) -> Array:
-        """Return what a message adds to a step that computes for this long meanwhile: the part that does not overlap, and a
+        """Return the time that a message adds to a step with this much compute in parallel: the part that does not overlap, and a
         share of the part that does.
         """
         shown = np.maximum(0.0, message_s - room_s)

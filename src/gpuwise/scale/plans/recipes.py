@@ -1,4 +1,4 @@
-"""What to write for a plan: the settings for the frameworks that can run it.
+"""Recipes for a plan: the settings for the frameworks that can run it.
 
 Settings are named as in the frameworks' documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's `config.json`,
 Megatron-LM's arguments, torchtitan's TOML.

@@ -26,7 +26,7 @@ _MOST_TENSOR = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the user fixed, by axis or setting; anything not named is free."""
+    """The values that the user fixed, by axis or setting; everything else is free."""
 
     fixed: dict[str, Any] = field(default_factory=dict)
 

@@ -98,7 +98,7 @@ def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
 
 
 def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
-    """Return what one rank with these degrees holds of every unit."""
+    """Return the memory of every unit on one rank with these degrees."""
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
     values = product_values(parts.workload, sizes.batches if "batch" in parts.workload.symbols else None, seq)
     values = np.broadcast_to(values, (sizes.points, values.shape[1]))

@@ -73,7 +73,7 @@ class Gradients:
     _messages: dict[object, Array] = field(default_factory=dict, repr=False)
 
     def messages_s(self, op: str, sizes: Array, cluster: Cluster) -> Array:
-        """Return the seconds of the messages that average them. Many GPUs are connected alike, so most are computed once."""
+        """Return the seconds of the messages that average them. Many GPUs have the same links, so most are computed once."""
         key = (op, cluster.wires, cluster.gpus_per_node, sizes.tobytes()) if cluster.node_count == 1 else None
         if key is None or key not in self._messages:
             self._messages[key] = collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count)
@@ -202,7 +202,7 @@ def overlapped(
     cap_bytes: float = BUCKET_BYTES,
     first_bytes: float = FIRST_BUCKET_BYTES,
 ) -> Overlap:
-    """Return the backward pass with its gradients averaged meanwhile.
+    """Return the backward pass with its gradients averaged at the same time.
 
     `ready_s` says when each gradient would be complete without communication, in ascending order; `cost` returns the seconds of a
     message by its bytes. During messages, compute is slower by `slowed_fraction`, because they use the same units and memory.

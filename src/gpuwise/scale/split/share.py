@@ -1,4 +1,4 @@
-"""What one rank runs of each unit of a model: its calls, with sizes reduced to the rank's part.
+"""The work of one rank in each unit of a model: its calls, with sizes reduced to the rank's part.
 
 The work is divided by matrices over `tensor` ranks (`tokens` divides by tokens what each of them would otherwise hold in full),
 by sequence over `context` ranks, and by experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere,
@@ -35,7 +35,7 @@ class Degrees:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Share:
-    """One rank's calls of every unit, as a workload of their own; `unit` is the unit of each call, `number` its number in the
+    """One rank's calls of every unit, as a separate workload; `unit` is the unit of each call, `number` its number in the
     model.
     """
 

@@ -58,7 +58,7 @@ def held_memory(
     offloaded: float = 0.0,
     largest_share: float = 0.0,
 ) -> GenerationMemory:
-    """Return what the fullest GPU holds for this many requests of `context` tokens, with prompts of `prompt`. If layers are
+    """Return the memory on the fullest GPU for this many requests of `context` tokens, with prompts of `prompt`. If layers are
     divided unequally, it has the `largest_share`. `offloaded` is the fraction of the layers, or of a mixture's experts, on the
     CPU.
     """

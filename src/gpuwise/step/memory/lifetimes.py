@@ -184,7 +184,7 @@ _STEPS = 2
 
 
 class Allocator(Protocol):
-    """What a replay needs from an allocator."""
+    """The methods of an allocator that a replay uses."""
 
     peak_allocated: int
     peak_reserved: int
@@ -369,7 +369,7 @@ def _by_capability(gpu: Gpu | None, data: MemoryData) -> float:
 
 
 def _capability(gpu: Gpu | None) -> float:
-    """Little is published about other makers' GPUs, so they count as an unnamed GPU."""
+    """Return the compute capability. Little is published about other makers' GPUs, so they are treated like an unnamed GPU."""
     try:
         return float(gpu.architecture.capability) if gpu is not None else _CAPABILITY
     except ValueError:
@@ -377,8 +377,8 @@ def _capability(gpu: Gpu | None) -> float:
 
 
 def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple[float, ...]:
-    """Return what cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass has its
-    own.
+    """Return the buffers that cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass
+    has its own.
     """
     if not products:
         return ()
@@ -387,7 +387,7 @@ def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple
 
 
 def preallocated_bytes(gpu: Gpu, framework: str, fraction: float | None = None) -> float:
-    """Return what TensorFlow or JAX reserves at the start by default."""
+    """Return the bytes that TensorFlow or JAX reserves at the start by default."""
     whole = gpu.usable_memory_bytes
     if fraction is not None or framework == "jax":
         return whole * (_JAX_FRACTION if fraction is None else fraction)

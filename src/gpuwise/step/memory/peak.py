@@ -118,7 +118,7 @@ class Memory:
 
     @property
     def device_bytes(self) -> float:
-        """What nvidia-smi would show."""
+        """The memory that nvidia-smi would show."""
         return self.total_bytes
 
     def fits_probability(self, limit_bytes: float) -> float:
@@ -179,7 +179,7 @@ def memory_of(
 def reserved_bytes_of(
     workload: Workload, batch: float | None = None, seq: float | None = None, *, gpu: Gpu | None = None
 ) -> float:
-    """Return what PyTorch's allocator holds at the end of a step: `memory_of(...).reserved_bytes`, without the breakdown."""
+    """Return the bytes that PyTorch's allocator holds after a step: `memory_of(...).reserved_bytes`, without the breakdown."""
     return _held_bytes(workload, batch, seq, gpu, MemorySetting(), memory_data())
 
 
@@ -272,7 +272,7 @@ def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
 
 
 def around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData | None = None) -> float:
-    """Return what the device holds besides the allocator's memory."""
+    """Return the bytes that the device holds besides the allocator's memory."""
     data = data or memory_data()
     display = data.value("display_bytes") if setting.display else 0.0
     return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
@@ -285,7 +285,7 @@ def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
 def _held_bytes(
     workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
 ) -> float:
-    """What the allocator holds for tensors and libraries."""
+    """Return the bytes that the allocator holds for tensors and libraries."""
     kept = sum(_kept(workload, gpu))
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)

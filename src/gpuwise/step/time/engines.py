@@ -1,7 +1,7 @@
 """Software that generates text with language models: what each engine can run, and the constants fitted for it.
 
 `data/engines` has a file of facts for each engine. `tools/fit_language` writes `data/engines.json`: the constants of its kernels
-and its cost on the host. An engine without measurements of its own uses those of the engine it is `like`.
+and its cost on the host. An engine without its own measurements uses those of the engine it is `like`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for one engine: kernel constants for all formats and for each family of formats, seconds on the host, how
+    """The values fitted for one engine: kernel constants for all formats and for each family of formats, seconds on the host, how
     many rows on which GPUs, and for each phase the range that holds 8 of 10 rows from a GPU left out of the fit.
     """
 
@@ -220,7 +220,7 @@ def _within(engine: Engine, gpu: Gpu, limit: Limit) -> bool:
 
 
 def _why(engine: Engine, gpu: Gpu, limit: Limit | None) -> str:
-    """Return what this device lacks for a format, as the end of a sentence."""
+    """Return the feature that this device lacks for a format, as the end of a sentence."""
     if limit is None or gpu.is_cpu:
         return ""
     if gpu.vendor not in (limit.vendors or engine.vendors):

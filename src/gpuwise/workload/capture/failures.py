@@ -37,7 +37,7 @@ _GPU_ONLY = (
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, as sent to the parent process. `kind` is the name of an error in gpuwise.core.errors."""
+    """An error as it is sent to the parent process. `kind` is the name of an error in gpuwise.core.errors."""
 
     message: str
     looked_in: str = ""
@@ -125,7 +125,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
 
 
 def _argument_complaint(error: SystemExit) -> str | None:
-    """Return what argparse printed before it ended the program, if it did."""
+    """Return the message that argparse printed if it ended the program."""
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame

@@ -120,7 +120,7 @@ class Flow:
         return found
 
     def swap_reads(self, call: int, gone: int, values: list[int], tensors: list[int]) -> None:
-        """Let a call read these values instead of one of its own."""
+        """Let a call read these values instead of one that it reads now."""
         pairs = zip(self.read_values[call], self.read_tensors[call], strict=True)
         kept = [(value, tensor) for value, tensor in pairs if value != gone]
         have = {value for value, _ in kept}

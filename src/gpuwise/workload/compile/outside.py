@@ -89,7 +89,7 @@ class Outside:
         self._altered = constant | np.array([loop.passes > 1 for loop in loops])
 
     def kernels(self, flow: Flow, groups: list[Group]) -> Kernels:
-        """Return what these groups move and the buffers still in use. The reads of `flow` may have been edited."""
+        """Return the data that these groups move and the buffers still in use. The reads of `flow` may have been edited."""
         lengths = ints(len(group.calls) for group in groups)
         members = ints(chain.from_iterable(group.calls for group in groups))
         ends = np.cumsum(lengths)

@@ -95,7 +95,7 @@ class Sizes:
         return self._ids.setdefault(values, len(self._ids))
 
     def fit(self, parts: Sequence[int], whole: Sequence[int], factor: float = 1.0) -> bool:
-        """Return whether these tensors together are no larger than those, times a factor, at every size."""
+        """Return whether the first tensors together are no larger than the others, times a factor, at every size."""
         return all(small <= factor * large for small, large in zip(self._sum(parts), self._sum(whole), strict=True))
 
     def _sum(self, tensors: Sequence[int]) -> list[float]:

@@ -26,7 +26,7 @@ _MOST_PARTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufModel:
-    """What the header of a GGUF file says about its model. `format` is the file's, such as Q4_K_M; `format_bytes` has the
+    """The description of a model in the header of a GGUF file. `format` is the file's, such as Q4_K_M; `format_bytes` has the
     bytes of tensors by number format; `parameters` counts everything in the file.
     """
 

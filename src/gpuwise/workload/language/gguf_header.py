@@ -46,7 +46,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What the header says about a tensor. The first dimension is contiguous in memory."""
+    """The description of a tensor in the header. The first dimension is contiguous in memory."""
 
     name: str
     dims: tuple[int, ...]

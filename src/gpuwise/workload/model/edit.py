@@ -233,7 +233,7 @@ class Draft:
         self._after[number].append(call)
 
     def drop(self, number: int) -> None:
-        """Remove this call, and whatever only it needed."""
+        """Remove this call and everything that no other call needs."""
         call = self.calls[number]
         if call is not None:
             self._by_use.update(row for row in (*call.reads, *call.writes) if self.buffers[row].category not in _LASTING)

@@ -48,7 +48,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the zoo knows about a model. `batch`, `seq`, `image` and `optimizer` are those people usually train it with;
+    """A model in the zoo. `batch`, `seq`, `image` and `optimizer` are the values with which people usually train it;
     `longest` is the longest sequence it has positions for.
     """
 
@@ -113,7 +113,7 @@ def has(model: str) -> bool:
 @lru_cache(maxsize=_NAMES_KEPT)
 def _name_of(model: str) -> str | None:
     """Return the model for this name. A language model that is derived from another, or known by one of its many other names,
-    has no graph of its own: it uses the steps of the model with its sizes.
+    has no separate graph: it uses the steps of the model with its sizes.
     """
     found = _by_key().get(key(model))
     if found is None:
@@ -142,7 +142,7 @@ def close(model: str, count: int = 3) -> tuple[str, ...]:
 
 
 def entry(model: str) -> Entry:
-    """Return what the zoo knows about the model with this name or alias."""
+    """Return the zoo's entry for the model with this name or alias."""
     name = _name_of(model)
     if name is None:
         near = close(model)

@@ -152,8 +152,8 @@ class _Side:
 
 @dataclass(slots=True, kw_only=True)
 class _Kept:
-    """What the forward pass of one adapted layer keeps for the backward pass. `lengths` are the row norms of DoRA: the trained
-    ones, the computed ones, and what they scale.
+    """The buffers that the forward pass of one adapted layer keeps for the backward pass. `lengths` are the row norms of DoRA:
+    the trained ones, the computed ones, and what they scale.
     """
 
     x: int
@@ -166,7 +166,7 @@ class _Kept:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
     """Sizes of a layer with an adapter. A layer of experts is a `group` of layers with `rows` tokens each, and every expert has
-    an adapter of its own; other layers are groups of one."""
+    its own adapter; other layers are groups of one."""
 
     group: int
     rows: int
@@ -228,7 +228,7 @@ def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) ->
 
 
 def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | None]:
-    """Return what the adapters read, which is kept for their gradients, and its dropout mask."""
+    """Return the input of the adapters, which is kept for their gradients, and its dropout mask."""
     x = side.cast(row, at, _FORWARD, "activation")
     if not dropout:
         return x, None
@@ -291,7 +291,7 @@ def _leave_out(draft: Draft, needed: set[int]) -> None:
         call = draft.calls[number]
         if call is None or call.phase == _FORWARD:
             continue
-        before = draft.workload.calls[number]  # products in another type write a buffer of their own, which is cast to this one
+        before = draft.workload.calls[number]  # products in another type write their own buffer, which is cast to this one
         if call.phase == _BACKWARD and needed & {*call.writes, *before.writes}:
             needed.update((*call.reads, *before.reads))
         else:

@@ -281,7 +281,7 @@ def _root(graph: Graph) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What an optimizer does with weights w, gradients g, states m and v, step counts s, temporaries t: (op, reads, writes)."""
+    """The calls of an optimizer on weights w, gradients g, states m and v, step counts s, temporaries t: (op, reads, writes)."""
 
     states: str
     calls: tuple[tuple[str, str, str], ...]

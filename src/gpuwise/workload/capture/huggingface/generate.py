@@ -26,7 +26,7 @@ _PROBE = 8  # positions in the run that shows the size of a layer's keys and val
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What one layer caches per sequence and position; `window` is 0 without one."""
+    """The data that one layer caches per sequence and position; `window` is 0 if the layer has none."""
 
     heads: int
     key_width: int

@@ -1,4 +1,4 @@
-"""What a Hugging Face model is for, which determines its inputs and loss: text, text to text, speech or images.
+"""The task of a Hugging Face model, which determines its inputs and loss: text, text to text, speech or images.
 
 The task follows from the head named in the configuration, or else from what transformers can build for that model type. Sequences
 are full: without padding there is no attention mask, so a GPU can use its fused causal attention.

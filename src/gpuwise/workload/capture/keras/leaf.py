@@ -1,4 +1,4 @@
-"""What all translated Keras layers share: weights without values, activations by name, and Keras' view of its variables."""
+"""Code shared by all translated Keras layers: weights without values, activations by name, and Keras' view of its variables."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def parameter(*shape: int, trainable: bool = True, nhwc: bool = False) -> nn.Par
 
 
 def as_tuple(value: Any, rank: int) -> tuple[int, ...]:
-    """Keras gives one number for all dimensions, or one each."""
+    """Return one number per dimension: Keras may give a single number for all of them."""
     return (int(value),) * rank if isinstance(value, int) else tuple(int(part) for part in value)
 
 

@@ -328,7 +328,7 @@ def _table() -> dict[str, Operation]:
 
 
 def _special() -> dict[str, Operation]:
-    """Operations with arguments of their own."""
+    """Operations with special arguments."""
     return {
         "Any": _truth(torch.any),
         "All": _truth(torch.all),

@@ -1,7 +1,7 @@
 """Turns a Keras model into a flat list of steps at one size, by calling its layers on symbolic tensors.
 
 Every size is traced separately, with integers for batch and sequence, so that code which reads shapes (`ops.shape(x)[0]`) works.
-A layer is a step of its own if we know what a GPU does for it; any other layer (a nested model, attention, the user's own) is
+A layer is one step if we know which work a GPU does for it; any other layer (a nested model, attention, the user's own) is
 opened by calling its `call` on symbolic tensors. A layer that cannot be opened becomes an unknown step that only moves bytes, and
 is reported.
 """

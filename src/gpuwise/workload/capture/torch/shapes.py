@@ -48,7 +48,7 @@ class Memo:
     _known: ClassVar[dict[Any, _Recipe]] = {}
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """What `func(*args, **kwargs)` returns."""
+        """Return the result of `func(*args, **kwargs)`."""
         tensors: list[Any] = []
         try:
             key = _key(func, args, kwargs, tensors)

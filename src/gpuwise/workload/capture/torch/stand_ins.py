@@ -73,7 +73,7 @@ def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
 
 
 def gpu_names(note: Note) -> list[StandIn]:
-    """Return what a model or script needs to see one GPU."""
+    """Return the replacements that let a model or script see one GPU."""
     lazy = [(kind, "__new__", _refuse_lazy) for kind in (UninitializedParameter, UninitializedBuffer)]
     return [*_cuda(), *_autocast(), *_loading(note), *lazy, (torch.nn.Module, "_apply", _apply)]
 

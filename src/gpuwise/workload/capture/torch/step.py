@@ -29,7 +29,7 @@ _AUTOCAST = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is captured: how to build the model, its inputs at a size, and what a step does with them.
+    """A model to capture: how to build it, its inputs at a size, and the step to run on them.
 
     `forward(model, inputs, training)` returns the loss in training. `batch` and `seq` are the default sizes; `seq` is None for
     models without a sequence. `seqs` are the two lengths on which the symbolic form is fitted and the one on which it is

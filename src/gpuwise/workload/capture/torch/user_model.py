@@ -31,7 +31,7 @@ class NoOutput(BadValue):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What user code returned."""
+    """The objects that user code returned."""
 
     model: torch.nn.Module
     inputs: Any = None
@@ -77,7 +77,7 @@ def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]
 
 
 def parsed(value: Any, label: str) -> Made:
-    """Return what user code returned, with its parts named."""
+    """Return the parts of the result of user code by name."""
     parts = value if isinstance(value, tuple) else (value,)
     if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
         what = (
