@@ -50,7 +50,9 @@ _WATER_SLOTS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlacement:
-    """Where cards are placed. `gap` is the smallest number of free positions between two of them, None with fewer than two."""
+    """The positions of the cards. `gap` is the smallest number of free positions between two of them; None with fewer than two
+    cards.
+    """
 
     positions: tuple[int, ...]
     gap: int | None

@@ -79,9 +79,10 @@ class CpuFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Where cards are placed: positions, long slots among them, and positions from one long slot to the next.
+    """The slots of a board: its positions, the long slots among them, and the number of positions from one long slot to the
+    next.
 
-    With a `switch` (PLX), every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
+    With a `switch` (PLX), every slot shows x16, and all of them share the lanes of the CPU when they copy at the same time.
     """
 
     name: str
@@ -107,7 +108,9 @@ class PsuSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PsuStandard:
-    """The load that a supply tolerates for 100 µs, as a share of its rating: safely, and until its protection probably trips."""
+    """The loads that a supply tolerates for 100 µs, as shares of its rating: the load that is safe, and the load at which its
+    protection is likely to trip.
+    """
 
     safe_fraction: float
     most_fraction: float

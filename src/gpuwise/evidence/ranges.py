@@ -220,7 +220,7 @@ def ratio_range(*, known: bool) -> Range:
 
 
 def operator_range(table: str, operator: str) -> Range:
-    """Return the range for this operator of a table, or that of the whole table if the operator has none."""
+    """Return the range for this operator in a table, or the range for the whole table if the operator has none."""
     ranges = _file().ranges
     return ranges.get(f"{table}/{operator}", ranges[table])
 

@@ -42,7 +42,9 @@ _MOST = 1.0  # of its price, so that no profit is assumed
 
 
 class LaptopModel(msgspec.Struct, frozen=True):
-    """The price of a laptop by the multiprocessors of its GPU: USD at 36 of them, and the exponent of their number."""
+    """The price of a laptop by the number of multiprocessors in its GPU: the price in USD at 36 of them, and the exponent of the
+    number.
+    """
 
     rows: int
     usd: float

@@ -129,8 +129,9 @@ def _communication_s(
 
 
 def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, passes: Passes) -> Array:
-    """With the optimizer's state divided: gradients are averaged while the last micro-batch runs, and weights gathered after it.
-    Stage 3 divides gradients and gathers weights in every micro-batch, as plans with FSDP do.
+    """Return the time that GPUs which divide the optimizer's state add to a step: gradients are averaged while the last
+    micro-batch runs, and weights are gathered after it. Stage 3 divides gradients and gathers weights in every micro-batch, as
+    plans with FSDP do.
     """
     last = passes[0][0].lanes["gpu"]
     if run.zero_stage < 3:
@@ -243,7 +244,7 @@ class Steps:
 
     @property
     def at_limit(self) -> Array:
-        """Where the low end is the hardware's limit."""
+        """Whether the low end of each range is the hardware's limit."""
         return self.low_s > self.step_s * self.widths.low
 
     @cached_property

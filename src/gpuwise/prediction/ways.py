@@ -1,5 +1,5 @@
-"""Ways of running a model and their memory: turns choices into the workload that one GPU runs, and computes what it needs and
-what fits on a GPU. Each value is computed once.
+"""Ways of running a model and their memory. Turns choices into the workload that one GPU runs, and computes how much memory it
+needs and what fits on a GPU. Each value is computed once.
 """
 
 from __future__ import annotations
@@ -380,7 +380,7 @@ class Needs:
         return size
 
     def largest(self, gpu: Gpu, usable: float) -> int:
-        """Start the search from what is known about smaller and larger rooms."""
+        """Return the largest batch that fits, starting the search from the results for smaller and larger rooms."""
         if "batch" not in self._workload.symbols:
             return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
         kept, room = self._libraries(gpu), usable - self._around(gpu)

@@ -155,8 +155,8 @@ def _ring(op: str, size: Array, cluster: Cluster, inner: Array, nodes: Array, k:
 
 
 def _tree(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Up and down a chain of the node's GPUs and a double binary tree of nodes: few hops between nodes, at a slightly lower
-    rate.
+    """Chunks go up and down a chain of the node's GPUs and a double binary tree of nodes, with few hops between nodes but at a
+    slightly lower rate.
     """
     hops = 2.0 * (inner - 1.0), 2.0 * np.ceil(np.log2(nodes))
     moved = moved_fraction("all_reduce", inner * nodes) * size / _TREE_FRACTION

@@ -57,8 +57,8 @@ class Variants:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Passage:
-    """Seconds of a step by category, one row per plan, at its slowest stage; `messages` by purpose: the collective, how many,
-    their bytes and seconds, hidden or not; `stages` are the units of each stage.
+    """The seconds of a step by category at its slowest stage, one row per plan. `messages` gives the collective, the number of
+    messages, their bytes and their seconds (hidden or not) for each purpose; `stages` are the units of each stage.
     """
 
     step_s: Array

@@ -52,8 +52,8 @@ class Holdings:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tensors:
     """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` marks where that is one of
-    the first two. `beside` is the temporary memory at the other moments, `in_passes` that at the first moment and
-    `in_update` that at the last.
+    the first two. `beside` is the temporary memory at the other moments, `in_passes` is that at the first moment, and
+    `in_update` is that at the last.
     """
 
     weight: Array
@@ -137,7 +137,7 @@ def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -
 
 
 def _with_total(memory: RankMemory, total_bytes: float) -> RankMemory:
-    """Return the same memory with this total: temporary memory, and what the allocator holds for it, is scaled."""
+    """Return the same memory with this total, by scaling temporary memory and what the allocator holds for it."""
     passing = memory.activation_bytes + memory.workspace_bytes
     factor = max(0.0, 1.0 + (total_bytes - memory.total_bytes) / max(passing, 1.0))
     return replace(memory, activation_bytes=factor * memory.activation_bytes, workspace_bytes=factor * memory.workspace_bytes)
@@ -171,9 +171,9 @@ def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Replayed:
     """The replayed step on one GPU relative to its units, shape (points,): the factors for the units' `active` bytes in the
-    passes and in the `update`, and what the allocator holds beyond tensors. If the passes are the fullest moment, that is a
-    share of tensors (`slack`): blocks of many sizes. If the update is, it is blocks left from the passes that the update
-    cannot use: a share of those (`stuck`).
+    passes and in the `update`, and the bytes that the allocator holds beyond tensors. If memory peaks in the passes, these are a
+    share of the tensors (`slack`), because blocks have many sizes. If it peaks in the update, they are a share (`stuck`) of the
+    blocks left from the passes, which the update cannot use.
     """
 
     active: Array
@@ -208,7 +208,7 @@ def _replayed(costs: Costs) -> _Replayed:
 
 
 def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str, whole: _Replayed) -> _Tensors:
-    """Sums over the units of each stage, with what passes scaled to the replayed step."""
+    """Add up the units of each stage, with temporary memory scaled to match the replayed step."""
     memory = costs.memory(mesh.degrees)
     ranks = mesh.data * mesh.sequence
     zero, point = plans.zero, plans.point

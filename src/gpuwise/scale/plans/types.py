@@ -45,7 +45,7 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One way to run a step: a mesh, and what each rank does over time. If a batch does not divide evenly, `short` of the
+    """One way to run a step: a mesh, and the work of each rank over time. If a batch does not divide evenly, `short` of the
     micro-batches are one sample smaller than `micro_batch`.
     """
 

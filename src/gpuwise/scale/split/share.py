@@ -25,7 +25,7 @@ _BATCH, _M, _N, _K = range(4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Degrees:
-    """Over how many ranks each part of a layer's work is divided."""
+    """The numbers of ranks over which the parts of a layer's work are divided."""
 
     tensor: int = 1
     tokens: bool = False

@@ -161,7 +161,9 @@ def _number(version: Version) -> int:
 
 
 def seconds_per_image(loader: Loader, host: Host) -> float:
-    """Return the time that one core of this host spends on an image. Hosts differ by the same ratio as in launching ops."""
+    """Return the time that one core of this host spends on an image. Hosts are assumed to differ as they do in the time to
+    launch ops.
+    """
     return (loader.decode_s + loader.transform_s) * _slowness(loader, host)
 
 

@@ -64,7 +64,9 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The settings and tensors of a file; `data_start` is where its tensors begin, `size` the length of the file."""
+    """The settings and tensors of a file; `data_start` is the position where its tensors begin, and `size` is the length of the
+    file.
+    """
 
     path: Path
     settings: Mapping[str, Any]

@@ -131,8 +131,8 @@ _LASTING = tuple(CATEGORIES.index(name) for name in ("weight", "gradient", "opti
 
 
 def makers(workload: Workload) -> dict[int, int]:
-    """Return the call that first writes each buffer. It may be later than the allocation: an op with several kernels allocates
-    earlier.
+    """Return the call that first writes each buffer. This may be later than the allocation, because an op with several kernels
+    allocates all its buffers first.
     """
     found: dict[int, int] = {}
     for number, call in enumerate(workload.calls):

@@ -125,7 +125,7 @@ def _name_of(model: str) -> str | None:
 
 @cache
 def _by_sizes() -> Mapping[tuple[str, LanguageShape] | None, str]:
-    """Return the zoo's language models by what models with the same step have in common."""
+    """Return the zoo's language models by the values that models with the same step share."""
     from gpuwise.workload.language.find import twin_of
 
     known: dict[tuple[str, LanguageShape] | None, str] = {}

@@ -22,7 +22,7 @@ Inputs = Callable[[Any, int, int], dict[str, torch.Tensor]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of model. `seq` is the default length (0: no sequence), `batch` the default batch of a training step."""
+    """One kind of model. `seq` is the default length (0: no sequence), and `batch` is the default batch of a training step."""
 
     name: str
     mapping: str

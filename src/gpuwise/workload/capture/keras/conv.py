@@ -53,7 +53,9 @@ def convolve(
     last: bool,
     extra: Sizes | None = None,
 ) -> torch.Tensor:
-    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), `extra` the padding of a preceding layer."""
+    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), and `extra` is the padding of a preceding
+    layer.
+    """
     rank = len(stride)
     x = _open(x, last)
     stride, dilation = _wide(stride), _wide(dilation)

@@ -89,7 +89,7 @@ class _Embedding(Leaf):
 
 
 class _ReversibleEmbedding(_Embedding):
-    """Also the output projection of a language model, on the same or on a second table."""
+    """An embedding that is also the output projection of a language model, on the same table or a second one."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)

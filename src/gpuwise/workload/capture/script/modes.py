@@ -286,7 +286,7 @@ def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]
 
 
 def _marked(out: Any) -> Any:
-    """Return the same, with its fake tensors marked as being on the host."""
+    """Return the result with its fake tensors marked as being on the host."""
     for leaf in tree_leaves(out):
         if isinstance(leaf, FakeTensor):
             leaf._gpuwise_host = True
