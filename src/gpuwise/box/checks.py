@@ -44,7 +44,7 @@ __all__ = [
 
 _USUAL_SLOTS = 2.0  # used if a card's thickness is not published
 _BLOWER_SLOTS = 2.0  # blower cards are sold two slots thick, even if the standard version takes three
-_MOST_LONG_SLOTS = 7  # of the positions an ATX board has
+_MOST_LONG_SLOTS = 7  # the number of slot positions on an ATX board
 _WATER_SLOTS = 1.0
 
 

@@ -44,8 +44,8 @@ __all__ = [
 _STEP_WATTS = 5  # power limits are proposed in these steps
 _MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies need 200 V or more
 _SOLD_NOW = 3  # the ATX standard of new supplies
-_REAL_LIMIT = 0.97  # of the rated power: the load that a supply can bear is not known more precisely
-_LEAST_POWER = 0.2  # of the rated power, if the lowest limit is not published
+_REAL_LIMIT = 0.97  # share of the rated power: the load that a supply can bear is not known more precisely
+_LEAST_POWER = 0.2  # share of the rated power, if the lowest limit is not published
 
 
 def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
@@ -179,7 +179,7 @@ def _line(check: str, verdict: str, value: float | None, limit: float | None, te
 
 _SLOT_WATTS = 75.0  # watts that a PCIe slot delivers; a card that draws more has plugs
 _ADAPTED = ("12-pin", "16-pin", "EPS")
-_ADAPTER_WATTS = 150.0  # of each 8-pin plug that an adapter to 16-pin needs
+_ADAPTER_WATTS = 150.0  # the power of each 8-pin plug that an adapter to 16-pin needs
 
 
 def plugs_of(text: str) -> Mapping[str, int]:
@@ -352,7 +352,7 @@ def _describe_cooling(watts: float) -> str:
 
 # ---------------------------------------------------------------- problems that a slightly lower power limit fixes
 
-_SLIGHT_LIMIT = 0.9  # of the rated power, at which training loses almost nothing
+_SLIGHT_LIMIT = 0.9  # share of the rated power at which training loses almost no speed
 
 
 def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:

@@ -38,7 +38,7 @@ _GATED = {
     10: "experts",
     3: "chosen",
 }
-_EXPERTS, _CHOSEN = 10, 3  # in the pattern
+_EXPERTS, _CHOSEN = 10, 3  # the numbers in the captured pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ TRUST = 0.7
 # already contains what a source's rows have in common, so the remaining deviation is mostly specific to that GPU or setup: these
 # shares have the least error on left-out rows.
 _TRUST_FITTED = {(True, True): 0.9, (True, False): 0.3, (False, True): 0.3, (False, False): 0.0}
-_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: of rows with fitted software, and of sources around each other
+_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: the spread of rows with fitted software, and of sources
 _TENTH = 1.2815515655446004  # standard deviations from the mean to the 90th percentile of a normal distribution
 UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as wide as the widest range of the other makers
 

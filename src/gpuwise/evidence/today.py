@@ -40,7 +40,7 @@ _ENGINES = re.compile(
     r"|stable[ -]fast|minsdxl",
     re.IGNORECASE,
 )
-_OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
+_OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # training methods other than plain steps
 _VERSION = re.compile(r"(tensorflow|pytorch|torch)\s*v?(\d+\.\d+)", re.IGNORECASE)
 _RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
 _GUIDED = 2  # denoiser passes per image, with and without the prompt

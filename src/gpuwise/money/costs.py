@@ -238,7 +238,7 @@ MACHINE_USD = 700.0  # a plain desktop without its GPU; assumed from the guide's
 _FEW, _SOME = 2, 4  # cards that fit in a desktop, and in a workstation
 _WORKSTATION_USD = 4_000.0  # a CPU with 64 lanes or more, a board with four slots, 128 GB of memory, a large case
 _SUPPLY_USD_PER_WATT = 0.25  # 850 W cost about $120, 1,600 W about $300; two supplies cost as much as one of their combined size
-_LOAD = 0.8  # of its rating: the load that `gpuwise build` recommends for a power supply
+_LOAD = 0.8  # share of its rating: the load that `gpuwise build` recommends for a power supply
 _FABRIC_USD = 2_000.0  # for each GPU in a set of several servers: an InfiniBand adapter, a cable and a share of a switch
 
 
@@ -356,7 +356,7 @@ def break_even_utilization(
     return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
 
 
-RENT_BELOW = 0.75  # of the cost of owning, assumed; a smaller saving is not worth copying data and waiting for machines
+RENT_BELOW = 0.75  # share of the cost of owning, assumed: a smaller saving is not worth copying data and waiting for machines
 
 
 def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:

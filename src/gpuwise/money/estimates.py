@@ -38,7 +38,7 @@ __all__ = [
 _OLDEST = date(2016, 5, 1)  # Pascal; older cards are hardly traded, and current software does not run on them
 _SELLING = 0.10  # share of the price that goes to the marketplace and shipping, assumed
 LAPTOP_UNITS = 36  # multiprocessors of a mid-range laptop GPU, at which the laptop's price is stated
-_MOST = 1.0  # of its price, so that no profit is assumed
+_MOST = 1.0  # share of the purchase price: no profit is assumed
 
 
 class LaptopModel(msgspec.Struct, frozen=True):

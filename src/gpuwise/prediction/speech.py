@@ -24,7 +24,7 @@ from gpuwise.workload.store.speech import WINDOW_S
 __all__ = ["Transcripts", "transcribe"]
 
 _ENGINE = "transformers"
-_ATTENTIONS = 2  # of a decoder layer
+_ATTENTIONS = 2  # attention ops in a decoder layer
 _WIDER = 1.15  # range for a model that only resembles the measured ones, assumed
 
 

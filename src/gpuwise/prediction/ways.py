@@ -84,7 +84,7 @@ class Ways:
         self._ask = ask
         self._asked: dict[Choices, Workload] = {}
         self._made: dict[Choices, Way] = {}
-        self._weighted: dict[Choices, Workload] = {}  # before checkpoints and the like are added
+        self._weighted: dict[Choices, Workload] = {}  # workloads before checkpoints and other changes are added
 
     def way(self, choices: Choices) -> Way:
         """Return the way for these choices."""

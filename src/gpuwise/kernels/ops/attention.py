@@ -32,7 +32,7 @@ from gpuwise.kernels.types import (
 
 __all__ = ["ATTENTION", "attention"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
+_FLOPS_PER_CLOCK = 512.0  # the rate of one unit: a GeForce matrix engine in fp16
 _TF32 = dtype_code("tf32")
 _FP32_SCORES = 1.7  # their bytes relative to 16-bit scores with softmax in fp32: 34 to 20, by counting kernels
 _HALF = 2.0  # bytes of a key or value in 16 bits

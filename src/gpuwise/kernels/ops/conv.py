@@ -32,7 +32,7 @@ from gpuwise.kernels.types import (
 
 __all__ = ["CONV", "conv"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
+_FLOPS_PER_CLOCK = 512.0  # the rate of one unit: a GeForce matrix engine in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
 _FEW = 8  # channels in one 16-bit operand of the matrix engine

@@ -244,7 +244,7 @@ def _reached(now: float, done: float, target: float, busy_until: float, slowed: 
 # ---------------------------------------------------------------- a step on several GPUs
 
 # Both estimated by eye from the DataParallel rows of one source (ryujaehun), which therefore cannot validate them.
-_FORWARD_OF_HOST = 0.33  # of the host's time for a training step
+_FORWARD_OF_HOST = 0.33  # share of the host's time in a training step
 _REPLICATING = 1.0  # copying a model costs the host about as much as launching its forward pass
 _HIDDEN_FRACTION = 0.45  # share of the GPU's time, if no graph is available: most of the backward pass
 

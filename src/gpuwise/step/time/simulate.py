@@ -346,7 +346,7 @@ def lays_channels_last(workload: Workload, values: Array) -> bool:
 def _kind(op: Op, values: Array) -> str:
     size = {name: values[row] for name, row in zip(KINDS["conv"].sizes, op.sizes, strict=True)}
     groups = float(op.attrs["groups"])  # type: ignore[arg-type]
-    inputs = size["c_in"] / groups  # of one filter
+    inputs = size["c_in"] / groups  # channels of one filter
     if groups > 1 and inputs > 1:
         return "grouped"
     if size["c_out"] <= _SMALL and inputs <= _SMALL:

@@ -146,7 +146,7 @@ def is_lack_of_memory(text: str) -> bool:
             "failed to map segment",
             "std::bad_alloc",
             "MemoryError",
-            "out of memory",  # of a GPU
+            "out of memory",  # a GPU's memory
             "can't start new thread",
         )
     )

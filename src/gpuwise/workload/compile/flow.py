@@ -48,7 +48,7 @@ class Flow:
         ops, end = self.workload.ops, len(self.workload.calls)
         buffer_of, writer_of, readers_of, replaced = self.buffer, self.writer, self.readers, self.replaced
         current: dict[int, int] = {}  # buffer -> its current value
-        start = 0  # of the graph
+        start = 0  # the first call of the current graph
 
         def new(buffer: int, writer: int) -> int:
             value = current[buffer] = len(buffer_of)

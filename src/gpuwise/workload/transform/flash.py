@@ -21,7 +21,7 @@ __all__ = ["folded"]
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 _PASSING = tuple(CATEGORIES.index(name) for name in ("activation", "temporary"))
-_LARGE = 0.5  # of the scores: more than a mask
+_LARGE = 0.5  # share of the scores' size: larger than a mask
 _TAKEN_IN = ("matmul", "softmax", "elementwise", "cast", "copy", "random")
 
 

@@ -110,7 +110,7 @@ def channels_last(graph: Graph) -> Graph:
     call, _, written = slots(graph)
     copies = dropped[call]
     instead = dict(zip(graph.refs[copies & written].tolist(), graph.refs[copies & ~written].tolist(), strict=True))
-    for copy, source in instead.items():  # of a copy of a copy, the first source
+    for copy, source in instead.items():  # for a copy of a copy, use the first source
         while source in instead:
             source = instead[source]
         instead[copy] = source

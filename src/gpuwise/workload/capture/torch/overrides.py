@@ -46,7 +46,7 @@ def install() -> torch.library.Library:
     if hasattr(torch.ops.aten, "_fused_rms_norm_backward"):  # torch 2.9
         library.impl("_fused_rms_norm", _rms_norm, "AutogradCPU")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rules that are replaced
+        warnings.simplefilter("ignore")  # warnings about rules that are replaced
         install_autocast(library)
     return library
 
