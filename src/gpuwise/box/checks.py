@@ -59,14 +59,14 @@ class CardPlacement:
 
 
 def thickness(gpu: Gpu, cooler: str | None, slots: int | None = None) -> int:
-    """Return the positions that a card takes with this cooler; `slots` is how thick the user's card is."""
+    """Return the number of positions that a card takes up with this cooler; `slots` is the thickness of the user's card."""
     own = slots or gpu.slots or _USUAL_SLOTS
     taken = {"water": min(own, _WATER_SLOTS), "blower": min(own, _BLOWER_SLOTS)}.get(cooler or "", own)
     return math.ceil(taken)
 
 
 def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacement | None:
-    """Return the placement with the most air between cards, or None if they have no room. The thickest goes last."""
+    """Return the placement with the most air between cards, or None if there is not enough room. The thickest card goes last."""
     ordered = sorted(widths)
     starts = [1 + board.spacing * number for number in range(board.x16) if 1 + board.spacing * number <= board.slots]
     best: CardPlacement | None = None

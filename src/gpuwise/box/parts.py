@@ -133,7 +133,7 @@ def excursions() -> Mapping[str, Excursion]:
 
 @cache
 def power_curves() -> tuple[PowerCurve, ...]:
-    """Speeds measured on GeForce cards at lower power limits."""
+    """Return the speeds measured on GeForce cards at lower power limits."""
     rows = _table("psus.toml")["power_curve"]
     return tuple(PowerCurve(**_with_source({**row, "points": tuple(map(tuple, row["points"]))})) for row in rows)
 
@@ -203,10 +203,11 @@ def outlet_of(region: str) -> Outlet:
 
 @cache
 def usual_box(card_count: int, psu_watts: float | None = None, region: str = _REGION) -> Box:
-    """Return the machine people usually build for this many cards: a desktop for up to two, a workstation for more. It uses
-    the region's standard outlet.
+    """Return the usual machine for this many cards: a desktop for up to two, and a workstation for more. It uses the region's
+    standard outlet.
 
-    An existing supply is assumed to be ATX 2, which guarantees less; one still to be bought, ATX 3.
+    An existing supply is assumed to follow ATX 2, which guarantees less, and a supply that has yet to be bought is assumed to
+    follow ATX 3.
     """
     few = card_count <= _FEW
     platform = find_platform("desktop" if few else "workstation")

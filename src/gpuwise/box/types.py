@@ -150,7 +150,7 @@ class PowerCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """A plug on a card: what it carries, and how many 8-pin plugs of a supply replace it."""
+    """A plug on a card: the power that it carries, and how many 8-pin plugs of a supply replace it."""
 
     watts: float
     eight_pin: int

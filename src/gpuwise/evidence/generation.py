@@ -344,7 +344,7 @@ def _labels(row: GenerationRow) -> dict[str, str]:
 
 
 class _Alike(NamedTuple):
-    """Values that all passes predicted together have in common. `length` is set if a window is not full, otherwise 0."""
+    """Values that all passes predicted together have in common. `length` is 0 unless a window is not full."""
 
     engine: str
     version: str

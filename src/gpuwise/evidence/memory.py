@@ -1,7 +1,8 @@
 """Compares measured memory from published tables with predictions.
 
-What a row counts determines the comparison: a driver's figure with the device's bytes, a framework's peak with allocated bytes.
-Rows that cannot be predicted are counted by reason. Units are bytes, even in fields of `Residual` named for seconds.
+The comparison depends on what a row counts: a driver's figure is compared with the device's bytes, and a framework's peak with
+allocated bytes. Rows that cannot be predicted are counted by reason. Units are bytes, even in fields of `Residual` named for
+seconds.
 """
 
 from __future__ import annotations

@@ -79,12 +79,12 @@ def _file() -> _File:
 
 
 def knows(gpu: Gpu) -> bool:
-    """Return whether GPUs of this one's generation were measured."""
+    """Return whether any GPU of the same generation was measured."""
     return gpu.architecture.generation in _file().generations
 
 
 def knows_vendor(gpu: Gpu) -> bool:
-    """Return whether any GPU of this one's maker was measured."""
+    """Return whether any GPU from the same maker was measured."""
     return gpu.architecture.vendor in _vendors() and not gpu.is_cpu
 
 
@@ -111,15 +111,15 @@ def as_known(usual: Range, gpu: Gpu, *, known_stack: bool) -> Range:
 
 
 def _of_maker(gpu: Gpu) -> Range | None:
-    """Return the extra error on GPUs of this one's maker, if it is not NVIDIA."""
+    """Return the extra error for GPUs from this maker, unless it is NVIDIA."""
     if knows_vendor(gpu):
         return _file().ranges.get(gpu.architecture.vendor.lower())
     return _assumed(gpu)
 
 
 def _of_generation(gpu: Gpu) -> Range | None:
-    """Return the extra error on GPUs of this one's maker, widened if its generation is predicted less well than its maker's other
-    GPUs.
+    """Return the extra error for GPUs from this maker, widened if this generation is predicted less accurately than the maker's
+    other GPUs.
     """
     found = _of_maker(gpu)
     scale = _file().scales["unknown"].get(gpu.architecture.generation, 1.0)

@@ -1,7 +1,7 @@
 """Reports about current workloads: rows with a `value` in a `unit`, and models, software and sizes as people write them.
 
-Each row becomes a question for `predict`: a step of a model, its memory, or the best of many square products. What `predict` does
-not support (serving engines, packed weights, partly tuned models) is left out with a reason.
+Each row becomes a question for `predict`: a step of a model, its memory, or the best of many square products. Rows that
+`predict` does not support (serving engines, packed weights, partly tuned models) are left out with a reason.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 
 
 def find_architecture(name: str) -> Architecture:
-    """The architecture with this id."""
+    """Return the architecture with this id."""
     known = tables.architectures()
     key = name.strip().lower().replace(" ", "-").replace("_", "-")
     if key in known:

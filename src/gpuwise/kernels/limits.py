@@ -273,7 +273,7 @@ _BY_ROW = [name in ("row_norm", "row_norm_backward", "softmax") for name in CLAS
 
 
 def memory_bound(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Bytes times the factor for the op's class."""
+    """The time depends on the bytes moved, times the factor for the op's class."""
     factors = np.array([k[f"bytes.{name}"] for name in CLASSES])
     which = op["class"].astype(np.intp)
     seconds = moved_s(op, gpu, k, factors[which])

@@ -322,7 +322,9 @@ def rent(
     discount: float = 0.0,
     years: float = 0.0,
 ) -> Rental:
-    """Return the cost of these hours of work. A commitment (`way`) pays for every hour of `years`, at a discount, used or not."""
+    """Return the cost of these hours of work. With a commitment (`way`), every hour of `years` is paid for at a discount, used
+    or not.
+    """
     amount(usd_per_gpu_hour, "the rental price", "try `--cloud-price 2.14`")
     amount(hours, "the number of hours", "try `--hours-per-week 20`", zero=True)
     fraction(discount, "a discount", "--commit", "0.4")

@@ -34,7 +34,9 @@ _LARGE = 1e9  # parameters: smaller models stay in 16 bits
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawings:
-    """`images` at once in `step_count` denoising steps on each of several GPUs; arrays have one entry per GPU."""
+    """The prediction for `images` images at once, in `step_count` denoising steps, on each of several GPUs; arrays have one
+    entry per GPU.
+    """
 
     pipeline: Pipeline
     images: int
@@ -59,8 +61,8 @@ class Drawings:
         return models + self.program_s + self.moved_s
 
     def width(self, place: int) -> Range:
-        """Measured over predicted time on this GPU. Unless the user measured it, the range also contains what single users of web
-        interfaces report, because the settings of such programs differ.
+        """The range of measured over predicted time on this GPU. Unless the user measured it, the range also covers the reports
+        of single users of web interfaces, because the settings of such programs differ.
         """
         ends = self.denoiser.widths
         own = Range(low=float(ends.low[0, place]), high=float(ends.high[0, place]), rows=int(ends.rows[0, place]))

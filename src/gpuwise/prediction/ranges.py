@@ -118,8 +118,8 @@ _LAUNCH = BOUNDS.index("launch")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Widths:
-    """Measured over predicted time: the ends that hold 8 of 10 steps, and the number of rows behind them (0: assumed), (batches,
-    gpus) each.
+    """The ratio of measured to predicted time: the ends of the range that contains 8 of 10 steps, and the number of rows behind
+    them (0: assumed), each of shape (batches, gpus).
     """
 
     low: Array

@@ -30,7 +30,9 @@ _WIDER = 1.15  # range for a model that only resembles the measured ones, assume
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transcripts:
-    """`windows` of sound at once, each transcribed in `tokens`, on each of several GPUs; arrays have one entry per GPU."""
+    """The prediction for `windows` of sound at once, each transcribed in `tokens`, on each of several GPUs; arrays have one
+    entry per GPU.
+    """
 
     windows: int
     tokens: int

@@ -228,7 +228,7 @@ SYSTEM_FRACTION = 0.2  # share of memory shared with the CPU that the system and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Bytes that a step may need on one GPU. Shared memory is also used by the CPU."""
+    """The memory in bytes that a step may use on one GPU. The CPU also uses shared memory."""
 
     usable_bytes: float
     nominal_bytes: float
@@ -257,11 +257,11 @@ def safe_bytes(gpu: Gpu) -> float:
 def largest(
     need: Callable[[int], float], room_bytes: float, *, top: int = LARGEST_BATCH, known: Mapping[int, float] | None = None
 ) -> int:
-    """Return the largest whole number up to `top` whose need stays within the room, or 0 if none does. Needs already `known` save
-    evaluations.
+    """Return the largest whole number up to `top` whose need stays within the room, or 0 if there is none. Needs that are
+    already `known` save evaluations.
 
-    Need grows nearly linearly with its argument, so guesses follow the line through the ends of the bracket, and every fourth one
-    takes its middle. Whatever the shape, the result fits and the next number does not.
+    The need grows nearly linearly, so guesses follow the line through the ends of the bracket, and every fourth guess takes its
+    middle. Whatever the shape of the curve, the result fits and the next number does not.
     """
     low, least, high, most = _bracket(need, room_bytes, top, known or {})
     turn = 0

@@ -40,7 +40,7 @@ _ROWS = 64.0  # rows of scores that one unit works on
 
 
 def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Fused, unless the column `unfused` says that the software has no fused kernel."""
+    """Attention is one fused kernel unless the column `unfused` says that the software has none."""
     unfused = op["unfused"] > 0
     if not unfused.any():
         return _fused(op, gpu, k)

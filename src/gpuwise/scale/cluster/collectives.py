@@ -164,7 +164,7 @@ def _tree(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constant
 
 
 def _switched(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Switches add what GPUs send and distribute the sum: each GPU sends its buffer once."""
+    """Switches add up the data that GPUs send and distribute the sum: each GPU sends its buffer once."""
     constants = _constants(cluster.wires.gpu_link, cluster, k)
     if not constants.get("in_switch"):
         return np.full(size.shape, np.inf)

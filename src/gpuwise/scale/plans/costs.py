@@ -105,7 +105,7 @@ class Costs:
 
     @property
     def update(self) -> tuple[float, float]:
-        """Seconds of GPU and host to update one parameter."""
+        """Seconds that the GPU and the host need to update one parameter."""
         if not self._update:
             whole = update_times(
                 self.parts, self.gpu, self.setting, power_limit_watts=self.power_limit_watts, constants=self.constants

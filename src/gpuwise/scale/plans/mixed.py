@@ -131,7 +131,7 @@ class _Speed:
         return self.parts(samples) * self.at(samples, self.busy)
 
     def within(self, seconds: float, most: int) -> int:
-        """Return the most samples that a GPU finishes in this time."""
+        """Return the largest number of samples that a GPU finishes in this time."""
         low, high = 0, most
         while low < high:
             middle = (low + high + 1) // 2

@@ -42,7 +42,9 @@ class State(IntEnum):
 
 
 class Cut(NamedTuple):
-    """Which sizes, reads and writes of an op a rank has a part of. `tokens`: none, but its tokens may be divided."""
+    """The sizes, reads and writes of an op that are divided among the ranks. `tokens`: none of them, but its tokens may be
+    divided.
+    """
 
     sizes: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()

@@ -158,8 +158,8 @@ def _made(workload: Workload) -> Lives:
 
 
 def _has_window(op: Op, values: Array) -> bool:
-    """Convolutions that read more than one position and mix channels: the only ones for which cuDNN was seen to use large
-    workspaces.
+    """Return whether a convolution reads more than one position and mixes channels. cuDNN was seen to use large workspaces only
+    for such convolutions.
     """
     if op.kind != "conv":
         return False

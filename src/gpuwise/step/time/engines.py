@@ -113,7 +113,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 @cache
 def engines() -> Mapping[str, Engine]:
-    """Every engine by name."""
+    """Return every engine by name."""
     folder = files("gpuwise.step") / "data" / "engines"
     tables = {
         entry.name.removesuffix(".toml"): parse_toml(entry.read_text(encoding="utf-8"))
@@ -139,7 +139,7 @@ def fitted_engines() -> Mapping[str, Fitted]:
 
 
 def measured_gpus(engine: Engine) -> frozenset[str]:
-    """The names of the GPUs on which an engine was measured, in any of its versions."""
+    """Return the names of the GPUs on which any version of an engine was measured."""
     own = engine.measured_as
     return frozenset(gpu for name, one in fitted_engines().items() if name.split(" ")[0] == own for gpu in one.gpus)
 
@@ -309,7 +309,7 @@ def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> 
 
 
 def _mean(families: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """For a family that was not measured with this engine: the mean of those that were."""
+    """Return the mean over the measured families, for a family that was not measured with this engine."""
     names = {name for one in families.values() for name in one}
     found = {}
     for name in names:

@@ -74,7 +74,9 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
 
 
 def _within_memory(workload: Workload, sizes: Sizes, epilogues: bool, eager: Set[int]) -> Workload:
-    """Fuse. While that needs more memory, keep the calls separate where it does; as a last resort, leave everything as it was."""
+    """Fuse the calls. If that needs more memory, keep the calls separate where it does; as a last resort, leave everything
+    unchanged.
+    """
     recorded, apart, again = Flow(workload, loops_of(workload, sizes)), {*eager}, True
     outside = Outside(recorded, sizes)
     memory = _MEMORY_FACTOR * _memory(workload.buffers, len(workload.calls), sizes).max(axis=0, initial=0.0)

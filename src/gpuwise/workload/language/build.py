@@ -211,7 +211,9 @@ class _Builder:
         return cache, whole
 
     def _latent_attention(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
-        """Queries of latent width against one compressed head. In decoding, its products with the up-projection are absorbed."""
+        """Attention of queries with latent width to one compressed head. In decoding, its products with the up-projection are
+        absorbed.
+        """
         shape = self.shape
         where = f"{block}.attention"
         asked = given

@@ -122,7 +122,7 @@ def _deferring(keras: Any, plain: Callable[..., None]) -> Callable[..., None]:
 
 
 def _without_download(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The weights of an application are not needed; any other file is."""
+    """Skip the download of an application's weights, which are not needed. Other files are still fetched."""
 
     def fetch(fname: Any = None, origin: Any = None, **options: Any) -> Any:
         return fname if str(fname).endswith((".h5", ".keras")) else plain(fname, origin, **options)

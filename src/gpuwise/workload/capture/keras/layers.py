@@ -163,7 +163,7 @@ class _GroupNorm(Leaf):
 
 
 class _Normalization(Leaf):
-    """Features minus their known mean over their known deviation."""
+    """Subtracts the known mean from the features and divides them by the known deviation."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)

@@ -108,7 +108,7 @@ def _by_output(model: Any, count: int) -> list[Any] | None:
 
 
 def _known(keras: Any, given: Any) -> Loss | None:
-    """A loss by name, object or function."""
+    """Return a loss given by its name, as an object or as a function."""
     name = _called(given)
     try:
         found = keras.losses.get(given) if isinstance(given, str) else given

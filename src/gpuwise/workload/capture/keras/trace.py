@@ -82,8 +82,8 @@ class Program:
 
 
 class Tracer:
-    """Opens Keras models. `is_leaf(layer)`, `is_op(operation)`: what does not need to be opened; `rewrites` replace a layer's
-    `call`.
+    """Opens Keras models. `is_leaf(layer)` and `is_op(operation)` say which layers and operations need not be opened; `rewrites`
+    replace a layer's `call`.
     """
 
     def __init__(

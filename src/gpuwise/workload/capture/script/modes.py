@@ -145,7 +145,9 @@ class Placement(TorchFunctionMode):
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Reactivate where user code runs within one of torch's functions: a checkpointed block in the backward pass."""
+        """Reactivate the mode where user code runs within one of torch's functions, such as a checkpointed block in the backward
+        pass.
+        """
         if not self._handling:
             yield
             return

@@ -59,7 +59,7 @@ def register(name: str, handler: Handler) -> None:
 
 
 def _is_pointwise(name: str, func: Any) -> bool:
-    """Decided by torch's own tag, which in-place forms often lack, or by our list."""
+    """Return whether an op is pointwise: by torch's own tag, which in-place forms often lack, or by our list."""
     plain = getattr(getattr(torch.ops.aten, name.rstrip("_"), None), "default", func)
     return torch.Tag.pointwise in func.tags or torch.Tag.pointwise in plain.tags or name.rstrip("_") in POINTWISE
 
