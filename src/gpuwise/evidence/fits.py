@@ -37,8 +37,8 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct):
-    """Each list holds the values for `names`, which have the form `part:name`; null is a stack with which no other row was
-    measured. Parts that are not listed are as shipped.
+    """Each list holds the values for `names`, which have the form `part:name`; null marks a stack with which no other row was
+    measured. Parts that are not listed have their shipped values.
     """
 
     names: list[str]

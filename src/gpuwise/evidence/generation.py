@@ -99,8 +99,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRow:
-    """A parsed row. Its time is the sum of the `passes`; its rate counts `counted` tokens in that time, or its milliseconds are
-    divided by `counted`.
+    """A parsed row. Its time is the sum of the `passes`. If it states a rate, the rate counts `counted` tokens in that time; if
+    it states milliseconds, the time is divided by `counted`.
     """
 
     row: int

@@ -157,7 +157,7 @@ _STACKED_BYTES_PER_S = 3e12  # data-centre Blackwell has 7.7 TB/s; no graphics c
 
 
 def _check_memory(architecture: Architecture, bytes_per_s: float) -> None:
-    """Refuse a data-centre chip with the memory of a graphics card: two chips of one generation go by the same name."""
+    """Refuse a data-centre chip with the memory of a graphics card: two different chips of one generation share a name."""
     if architecture.id == "blackwell" and bytes_per_s < _STACKED_BYTES_PER_S:
         raise BadValue(
             f"arch=blackwell is the data-centre chip, whose memory is far faster than {bytes_per_s / 1e9:,.0f} GB/s",

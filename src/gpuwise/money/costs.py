@@ -205,7 +205,9 @@ def own(
     machine_usd: float = 0.0,
     resale_usd: float = 0.0,
 ) -> Ownership:
-    """Return the total cost, itemised. `price_usd` is for all GPUs together, `watts` for everything that runs while they work."""
+    """Return the total cost, itemised. `price_usd` is for all GPUs together, and `watts` is for everything that runs while they
+    work.
+    """
     amount(price_usd, "a price", 'try `--price "RTX 3090=700"`', zero=True)
     amount(machine_usd, "the machine price", "try `--machine 700`", zero=True)
     amount(watts, "a power", "try `--machine-watts 100`", zero=True)

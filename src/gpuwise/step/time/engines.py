@@ -49,7 +49,7 @@ _PIPELINED = 0.5  # for an engine without measurements
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The devices on which an engine supports a format: the lowest compute capability of NVIDIA GPUs, the generations of AMD
-    GPUs and the makers, if not all that the engine supports, and whether CPUs are among them.
+    GPUs and the makers (unless all that the engine supports), and whether CPUs are included.
     """
 
     nvidia: float = 0.0
@@ -59,13 +59,13 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine. `formats` and `caches` are those it supports, `experimental` formats those that it
-    supports too poorly to predict; `splits` are the ways it uses several GPUs, the default first.
+    """An engine. `formats` and `caches` are the formats that it supports, and `experimental` are formats that it supports too
+    poorly to predict. `splits` are the ways in which it uses several GPUs, the default first.
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
     `reserves_fraction` of a GPU's memory is reserved at the start; `fixed_bytes` are needed besides weights and cache.
     `offloads`: layers that do not fit run on the CPU. `limits` and `kv_limits` list formats of weights and caches that need
-    more than the engine itself; `amd` lists the supported generations of AMD GPUs, if not all are.
+    newer devices than the engine itself; `amd` lists the supported generations of AMD GPUs, unless all are supported.
     """
 
     name: str

@@ -90,7 +90,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def _is(asked: Callable[[], bool]) -> bool:
-    """Check a path on disk; the answer is no for a path that no file can have."""
+    """Check a path on disk; a path that no file can have does not exist."""
     try:
         return asked()
     except (OSError, ValueError):

@@ -184,7 +184,7 @@ class Draft:
         return self._row(self._products, (dim,), ("product", (dim,)))
 
     def value(self, product: int) -> float | None:
-        """Return a size that depends on neither batch nor sequence, or None if it does."""
+        """Return the size if it depends on neither batch nor sequence, otherwise None."""
         rows = [self._dims[dim] for dim in self._products[product]]
         return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
 
@@ -218,7 +218,9 @@ class Draft:
     # ------------------------------------------------------------ calls and buffers
 
     def buffer(self, tensor: int, category: str, *, stays: bool = False, during: tuple[int, int] | None = None) -> int:
-        """Add a buffer that lives throughout, during old calls from one number to another, or from its first use to its last."""
+        """Add a buffer that lives for the whole step, during old calls from one number to another, or from its first use to its
+        last.
+        """
         end = len(self.workload.calls)
         first, last = (0, end - 1) if stays else during or (-1, -2)
         self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))

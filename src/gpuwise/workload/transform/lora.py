@@ -111,7 +111,7 @@ class _Side:
         return self._draft.buffer(self._draft.tensor(dtype or self._dtype, size), category)
 
     def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int, int], reads: list[int], write: int) -> None:
-        """Matrix products of `sizes` (how many, m, n, k) behind the call `at`."""
+        """Add matrix products of `sizes` (how many, m, n, k) after the call `at`."""
         draft = self._draft
         tensors = tuple(draft.buffers[row].tensor for row in reads)
         op = draft.matmul(name, self._dtype, sizes, tensors, draft.buffers[write].tensor)

@@ -49,9 +49,11 @@ def rank_step(
     offload: bool = False,
     weights_on_host: bool = False,
 ) -> RankStep:
-    """Return the step of one of `ranks` GPUs that divide the samples and, by the ZeRO stage, states, gradients and weights.
-    Every question computes the memory of such a rank from this step. `checkpoint` is the depth of the recomputed blocks and
-    their number.
+    """Return the step of one of `ranks` GPUs that divide the samples and, depending on the ZeRO stage, states, gradients and
+    weights.
+
+    Every question computes the memory of such a rank from this step. `checkpoint` is a pair: the depth of the recomputed blocks,
+    and their number.
     """
     depth, count = checkpoint
     if count:

@@ -45,7 +45,7 @@ class _Dense(Leaf):
 
 
 class _EinsumDense(Leaf):
-    """One matrix product if the equation is one (`abc,cde->abde`), otherwise an einsum."""
+    """A single matrix product if the equation is one (`abc,cde->abde`), otherwise an einsum."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)

@@ -132,7 +132,7 @@ def _called(given: Any) -> str:
 
 
 def _usual(spec: Spec, activation: str) -> Loss:
-    """Class scores get cross-entropy, one sigmoid gets its binary form, anything else squared errors."""
+    """Class scores get cross-entropy, a single sigmoid gets binary cross-entropy, and anything else gets squared errors."""
     if not spec.dtype.startswith(("float", "bfloat")):
         return Loss("mean_squared_error", False)
     if spec.shape[-1:] != (1,) and (len(spec.shape) == 2 or activation == "softmax"):

@@ -246,7 +246,7 @@ class _Step:
 
 
 class _Scaler:
-    """The GPU work of `torch.amp.GradScaler`, which itself does not run without a CUDA device."""
+    """The GPU work of `torch.amp.GradScaler`, which cannot run without a CUDA device."""
 
     def __init__(self) -> None:
         self._scale = torch.full((1,), 65536.0)
