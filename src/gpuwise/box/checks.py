@@ -50,9 +50,7 @@ _WATER_SLOTS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlacement:
-    """The positions of the cards. `gap` is the smallest number of free positions between two of them; None with fewer than two
-    cards.
-    """
+    """The positions of the cards. `gap` is the smallest number of free positions between two cards; None with fewer than two."""
 
     positions: tuple[int, ...]
     gap: int | None

@@ -183,9 +183,7 @@ class NameIndex:
         return Match(gpu=best, others=self._others(asked, best, ()))
 
     def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
-        """Return other products that have the same name, or that differ only in details that the name leaves open (memory, form
-        factor).
-        """
+        """Return other products that have the same name or differ only in details that it leaves open (memory, form factor)."""
         own = frozenset(_unified(tokens(best.name)))
         siblings = [gpu for gpu in found if gpu is not best]
         if any(word.startswith("gfx") for word in asked):  # a chip family, not a product
