@@ -1,7 +1,7 @@
 """Compares measured text-generation speeds of language models, as people report them, with predictions.
 
-A row is a sum of passes: a number of tokens decoded one after another, and a prompt read first if its time is included. Rows that
-are not described well enough are left out with a reason.
+A row is the sum of several passes: a number of tokens decoded one after another, and a prompt read first if its time is
+included. Rows that are not described well enough are left out with a reason.
 """
 
 from __future__ import annotations

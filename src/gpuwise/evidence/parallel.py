@@ -112,7 +112,7 @@ class _Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """`unknown` holds eight in ten ratios of measured to predicted time when only what a source ran is known."""
+    """`unknown` is the range of eight in ten ratios of measured to predicted time for a source whose software is unknown."""
 
     fitted_on: str
     unknown: Range

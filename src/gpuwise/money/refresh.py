@@ -67,7 +67,7 @@ def refresh(today: date) -> Refreshed:
 
 
 def _fetch() -> list[Any]:
-    """Return gpuhunt's offers; the only function that uses the network."""
+    """Return gpuhunt's offers. This is the only function that uses the network."""
     try:
         import gpuhunt
     except ImportError:

@@ -310,7 +310,7 @@ _LARGEST_AUTO = 2**16  # samples: no GPU gets faster beyond this
 class Needs:
     """The memory a step needs at a batch, and the largest batch that fits in a room, each computed once.
 
-    The GPU affects what the framework takes and what libraries keep; GPUs with the same library memory share a search.
+    The GPU affects the memory of the framework and the libraries; GPUs with the same library memory share a search.
     """
 
     def __init__(self, workload: Workload, setting: MemorySetting | None = None) -> None:

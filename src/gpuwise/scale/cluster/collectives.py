@@ -77,11 +77,11 @@ def collective_s(
 ) -> Array:
     """Return the seconds of one collective in a group of `inner` GPUs on each of `outer` nodes; the three arguments broadcast.
 
-    `size_bytes` is a GPU's whole buffer, as nccl-tests counts it: what is reduced, broadcast or sent; for all_gather the gathered
-    result; for reduce_scatter and all_to_all the input. Other groups of the node's GPUs are assumed to do the same at the same
-    time, so a group gets its proportional share of the node's network. `send_recv` goes to a neighbour in the node or, with
-    `outer` above 1, in another one. Groups of one take no time. `in_switch` False rules out reduction in switches, as for types
-    they cannot add (int8).
+    `size_bytes` is a GPU's whole buffer, as nccl-tests counts it: the data that is reduced, broadcast or sent; for all_gather,
+    the gathered result; for reduce_scatter and all_to_all, the input. Other groups of the node's GPUs are assumed to do the same
+    at the same time, so a group gets its proportional share of the node's network. `send_recv` goes to a neighbour in the node
+    or, with `outer` above 1, in another one. Groups of one take no time. `in_switch` False rules out reduction in switches, as
+    for types they cannot add (int8).
     """
     if op not in OPS:
         raise BadValue(f"unknown collective '{op}'", hint=", ".join(OPS))
@@ -118,12 +118,12 @@ class _Path:
     k: Mapping[str, Any]
 
     def latency_s(self, op: str, size: Array, hops: Array, ranks: Array) -> Array:
-        """Hops, and filling the pipeline with chunks."""
+        """The time for hops and for filling the pipeline with chunks."""
         chunks = self.k["ramp_share"].get(op, 1.0) * size / (size + ranks * self.k["ramp_bytes"])
         return np.asarray(hops * self.hop_s + np.where(hops > 0, self.k["ramp_s"] + self.k["ramp_hop_s"] * hops, 0.0) * chunks)
 
     def stream_s(self, op: str, moved: Array, kept: Array, ranks: Array) -> Array:
-        """Bytes over the link, and copying the GPU's own share from one buffer to the other."""
+        """The time to send bytes over the link, and to copy the GPU's own share from one buffer to the other."""
         counts = {int(count): share for count, share in self.k["by_count"].items()}
         share = np.interp(ranks, sorted(counts), [counts[count] for count in sorted(counts)]) if counts else 1.0
         copied = kept / (self.bytes_per_s * self.k["own"][op]) if op in self.k["own"] else 0.0

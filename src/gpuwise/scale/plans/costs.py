@@ -122,7 +122,9 @@ class Costs:
         return self._replay[0]
 
     def rank_step(self, *, zero_stage: int, ranks: int, recomputes: bool, accumulates: bool, offload: bool) -> Workload:
-        """The step of one of these ranks, which divide only samples and, by the ZeRO stage, the model. It is built once."""
+        """The step of one of these ranks, which divide only samples and, depending on the ZeRO stage, the model. It is built
+        once.
+        """
         key = (zero_stage, ranks, recomputes, accumulates, offload)
         if key not in self._ranks:
             blocks = (1, len(self.parts.kinds)) if recomputes else (0, 0)

@@ -1,10 +1,10 @@
 """Memory on the fullest rank of a plan, for many plans of one mesh at once.
 
-If ranks divide only samples, with or without ZeRO, the rank's own step is replayed, as in `fit`: `rank_memory` is the same there.
-`needs` replays only those plans whose sums over units come close to the memory of a GPU.
+If ranks divide only samples, with or without ZeRO, the rank's own step is replayed, as in `fit`, so `rank_memory` gives the same
+result. `needs` replays only those plans whose sums over units come close to the memory of a GPU.
 
 For other meshes, and as a first estimate, units are added up. The peak can occur at three moments: when the forward passes of
-all micro-batches in flight are done, at the end of a backward pass, when all gradients exist, or during the update. The sums are
+all micro-batches in flight are done; at the end of a backward pass, when all gradients exist; or during the update. The sums are
 scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the replayed step on
 one GPU and the sum of its units, in the passes and in the update, applies to every plan with that micro-batch.
 """
@@ -123,8 +123,8 @@ def _step(costs: Costs, mesh: Mesh, plan: Variants) -> Workload:
 
 
 def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -> float:
-    """Return the total of a plan from its replay. `fit` does not rewrite steps for selective recomputation, so there the sum over
-    units is scaled like that of the same plan without recomputation.
+    """Return the total of a plan from its replay. `fit` does not rewrite steps for selective recomputation, so in that case the
+    sum over units is scaled like that of the same plan without recomputation.
     """
     if int(plan.recompute[0]) == _SELECTIVE:
         plain = replace(plan, recompute=np.array([_NONE]))

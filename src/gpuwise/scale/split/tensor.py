@@ -226,7 +226,7 @@ class _Follower:
             self.widths[size, what] = None
 
     def _settle(self, number: int, call: Call) -> None:
-        """Reduce what this call needs in full: several partial sums that it adds itself become one message."""
+        """Reduce the partial sums that this call needs in full; those that it adds itself become one message."""
         sums = [row for row in call.reads if self.states[row] == State.SUM]
         if sums:
             self.messages.append(Message(number, self.summed[sums[0]]))

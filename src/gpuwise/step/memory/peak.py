@@ -130,7 +130,7 @@ class Memory:
 
 @cache
 def upper_ratio() -> float:
-    """Return the ratio to the prediction below which nine in ten steps stay."""
+    """Return the ratio of actual to predicted memory that nine in ten steps do not exceed."""
     known = memory_data().ranges["device"]
     return float(np.interp(_SURE, known.probability, known.ratio))
 

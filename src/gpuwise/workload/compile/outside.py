@@ -69,7 +69,7 @@ class _Values:
 
 
 class Outside:
-    """Derives the kernels from groups of the calls of one step. What does not depend on the groups is computed once."""
+    """Derives the kernels from groups of the calls of one step. Values that do not depend on the groups are computed once."""
 
     def __init__(self, flow: Flow, sizes: Sizes) -> None:
         calls, buffers, loops = flow.workload.calls, flow.workload.buffers, flow.loops

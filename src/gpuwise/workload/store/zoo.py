@@ -159,7 +159,7 @@ def entry(model: str) -> Entry:
 
 
 def load(model: str, request: Request | None = None) -> Workload:
-    """Return the workload of a model at its default sizes with these settings; without a request, one fp32 training step."""
+    """Return the workload of a model at its default sizes with these settings or, without a request, one fp32 training step."""
     found = entry(model)
     if request is None:
         mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"

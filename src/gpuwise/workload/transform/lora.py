@@ -1,9 +1,9 @@
 """Adds low-rank adapters to a captured step.
 
 LoRA (Hu et al. 2021) freezes the weights of a model and adds two thin matrices, which are trained instead, to linear layers in
-its blocks. The product for a layer's weight gradient is replaced by the thin ones, and whatever only served the gradients of
-frozen weights is removed. QLoRA (Dettmers et al. 2023) also stores those weights in 4 bits and unpacks them before each use. DoRA
-(Liu et al. 2024) also trains the norm of each row of the weights, which it must compute in every step.
+its blocks. The product for a layer's weight gradient is replaced by the thin ones, and all calls that served only the gradients
+of frozen weights are removed. QLoRA (Dettmers et al. 2023) also stores those weights in 4 bits and unpacks them before each use.
+DoRA (Liu et al. 2024) also trains the norm of each row of the weights, which it must compute in every step.
 """
 
 from __future__ import annotations

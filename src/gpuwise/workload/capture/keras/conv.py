@@ -19,7 +19,7 @@ Sizes = tuple[int, ...]
 
 
 def _open(x: torch.Tensor, last: bool) -> torch.Tensor:
-    """Return it as (batch, channels, spatial…) with at least two spatial dimensions."""
+    """Return the tensor as (batch, channels, spatial…) with at least two spatial dimensions."""
     x = channels_first(x) if last else x
     return x.unsqueeze(2) if x.dim() == 3 else x
 

@@ -71,7 +71,7 @@ _KNOWN = frozenset((*_POINTWISE, "sparse_categorical_crossentropy", "categorical
 
 
 def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | None], list[str]]:
-    """Return one loss for each output (None: not trained on), and notes about the choice."""
+    """Return one loss for each output (None if the output is not trained), and notes about the choice."""
     compiled = _by_output(model, len(program.results))
     losses: list[Loss | None] = []
     notes = []

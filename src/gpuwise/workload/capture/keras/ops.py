@@ -82,7 +82,7 @@ def _truth(function: Callable[..., Any]) -> Operation:
 
 
 def _spread(function: Callable[..., Any]) -> Operation:
-    """Std and var, which Keras takes over the whole population."""
+    """The standard deviation and the variance, which Keras computes over the whole population."""
 
     def apply(op: Any, specs: Any, x: torch.Tensor) -> Any:
         return function(x, dim=_dims(op, x), correction=0, keepdim=bool(getattr(op, "keepdims", False)))

@@ -82,7 +82,7 @@ class ScriptRecorder(Recorder):
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """Mark what happens inside as not being the GPU's work."""
+        """Exclude everything inside this context from the GPU's work."""
         self.quiet += 1
         try:
             yield

@@ -1,7 +1,7 @@
 """Makes fake CPU tensors take the same path as on CUDA, through torch's public operator registry.
 
 How PyTorch decomposes an operator depends on the device: on a CPU, attention and LSTMs become dozens of small ops, dropout
-becomes three, and autocast has other lists than on CUDA. `torch.library` lets us change this for one dispatch key:
+becomes three, and autocast uses different lists from those on CUDA. `torch.library` lets us change this for one dispatch key:
 
 - attention and RNNs stay whole, as the ops `gpuwise::attention` and `gpuwise::rnn` with their backward passes;
 - dropout, RMS norm and the cells of LSTMs and GRUs are the fused ops that CUDA has;
