@@ -92,7 +92,7 @@ def _shares(speeds: Sequence[_Speed], counts: Sequence[int], batch: int) -> list
 
 
 class _Speed:
-    """How long a GPU of one kind takes for any number of samples, as one rank of data parallelism over the whole cluster."""
+    """The time that a GPU of one kind takes for any number of samples, as one rank of data parallelism over the whole cluster."""
 
     def __init__(self, costs: Costs, cluster: Cluster, wishes: Wishes, usable_bytes: float) -> None:
         sizes, mesh = costs.sizes.batches, Mesh(data=cluster.gpu_count)

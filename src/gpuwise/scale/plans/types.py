@@ -113,7 +113,7 @@ class RankMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """Messages of one purpose in a step of one rank: their number, total bytes, and seconds."""
+    """All messages with one purpose that one rank sends in a step: their number, total bytes and seconds."""
 
     purpose: str
     op: str

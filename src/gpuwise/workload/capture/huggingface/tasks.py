@@ -123,7 +123,9 @@ def _heads(task: Task, model_type: str) -> tuple[str, ...]:
 
 
 def _suits(task: Task, config: Any) -> bool:
-    """Encoder-decoders read and write; a BERT configured as a decoder is a causal model, any other is masked."""
+    """Encoder-decoders both read and write text. A BERT that is configured as a decoder is a causal model, and any other BERT is
+    masked.
+    """
     if task.mapping == "SEQ_TO_SEQ_CAUSAL_LM":
         return bool(config.is_encoder_decoder)
     return not (task.mapping == "MASKED_LM" and getattr(config, "is_decoder", False))

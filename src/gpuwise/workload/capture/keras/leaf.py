@@ -127,7 +127,7 @@ class Leaf(nn.Module):
         return not special and activation_of(getattr(layer, "activation", None)) is not None
 
     def new(self, *shape: int, nhwc: bool = False) -> nn.Parameter:
-        """Return a weight that is trained if its layer is."""
+        """Return a weight, which is trained if its layer is."""
         return parameter(*shape, trainable=self.trainable, nhwc=nhwc)
 
     def export(self, variable: Any, view: Callable[[], torch.Tensor]) -> None:
