@@ -42,7 +42,7 @@ class State(IntEnum):
 
 
 class Cut(NamedTuple):
-    """The sizes, reads and writes of an op that are divided among the ranks. `tokens`: none of them, but its tokens may be
+    """The sizes, reads and writes of an op that are divided among the ranks. With `tokens`, none are, but its tokens may be
     divided.
     """
 

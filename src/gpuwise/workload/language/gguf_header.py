@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file: its settings and its list of tensors, never the tensors themselves.
 
-The file is untrusted. Every count and length in it is checked against the size of the file, and the work is bounded whatever the
-file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+The file is untrusted. Every count and length in it is checked against the size of the file, and the work is bounded regardless of
+what the file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations

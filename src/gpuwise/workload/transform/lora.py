@@ -286,7 +286,7 @@ def _slope(workload: Workload, at: int, forward: Call) -> int:
 
 
 def _leave_out(draft: Draft, needed: set[int]) -> None:
-    """Drop backward calls that lead to no adapter, and the whole update."""
+    """Drop the whole update and all backward calls that lead to no adapter."""
     for number in range(len(draft.workload.calls) - 1, -1, -1):
         call = draft.calls[number]
         if call is None or call.phase == _FORWARD:
