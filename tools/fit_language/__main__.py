@@ -2,9 +2,9 @@
 
     python -m tools.fit_language ../shared/evidence
 
-Reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes `src/gpuwise/step/data/engines.json` and
-`docs/accuracy-language.md`. The GPU kernel models are unchanged. Each engine gets a few constants of its own, each shrunk towards
-a prior that all engines share.
+Reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes
+`src/gpuwise/step/data/fitted_engines.json` and `docs/accuracy-language.md`. The GPU kernel models are unchanged. Each engine
+gets a few constants of its own, each shrunk towards a prior that all engines share.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .solve import errors_of
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).resolve().parents[2]
-FITTED = HERE / "src/gpuwise/step/data/engines.json"
+FITTED = HERE / "src/gpuwise/step/data/fitted_engines.json"
 PAGE = HERE / "docs/accuracy-language.md"
 _ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which an engine uses the range of all engines
 
@@ -65,7 +65,7 @@ def _gpu(catalog: object, cells: dict[str, str]) -> Gpu | None:
 
 
 def entry(problem: Problem, theta: Array, version: str, ranges: dict[str, tuple[float, float]]) -> dict[str, object]:
-    """The entry in `engines.json` for one version of an engine."""
+    """The entry in `fitted_engines.json` for one version of an engine."""
     values = {name: math.exp(value) for name, value in zip(problem.names, theta, strict=True)}
     own = [row for row in problem.rows if row.version == version]
     return {

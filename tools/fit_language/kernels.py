@@ -18,7 +18,7 @@ from gpuwise.evidence.tables import read_table
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.times import gpus_of, times
 from gpuwise.kernels.types import Constants, Group, Ops
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 
 Array = NDArray[np.float64]
 _ENGINES = {"vllm": "vllm", "trtllm": "tensorrt-llm"}

@@ -17,7 +17,7 @@ from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.prediction.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
 from gpuwise.prediction.text_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.step.time.engines import Engine, engines, refusal, usual_split, weights_in
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 
 __all__ = ["FEWEST_BITS", "TextRung", "TextWay", "ladder", "remedies", "spread"]
 

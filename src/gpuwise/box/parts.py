@@ -1,5 +1,5 @@
 """Parts of a machine: which GPUs are cards at all, and the tables of platforms, boards, power supplies and outlets under
-`money/data/`, each row with its source.
+`box/data/`, each row with its source.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def box_sources() -> Mapping[str, Source]:
     """Return every document from which a figure about the machine is taken, by id."""
     return {
         key: Source(id=key, title=row["title"], url=row.get("url", ""), basis=Basis(row.get("basis", "datasheet")))
-        for key, row in _table("box_sources.toml").items()
+        for key, row in _table("sources.toml").items()
     }
 
 
@@ -226,7 +226,7 @@ def usual_box(card_count: int, psu_watts: float | None = None, region: str = _RE
 
 
 def _table(name: str) -> dict[str, Any]:
-    return parse_toml((files("gpuwise.money") / "data" / name).read_text(encoding="utf-8"))
+    return parse_toml((files("gpuwise.box") / "data" / name).read_text(encoding="utf-8"))
 
 
 def _with_source(row: Mapping[str, Any]) -> dict[str, Any]:

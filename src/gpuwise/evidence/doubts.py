@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from gpuwise.hardware.types import Gpu
 from gpuwise.step.memory.generation import GenerationMemory
 from gpuwise.step.time.engines import Engine
-from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import Format
 
 __all__ = ["asked_doubt", "speed_doubt"]
 

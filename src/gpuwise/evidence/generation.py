@@ -28,8 +28,8 @@ from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS, Format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import FORMATS, Format
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.chunks import in_chunks
 from gpuwise.workload.transform.share import split

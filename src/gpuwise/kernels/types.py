@@ -63,8 +63,8 @@ DTYPE_BYTES: Mapping[str, float] = {
     "bool": 1,
     "complex64": 8,
     "complex128": 16,
-    # Packed weights including their scales, averaged over a block's matrices; `workload/language/formats.py` describes each
-    # format.
+    # Packed weights including their scales, averaged over a block's matrices. `workload/language/weight_formats.py` describes
+    # each format.
     "int4": 4.156 / 8,
     "nf4": 4.127 / 8,
     "nvfp4": 4.5 / 8,

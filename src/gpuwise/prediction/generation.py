@@ -33,8 +33,8 @@ from gpuwise.step.memory.generation import (
 from gpuwise.step.time.engines import Engine, engine_stack, prompt_gain
 from gpuwise.step.types import Array, Setting
 from gpuwise.workload.language.build import generation_pass
-from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import Format
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.share import split
 

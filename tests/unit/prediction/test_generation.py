@@ -13,7 +13,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users
 from gpuwise.step.time.engines import engine_stack, engines, find_engine, fitted_engines, refusal
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 
 
 def gpu(name: str) -> Gpu:

@@ -16,7 +16,7 @@ from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Setting
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 
 GPUS = [load_catalog().find(name).gpu for name in ("RTX 4090", "M2 Ultra")]
 LLAMA_CPP = engines()["llama.cpp"]

@@ -13,7 +13,7 @@ from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.step.time.engines import engines, find_engine, refusal
-from gpuwise.workload.language.formats import CACHES, FORMATS
+from gpuwise.workload.language.weight_formats import CACHES, FORMATS
 
 GPUS = ("GTX 1080", "V100 SXM 16GB", "T4", "RTX 3090", "RTX 4090", "RTX 5090", "H100 SXM 80GB", "RX 7900 XTX", "MI250X", "MI300X")
 DEVICES = (*GPUS, "M2 Ultra", "Arc A770", "CPU")

@@ -7,7 +7,7 @@ import pytest
 
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.transform.chunks import in_chunks

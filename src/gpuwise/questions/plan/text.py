@@ -115,7 +115,9 @@ def _labels(row: PlanEntry) -> list[str]:
     name = [f"{row.gpu_count}x {row.gpu}" if row.gpu_count > 1 else row.gpu] if row.gpu else []
     if not {FASTEST, SIMPLEST} <= {*row.labels}:
         return [*name, *(label.replace(f"{PLAIN}:", "plain:") for label in row.labels)]
-    return [*name, "fastest and simplest", *(label for label in row.labels if label not in (FASTEST, SIMPLEST, CHEAPEST))]
+    # The simplest of those within 5% of the fastest need not be simple: only one GPU or plain data parallelism is.
+    best = "fastest and simplest" if row.estimate.plan.divides_samples_only else "fastest"
+    return [*name, best, *(label for label in row.labels if label not in (FASTEST, SIMPLEST, CHEAPEST))]
 
 
 def _used_axes(rows: Sequence[PlanEntry]) -> list[str]:

@@ -14,7 +14,7 @@ from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.step.time.engines import find_engine
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import find_cache, find_format
+from gpuwise.workload.language.weight_formats import find_cache, find_format
 
 __all__ = ["text_asked", "text_job"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.time.engines import Engine
-from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import Format
 
 __all__ = [
     "GenerationMemory",

@@ -1,7 +1,7 @@
 """Software that generates text with language models: what each engine can run, and the constants fitted for it.
 
-`data/engines` has a file of facts for each engine. `tools/fit_language` writes `data/engines.json`: the constants of its kernels
-and its cost on the host. An engine without its own measurements uses those of the engine it is `like`.
+`data/engines` has a file of facts for each engine. `tools/fit_language` writes `data/fitted_engines.json`: the constants of
+its kernels and its cost on the host. An engine without its own measurements uses those of the engine it is `like`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuwise.hardware.tables import parse_toml
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.step.types import Stack
-from gpuwise.workload.language.formats import FORMATS, MXFP4_IN_GGUF, Format
+from gpuwise.workload.language.weight_formats import FORMATS, MXFP4_IN_GGUF, Format
 
 __all__ = [
     "PIPELINED",
@@ -134,7 +134,7 @@ def _engine(name: str, tables: Mapping[str, dict[str, object]]) -> Engine:
 @cache
 def fitted_engines() -> Mapping[str, Fitted]:
     """Return the fitted values by engine name."""
-    data = (files("gpuwise.step") / "data" / "engines.json").read_bytes()
+    data = (files("gpuwise.step") / "data" / "fitted_engines.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, Fitted])
 
 

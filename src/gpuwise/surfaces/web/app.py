@@ -38,7 +38,7 @@ from gpuwise.surfaces.web.schema import Body, body_of
 from gpuwise.surfaces.web.statics import page_routes
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.language.find import is_known_name, known_names
-from gpuwise.workload.language.formats import FORMATS
+from gpuwise.workload.language.weight_formats import FORMATS
 from gpuwise.workload.store import cache as captures
 from gpuwise.workload.store import zoo
 

@@ -23,7 +23,7 @@ from gpuwise.core.encoding import to_json
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.core.text import plain
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import published_format
+from gpuwise.workload.language.weight_formats import published_format
 from gpuwise.workload.store import files
 
 __all__ = ["MOST_BYTES", "PREFIX", "Own", "OwnModels", "described", "lent", "named", "own_file", "without_folder"]

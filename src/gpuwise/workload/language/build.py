@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuwise.workload.language.formats import Format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import Format
 from gpuwise.workload.model.types import CATEGORIES, AttrValue, Buffer, Buffers, Call, Calls, Op, TensorSpec, Workload
 
 __all__ = ["generation_pass"]

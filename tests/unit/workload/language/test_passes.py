@@ -7,7 +7,7 @@ import pytest
 
 from gpuwise.workload.language.build import generation_pass
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS, published_format
+from gpuwise.workload.language.weight_formats import FORMATS, published_format
 from gpuwise.workload.model.evaluate import call_counts, op_flops, peak_memory, product_values
 from gpuwise.workload.transform.share import split
 

@@ -18,14 +18,15 @@ from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import SERVED_PRECISIONS
 from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split, weights_in
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.formats import FORMATS, Format, find_cache, find_format, published_format
 from gpuwise.workload.language.shape import LanguageShape
+from gpuwise.workload.language.weight_formats import FORMATS, Format, find_cache, find_format, published_format
 from gpuwise.workload.store import zoo
 
 __all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "preferred_engines", "text_query"]
 
 _PROMPT, _OUTPUT = 512, 256  # tokens in a chat turn, assumed
-_IN_LLAMA_CPP = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "mxfp4")  # which runs these on every GPU
+# llama.cpp runs these on every GPU.
+_IN_LLAMA_CPP = ("mxfp4", *(name for name, kind in FORMATS.items() if kind.family in ("gguf", "gguf8")))
 _LAYERED = "llama.cpp"  # the usual engine for GPUs of several kinds
 _RESEARCH = ("gpt2", "gpt3", "opt")  # families from before chat, which people train and measure
 
