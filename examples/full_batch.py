@@ -1,4 +1,4 @@
-"""Fixed: the whole batch at once."""
+"""Fixed: the model processes the whole batch at once."""
 
 from torch.utils.data import DataLoader
 

@@ -1,4 +1,4 @@
-"""Fixed: the whole batch at once."""
+"""Fixed: the model processes the whole batch at once."""
 
 from keras_training import Samples, perceptron, train
 

@@ -1,4 +1,4 @@
-"""Fixed: they are added up as one tensor, and one value is read."""
+"""Fixed: the weights are added up as one tensor, and a single value is read."""
 
 from keras_training import Samples, keras, perceptron, train
 

@@ -1,4 +1,4 @@
-"""Slow: one process reads ahead, and cannot keep up."""
+"""Slow: a single process reads ahead and cannot keep up."""
 
 from keras_training import Samples, perceptron, train
 

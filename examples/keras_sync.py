@@ -1,4 +1,4 @@
-"""Slow: after each batch every weight of the last layer is read out one by one."""
+"""Slow: after each batch, the weights of the last layer are read one by one."""
 
 from keras_training import Samples, keras, perceptron, train
 

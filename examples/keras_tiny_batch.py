@@ -1,4 +1,4 @@
-"""Slow: a batch goes through the layers sixteen samples at a time."""
+"""Slow: the layers process a batch sixteen samples at a time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from keras_training import BATCH, FEATURES, Samples, keras, perceptron, train
 
 
 class Piecewise(keras.layers.Layer):
-    """Pieces of a batch, one after another."""
+    """Processes the pieces of a batch one after another."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the Keras examples share: samples from slow storage, a small model. One thread computes."""
+"""Code shared by the Keras examples: samples from slow storage, and a small model. The computation uses one thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 
 
 class Samples(keras.utils.PyDataset):  # type: ignore[misc]
-    """Batches that take a while to read, as from a disk on the network."""
+    """Batches that take a while to read, as if they came from a network drive."""
 
     def __init__(self, wait_s: float = 0.0, **workers: Any) -> None:
         super().__init__(**workers)
@@ -34,12 +34,12 @@ class Samples(keras.utils.PyDataset):  # type: ignore[misc]
 
 
 def perceptron(width: int, depth: int) -> Any:
-    """A model of a few layers."""
+    """A model with a few layers."""
     layers = [keras.layers.Dense(width, activation="relu") for _ in range(depth)]
     return keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(1)])
 
 
 def train(data: Any, model: Any, callbacks: Sequence[Any] = ()) -> None:
-    """A training as people write it."""
+    """A typical Keras training run."""
     model.compile(optimizer="sgd", loss="mse")
     model.fit(data, epochs=1, verbose=0, callbacks=list(callbacks))

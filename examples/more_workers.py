@@ -1,4 +1,4 @@
-"""Fixed: six workers read."""
+"""Fixed: six workers read the samples."""
 
 from torch.utils.data import DataLoader
 

@@ -1,4 +1,4 @@
-"""Fixed: the statistic is computed on the whole tensor, and one value is read."""
+"""Fixed: the statistic is computed on the whole tensor, and a single value is read."""
 
 import torch
 from torch.utils.data import DataLoader

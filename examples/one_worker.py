@@ -1,4 +1,4 @@
-"""Slow: one worker reads, and cannot keep up."""
+"""Slow: a single worker reads the samples and cannot keep up."""
 
 from torch.utils.data import DataLoader
 

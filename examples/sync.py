@@ -1,4 +1,4 @@
-"""Slow: a statistic is added up value by value, each read out of the tensor."""
+"""Slow: a statistic is added up value by value, and each value is read from the tensor separately."""
 
 import torch
 from torch.utils.data import DataLoader

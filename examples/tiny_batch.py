@@ -1,4 +1,4 @@
-"""Slow: a batch goes through the model sixteen samples at a time."""
+"""Slow: the model processes a batch sixteen samples at a time."""
 
 import torch
 from torch import nn
@@ -8,7 +8,7 @@ from training import BATCH, Samples, perceptron, train
 
 
 class Piecewise(nn.Module):
-    """Pieces of a batch, one after another."""
+    """Processes the pieces of a batch one after another."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the PyTorch examples share: samples from slow storage, a small model, a loop. One thread computes."""
+"""Code shared by the PyTorch examples: samples from slow storage, a small model and a loop. The computation uses one thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
-    """Samples that take a while to read, as from a disk on the network."""
+    """Samples that take a while to read, as if they came from a network drive."""
 
     def __init__(self, wait_s: float = 0.0) -> None:
         self.wait_s = wait_s
@@ -30,7 +30,7 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def perceptron(width: int, depth: int) -> nn.Sequential:
-    """A model of a few layers."""
+    """A model with a few layers."""
     layers: list[nn.Module] = [nn.Linear(FEATURES, width)]
     for _ in range(depth):
         layers += [nn.ReLU(), nn.Linear(width, width)]
@@ -38,7 +38,7 @@ def perceptron(width: int, depth: int) -> nn.Sequential:
 
 
 def train(batches: Iterable[Any], model: nn.Module, also: Callable[[torch.Tensor], object] | None = None) -> None:
-    """A training loop as people write it."""
+    """A typical training loop."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for batch in batches:
         optimizer.zero_grad()

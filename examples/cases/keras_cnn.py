@@ -1,4 +1,4 @@
-"""The network of "is Keras slower on an RTX 2080 Ti than on a CPU or a GTX 1070?": a Keras model as beginners train it."""
+"""The network for "Is Keras slower on an RTX 2080 Ti than on a CPU or a GTX 1070?": a typical beginner's Keras model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network of "why does a 2070 Max-Q train slower than a GTX 960M?": two small convolutions on digits of 28 by 28 pixels."""
+"""The network for "Why does a 2070 Max-Q train slower than a GTX 960M?": two small convolutions on digits of 28 by 28 pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Net(nn.Module):
-    """1 to 16 to 32 channels, then ten classes: 29 thousand parameters."""
+    """1 to 16 to 32 channels, then ten classes: 29,000 parameters in total."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The network of "why does a faster GPU give slower CNN training?": three convolutions of 7 by 7 with 512 channels each."""
+"""The network for "Why does a faster GPU give slower CNN training?": three convolutions of 7 by 7 with 512 channels each."""
 
 from __future__ import annotations
 

@@ -44,27 +44,27 @@ __all__ = [
 
 _USUAL_SLOTS = 2.0  # used if a card's thickness is not published
 _BLOWER_SLOTS = 2.0  # blower cards are sold two slots thick, even if the standard version takes three
-_MOST_LONG_SLOTS = 7  # of the positions an ATX board has
+_MOST_LONG_SLOTS = 7  # the number of slot positions on an ATX board
 _WATER_SLOTS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardPlacement:
-    """Where cards are placed. `gap` is the smallest number of free positions between two of them, None with fewer than two."""
+    """The positions of the cards. `gap` is the smallest number of free positions between two cards; None with fewer than two."""
 
     positions: tuple[int, ...]
     gap: int | None
 
 
 def thickness(gpu: Gpu, cooler: str | None, slots: int | None = None) -> int:
-    """Return the positions that a card takes with this cooler; `slots` is how thick the user's card is."""
+    """Return the number of positions that a card takes up with this cooler; `slots` is the thickness of the user's card."""
     own = slots or gpu.slots or _USUAL_SLOTS
     taken = {"water": min(own, _WATER_SLOTS), "blower": min(own, _BLOWER_SLOTS)}.get(cooler or "", own)
     return math.ceil(taken)
 
 
 def placed(widths: Sequence[int], board: Board, case_slots: int) -> CardPlacement | None:
-    """Return the placement with the most air between cards, or None if they have no room. The thickest goes last."""
+    """Return the placement with the most air between cards, or None if there is not enough room. The thickest card goes last."""
     ordered = sorted(widths)
     starts = [1 + board.spacing * number for number in range(board.x16) if 1 + board.spacing * number <= board.slots]
     best: CardPlacement | None = None
@@ -143,7 +143,7 @@ def _slot_line(verdict: str, value: float, limit: float, text: str, remedy: str)
     return CheckLine(check="slots", verdict=verdict, value=value, limit=limit, unit="slots", text=text, remedy=remedy)
 
 
-# ---------------------------------------------------------------- air: which cards draw in their neighbours' heat
+# ---------------------------------------------------------------- air: which cards draw in hot air from their neighbours
 
 _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": "passive"}
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
@@ -331,7 +331,7 @@ def _lane_line(verdict: str, value: float, limit: float, unit: str, text: str, r
     return CheckLine(check="lanes", verdict=verdict, value=value, limit=limit, unit=unit, text=text, remedy=remedy)
 
 
-# ---------------------------------------------------------------- host: rules of thumb from a guide of 2018
+# ---------------------------------------------------------------- host: rules of thumb from a 2018 guide
 
 _SIZES_GIB = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _THREADS_EACH = 2  # threads of the CPU for each GPU

@@ -63,7 +63,7 @@ __all__ = [
 _Named = TypeVar("_Named", bound="Platform | Board | Outlet")
 _REGION = "United States"  # also the default for prices
 _FEW = 2  # cards that a desktop board takes
-_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # of a desktop CPU in total, and those that boards route to slots
+_DESKTOP_LANES, _DESKTOP_SLOT_LANES = 28, 16  # lanes of a desktop CPU in total, and those that boards route to slots
 _BY_LANES = ((47, "X299"), (111, "TRX40"), (127, "WRX80"))  # CPUs with up to this many lanes that are not desktop CPUs
 _MOST_LANES = "EPYC 7003"
 
@@ -133,7 +133,7 @@ def excursions() -> Mapping[str, Excursion]:
 
 @cache
 def power_curves() -> tuple[PowerCurve, ...]:
-    """Speeds measured on GeForce cards at lower power limits."""
+    """Return the speeds measured on GeForce cards at lower power limits."""
     rows = _table("psus.toml")["power_curve"]
     return tuple(PowerCurve(**_with_source({**row, "points": tuple(map(tuple, row["points"]))})) for row in rows)
 
@@ -203,10 +203,11 @@ def outlet_of(region: str) -> Outlet:
 
 @cache
 def usual_box(card_count: int, psu_watts: float | None = None, region: str = _REGION) -> Box:
-    """Return the machine people usually build for this many cards: a desktop for up to two, a workstation for more. It uses
-    the region's standard outlet.
+    """Return the usual machine for this many cards: a desktop for up to two, and a workstation for more. It uses the region's
+    standard outlet.
 
-    An existing supply is assumed to be ATX 2, which guarantees less; one still to be bought, ATX 3.
+    An existing supply is assumed to follow ATX 2, which guarantees less, and a supply that has yet to be bought is assumed to
+    follow ATX 3.
     """
     few = card_count <= _FEW
     platform = find_platform("desktop" if few else "workstation")
@@ -261,7 +262,7 @@ _WHOLE = {
 
 
 def is_card(gpu: Gpu) -> bool:
-    """Return whether it fits into a PCIe slot."""
+    """Return whether this GPU is a card for a PCIe slot."""
     return gpu.segment not in _WHOLE and gpu.cooler != "module"
 
 

@@ -44,8 +44,8 @@ __all__ = [
 _STEP_WATTS = 5  # power limits are proposed in these steps
 _MOST_AT_LOW_VOLTS, _HIGH_VOLTS = 1600.0, 200.0  # larger supplies need 200 V or more
 _SOLD_NOW = 3  # the ATX standard of new supplies
-_REAL_LIMIT = 0.97  # of the rated power: what a supply bears is not known more exactly than that
-_LEAST_POWER = 0.2  # of the rated power, if the lowest limit is not published
+_REAL_LIMIT = 0.97  # share of the rated power: the load that a supply can bear is not known more precisely
+_LEAST_POWER = 0.2  # share of the rated power, if the lowest limit is not published
 
 
 def card_watts(gpu: Gpu, limit_watts: float | None = None) -> float | None:
@@ -80,8 +80,8 @@ def smallest_psu(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
-    """Return the highest power limit per device with which the supply does not fail. None if none helps, or if it is so close to
-    the rated power that the supply would still be at the edge of failing.
+    """Return the highest power limit per device at which the supply does not fail. None if no limit helps, or if the limit is so
+    close to the rated power that the supply would still be close to failing.
     """
 
     def fits(held: Box) -> bool:
@@ -93,7 +93,7 @@ def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
 
 
 def highest_limit(cards: Sequence[Cards], box: Box, works: Callable[[Box], bool]) -> float | None:
-    """Return the highest power limit per device, in steps of 5 W, with which the box works, or None if none helps.
+    """Return the highest power limit per device, in steps of 5 W, with which the box works, or None if no limit helps.
 
     A box that works at one limit works at every lower one.
     """
@@ -179,7 +179,7 @@ def _line(check: str, verdict: str, value: float | None, limit: float | None, te
 
 _SLOT_WATTS = 75.0  # watts that a PCIe slot delivers; a card that draws more has plugs
 _ADAPTED = ("12-pin", "16-pin", "EPS")
-_ADAPTER_WATTS = 150.0  # of each 8-pin plug that an adapter to 16-pin needs
+_ADAPTER_WATTS = 150.0  # the power of each 8-pin plug that an adapter to 16-pin needs
 
 
 def plugs_of(text: str) -> Mapping[str, int]:
@@ -197,7 +197,7 @@ def plugs_of(text: str) -> Mapping[str, int]:
 
 
 def connector_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
-    """Check that the supply has the plugs. 16-pin plugs are first served by those of an ATX 3 supply, then by adapters."""
+    """Check that the supply has the plugs. Cards with 16-pin plugs use those of an ATX 3 supply first, then adapters."""
     watts = box.psu_watts or smallest_psu(cards, box)
     if watts is None:
         return ()
@@ -279,7 +279,7 @@ _HEATER_WATTS = 1500.0  # the maximum power of an electric room heater on 120 V
 
 
 def continuous_watts(outlet: Outlet) -> float:
-    """Return what an outlet delivers for hours."""
+    """Return the power that an outlet delivers continuously."""
     return outlet.volts * outlet.amps * outlet.continuous_fraction
 
 
@@ -294,7 +294,7 @@ def efficiency(label: str, load_fraction: float, volts: float) -> float:
 
 
 def wall_watts(cards: Sequence[Cards], box: Box) -> float:
-    """Return what the machine draws from the wall under sustained load."""
+    """Return the power that the machine draws from the wall under sustained load."""
     load = load_watts(cards, box)
     psu = box.psu_watts or smallest_psu(cards, box) or load
     return load / efficiency(box.psu_label, load / psu, box.outlet.volts)
@@ -350,33 +350,33 @@ def _describe_cooling(watts: float) -> str:
     return f"open a door or window, or use {watts * _BTU_PER_H:,.0f} BTU/h of air conditioning"
 
 
-# ---------------------------------------------------------------- what a slight power limit fixes
+# ---------------------------------------------------------------- problems that a slightly lower power limit fixes
 
-_SLIGHT_LIMIT = 0.9  # of the rated power, at which training loses almost nothing
+_SLIGHT_LIMIT = 0.9  # share of the rated power at which training loses almost no speed
 
 
 def failing(lines: Sequence[CheckLine], gpu: Gpu) -> list[CheckLine]:
-    """Return what fails and cannot be fixed by a slight power limit."""
+    """Return the checks that fail and cannot be fixed by a slightly lower power limit."""
     return [line for line in lines if line.verdict == "fail" and not _is_mended(line, gpu)]
 
 
 def mended(lines: Sequence[CheckLine], gpu: Gpu) -> CheckLine | None:
-    """Return the check that requires the lowest of the slight power limits; None if none is needed."""
+    """Return the check that requires the lowest of the slightly reduced power limits, or None if no limit is needed."""
     return min((line for line in lines if _is_mended(line, gpu)), key=lambda line: line.power_limit_watts or 0.0, default=None)
 
 
 def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
-    """Return whether a power limit that hardly reduces speed fixes what fails."""
+    """Return whether a power limit that hardly reduces speed fixes the failed check."""
     limit, rated = line.power_limit_watts, gpu.tdp_watts
     return line.verdict == "fail" and limit is not None and rated is not None and limit >= _SLIGHT_LIMIT * rated
 
 
-# ---------------------------------------------------------------- what a power limit was measured to cost
+# ---------------------------------------------------------------- measured losses at lower power limits
 
 
 def measured_losses(share: float) -> Mapping[str, tuple[float, float]]:
-    """Return the least and the most speed that measured GeForce cards lost at this share of their rated power, by kind of work.
-    Kinds that were not measured at limits so low are left out.
+    """Return the smallest and largest losses of speed measured on GeForce cards at this share of their rated power, by kind of
+    work. Kinds of work that were not measured at such low limits are left out.
     """
     found: dict[str, list[float]] = {}
     for curve in power_curves():

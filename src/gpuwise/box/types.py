@@ -79,9 +79,10 @@ class CpuFamily:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Where cards are placed: positions, long slots among them, and positions from one long slot to the next.
+    """The slots of a board: its positions, the long slots among them, and the number of positions from one long slot to the
+    next.
 
-    With a `switch` (PLX), every slot shows x16, and all share the lanes of the CPU when they copy at the same time.
+    With a `switch` (PLX), every slot shows x16, and all of them share the lanes of the CPU when they copy at the same time.
     """
 
     name: str
@@ -107,7 +108,9 @@ class PsuSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PsuStandard:
-    """What a supply tolerates for 100 µs, as a share of its rating: safely, and before its protection is likely to trip."""
+    """The loads that a supply tolerates for 100 µs, as shares of its rating: the load that is safe, and the load at which its
+    protection is likely to trip.
+    """
 
     safe_fraction: float
     most_fraction: float
@@ -135,7 +138,7 @@ class Excursion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCurve:
-    """Speeds measured on a card at several power limits in watts, relative to that at the highest, for one kind of work."""
+    """Speeds measured on a card at several power limits in watts, relative to the speed at the highest, for one kind of work."""
 
     gpu: str
     rated_watts: float
@@ -147,7 +150,7 @@ class PowerCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """A plug on a card: what it carries, and how many 8-pin plugs of a supply replace it."""
+    """A plug on a card: the power that it carries, and how many 8-pin plugs of a supply replace it."""
 
     watts: float
     eight_pin: int
@@ -157,7 +160,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlet:
-    """A wall outlet, what share of it may be drawn for hours, and the regions where it is the usual one."""
+    """A wall outlet, the share of its rating that may be drawn continuously, and the regions where it is common."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -181,8 +184,8 @@ class Cards:
 class Box:
     """The machine around the cards. A part that is None is still to be chosen, and the check says which one to take.
 
-    `host` is the class of the CPU, if it was named. `cooler` of None is what each card is sold with, and `card_slots` of None is
-    how thick its launch model is. `riser` names the link that extenders carry, such as `PCIe 3.0 x16`.
+    `host` is the class of the CPU, if it was named. If `cooler` is None, each card has the cooler that it is sold with, and if
+    `card_slots` is None, it is as thick as its launch model. `riser` names the link through an extender, such as `PCIe 3.0 x16`.
     """
 
     platform: Platform

@@ -46,7 +46,7 @@ class Assumption:
     """Something an answer relies on that the user neither stated nor measured.
 
     `code` identifies the topic, independent of the GPU or model in `name`. Programs use the code; people read the rest.
-    Assumptions that `overrides` something the user asked for are listed first.
+    `overrides` marks assumptions that replace something the user asked for; these are listed first.
     """
 
     code: str

@@ -1,7 +1,7 @@
 """Parses quantities that people write and formats quantities for display. Internally, everything is a plain SI float.
 
-The parser accepts what datasheets print (`1.7 GHz`, `936 GB/s`, `24GB`, `350 W`, `412ms`). Only for memory sizes does GB usually
-mean 2^30 bytes; `parse_memory` follows that convention, and `parse` does not.
+The parser accepts what datasheets print (`1.7 GHz`, `936 GB/s`, `24GB`, `350 W`, `412ms`). GB usually means
+2^30 bytes only in memory sizes; `parse_memory` follows that convention, and `parse` does not.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class CollectiveSet:
 
 @cache
 def collective_data() -> Mapping[str, Any]:
-    """Return what is specific to the sources rather than the machines."""
+    """Return the values that are specific to the sources rather than the machines."""
     loaded: dict[str, Any] = json.loads((files("gpuwise.evidence") / "data" / "collectives.json").read_text(encoding="utf-8"))
     return loaded
 
@@ -188,7 +188,7 @@ def _is_known(entry: CollectiveSet, constants: Constants | None) -> bool:
 
 
 def collective_baselines(found: Sequence[CollectiveSet]) -> dict[str, dict[str, float]]:
-    """Return what simple rules predict: bytes over the link's rated speed; three quarters of that rate plus 10 us to start."""
+    """Return the predictions of simple rules: bytes at the link's rated speed; three quarters of that rate plus a 10 us start."""
     errors: dict[str, list[Any]] = {"link_rate": [], "three_quarters": []}
     for entry in found:
         moved = moved_fraction(entry.op, max(2, entry.ranks)) * entry.size_bytes

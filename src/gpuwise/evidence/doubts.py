@@ -1,4 +1,4 @@
-"""Generation speeds that cannot be what their row says: they break a physical limit, or their source counts something else."""
+"""Reported generation speeds that cannot be right: they exceed a physical limit, or their source counts something else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED = (
 
 
 def asked_doubt(cells: Mapping[str, str], engine: Engine, batch: int) -> str:
-    """Return why what a row ran cannot be predicted; empty if it can."""
+    """Return why a row cannot be predicted, or an empty string if it can."""
     said = f"{cells.get('origin', '')} | {cells['stack']}"
     for pattern, mode, reason in _COUNTED:
         if re.search(pattern, said) and cells["mode"] == mode:
@@ -40,7 +40,7 @@ def asked_doubt(cells: Mapping[str, str], engine: Engine, batch: int) -> str:
 def speed_doubt(
     shape: LanguageShape, weights: Format, gpu: Gpu, gpu_count: int, held: GenerationMemory, steps_per_s: float
 ) -> str:
-    """Return why this many decoding steps in a second cannot be right; empty if they can. `held` is on all GPUs together."""
+    """Return why this many decoding steps per second cannot be right, or an empty string. `held` is the total over all GPUs."""
     if held.weight_bytes + held.cache_bytes > gpu_count * gpu.memory_bytes:
         return "keys and values that do not fit beside the weights, so some sequences waited"
     read = 0.0 if shape.experts else shape.block_weights * weights.bytes_a_weight

@@ -36,7 +36,7 @@ _SAMPLES = ("", "images/s", "sequences/s", "samples/s")  # what a rate may count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a program runs besides the model of a question: a workload at a batch, and the share of it per step."""
+    """Work that a program does besides the model of a question: a workload at a batch, and the share of it per step."""
 
     workload: Workload
     batch: float
@@ -182,7 +182,7 @@ def _check_precision(gpu: Gpu, precision: str) -> None:
 
 
 def _request(cells: Mapping[str, str], zoo_only: bool) -> Request:
-    """Return what to capture or load for a row."""
+    """Return the request to capture or load for a row."""
     procedure = procedure_of(cells)
     precision = "fp16" if cells["precision"] == "fp16" and procedure.pure_half else _PRECISIONS.get(cells["precision"])
     if precision is None or cells["mode"] not in ("train", "infer"):

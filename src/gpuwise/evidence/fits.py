@@ -23,7 +23,7 @@ class Fit(msgspec.Struct, frozen=True):
     a whole call outside a program's models, by source; a factor and a start time for each operator table; and the shortest
     time of each of its operators.
 
-    A factor for `source//how` applies to versions for which that source has no factor of its own; their stack counts as unknown.
+    A factor for `source//how` applies to versions for which that source has no separate factor; their stack counts as unknown.
     """
 
     constants: Mapping[str, float]
@@ -37,8 +37,8 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct):
-    """Each list holds the values for `names`, which have the form `part:name`; null is a stack with which no other row was
-    measured. Parts that are not listed are as shipped.
+    """Each list holds the values for `names`, which have the form `part:name`; null marks a stack with which no other row was
+    measured. Parts that are not listed have their shipped values.
     """
 
     names: list[str]

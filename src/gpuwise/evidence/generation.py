@@ -1,7 +1,7 @@
 """Compares measured text-generation speeds of language models, as people report them, with predictions.
 
-A row is a sum of passes: a number of tokens decoded one after another, and a prompt read first if its time is included. Rows that
-are not described well enough are left out with a reason.
+A row is the sum of several passes: a number of tokens decoded one after another, and a prompt read first if its time is
+included. Rows that are not described well enough are left out with a reason.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRow:
-    """A parsed row. Its time is the sum of the `passes`; its rate counts `counted` tokens in that time, or its milliseconds are
-    divided by `counted`.
+    """A parsed row. Its time is the sum of the `passes`. If it states a rate, the rate counts `counted` tokens in that time; if
+    it states milliseconds, the time is divided by `counted`.
     """
 
     row: int
@@ -344,7 +344,7 @@ def _labels(row: GenerationRow) -> dict[str, str]:
 
 
 class _Alike(NamedTuple):
-    """What passes that are predicted together have in common. `length` is set if a window is not full, otherwise 0."""
+    """Values that all passes predicted together have in common. `length` is 0 unless a window is not full."""
 
     engine: str
     version: str

@@ -46,7 +46,7 @@ def program_of(cells: Mapping[str, str]) -> str:
 
 
 def around(cells: Mapping[str, str], request: Request, batch: float) -> tuple[Part, ...]:
-    """Return what a call runs besides the denoiser, as a share per iteration at this batch."""
+    """Return the models that a call runs besides the denoiser, as a share per iteration at this batch."""
     fraction, pipeline = call_fraction(cells), pipeline_of(request.model)
     if not fraction or pipeline is None:
         return ()
@@ -68,7 +68,7 @@ def moved_bytes(cells: Mapping[str, str], gpu: Gpu, request: Request) -> float:
 
 
 def unlike(cells: Mapping[str, str], gpu: Gpu, request: Request) -> str:
-    """Return why a call differs from what the models describe, or an empty string if nothing suggests that."""
+    """Return why a call differs from the one that the models describe, or an empty string if nothing suggests that it does."""
     pipeline = pipeline_of(request.model)
     if pipeline is None or not call_fraction(cells):
         return ""

@@ -38,14 +38,14 @@ _GATED = {
     10: "experts",
     3: "chosen",
 }
-_EXPERTS, _CHOSEN = 10, 3  # in the pattern
+_EXPERTS, _CHOSEN = 10, 3  # the numbers in the captured pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
-    """The description of a decoder-only transformer. `inner` of 0 means four times the width, `kv_heads` of 0 one per head.
-    `gated`: gated SiLU, RMS norm and rotary positions, as in Llama; otherwise as in GPT-2, with or without its `dropout`. With
-    `experts`, `chosen` of them process each token, each as wide as `inner`.
+    """The description of a decoder-only transformer. An `inner` of 0 means four times the width, and a `kv_heads` of 0 means one
+    per head. `gated`: gated SiLU, RMS norm and rotary positions, as in Llama; otherwise as in GPT-2, with or without its
+    `dropout`. With `experts`, `chosen` of them process each token, and each is as wide as `inner`.
     """
 
     hidden: int

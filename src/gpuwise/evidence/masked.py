@@ -8,7 +8,7 @@ Facts about the kernel (pytorch/pytorch, aten/src/ATen/native/transformers/cuda/
   the backward pass, but no longer in fp32 (tables in facebookresearch/xformers#587).
 * In fp32, each product is three TF32 products on matrix engines (`OpMultiplyAddFastF32` in `gemm_kernel_utils.h`).
 * Its tiles are smaller on GPUs whose units have about 100 KB of shared memory (compute capability 8.6, 8.9 and 12.0).
-* It uses the instructions of Ampere (`mma.sync`), so a unit of a newer data-centre GPU does no more in a clock than one of an
+* It uses the instructions of Ampere (`mma.sync`), so a unit of a newer data-centre GPU does no more per clock than one of an
   A100.
 
 Three speeds relative to the usual kernel are fitted by `tools/fit_tuning.py`, each with a prior from those tables.
@@ -28,9 +28,9 @@ __all__ = ["MaskedRates", "has_small_tiles", "masked", "within_ampere"]
 
 _PADDED = (64.0, 128.0)
 _WIDE_IN_16_BITS = {"forward": 1.14, "backward": 2.4}
-_LARGE_SHARED = 150e3  # bytes of a unit: 164 KB on an A100, 228 KB on an H100, 100 KB on GeForce and RTX PRO cards
+_LARGE_SHARED = 150e3  # bytes per unit: 164 KB on an A100, 228 KB on an H100, 100 KB on GeForce and RTX PRO cards
 
-_AMPERE = 2048.0  # operations of a unit of an A100 in a clock, in 16 bits
+_AMPERE = 2048.0  # operations per clock of one unit of an A100, in 16 bits
 
 
 class MaskedRates(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def within_ampere(gpu: Gpu) -> float:
 
 
 def masked(workload: Workload, rates: MaskedRates, *, small: bool = False, reached: float = 1.0) -> Workload:
-    """Return the step with a mask in every attention, on a GPU with `small` tiles or of whose engine a share is `reached`."""
+    """Return the step with a mask in every attention, on a GPU with `small` tiles or with a `reached` share of its engine."""
     share = reached * (rates.small if small else 1.0)
     ops = (_masked_op(workload, op, rates, share) if op.kind == "attention" else op for op in workload.ops)
     return replace(workload, ops=tuple(ops))

@@ -1,7 +1,8 @@
 """Compares measured memory from published tables with predictions.
 
-What a row counts determines the comparison: a driver's figure with the device's bytes, a framework's peak with allocated bytes.
-Rows that cannot be predicted are counted by reason. Units are bytes, even in fields of `Residual` named for seconds.
+The comparison depends on what a row counts: a driver's figure is compared with the device's bytes, and a framework's peak with
+allocated bytes. Rows that cannot be predicted are counted by reason. Units are bytes, even in fields of `Residual` named for
+seconds.
 """
 
 from __future__ import annotations
@@ -220,8 +221,8 @@ def _residual(question: MemoryQuestion, data: MemoryData) -> Residual:
 
 
 def memory_baselines(asked: Sequence[MemoryQuestion]) -> dict[str, dict[str, float]]:
-    """Return what simple rules predict for rows with a workload: weights only; weights, gradients and optimizer; and those plus
-    all tensors that are live at once, without allocator or context.
+    """Return the predictions of simple rules for rows with a workload: weights only; weights, gradients and optimizer; and those
+    plus all tensors that are live at once, without allocator or context.
     """
     rules: dict[str, Callable[[MemoryQuestion, Workload], float]] = {
         "weights": lambda question, workload: workload.parameters * _width(workload),

@@ -34,7 +34,7 @@ _RECIPES_ON = "A10G"  # where LitGPT's recipes were run, on one GPU even if the 
 
 
 class LanguageModel(msgspec.Struct, frozen=True):
-    """A model by the names that its sources use. `lora_rank` and `lora_everywhere` are from LitGPT's recipe for it."""
+    """A model and the names that its sources use. `lora_rank` and `lora_everywhere` are from LitGPT's recipe for it."""
 
     repo: str
     aliases: tuple[str, ...]

@@ -46,7 +46,7 @@ def accuracy(residuals: Sequence[Residual]) -> Accuracy:
 
 
 def _pairs(residuals: Sequence[Residual], time_of: Callable[[Residual], float]) -> tuple[float | None, float | None]:
-    """Return Kendall's tau over all pairs of GPUs that ran the same thing, and the median error of their speed ratios."""
+    """Return Kendall's tau over all pairs of GPUs that ran the same workload, and the median error of their speed ratios."""
     agree, errors = [], []
     for one, two in _same_setup(residuals):
         measured = np.log((one.measured_s / one.samples) / (two.measured_s / two.samples))
@@ -69,8 +69,8 @@ def _same_setup(residuals: Sequence[Residual]) -> Iterator[tuple[Residual, Resid
 
 
 def baselines(residuals: Sequence[Residual]) -> dict[str, dict[str, float]]:
-    """Return what simple rules predict. Ratios scale another GPU's measurement of the same setup; the roofline needs none, but
-    uses the constant that fits these very rows best.
+    """Return the predictions of simple rules. Ratios scale another GPU's measurement of the same setup; the roofline needs none,
+    but uses the constant that fits these very rows best.
     """
     rules: dict[str, Callable[[Residual], float]] = {
         "flops_ratio": lambda row: 1 / row.rates[0],

@@ -112,7 +112,7 @@ class _Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """`unknown` holds eight in ten ratios of measured to predicted time when only what a source ran is known."""
+    """`unknown` is the range of eight in ten ratios of measured to predicted time for a source whose software is unknown."""
 
     fitted_on: str
     unknown: Range
@@ -126,7 +126,7 @@ def _file() -> _File:
 
 
 def parallel_fits() -> Mapping[str, SourceFit]:
-    """Return what was fitted for each source."""
+    """Return the values fitted for each source."""
     return _file().sources
 
 
@@ -271,7 +271,7 @@ def _model(cells: Mapping[str, str]) -> LanguageModel:
 
 
 def _plain(name: str) -> str:
-    """Return the text without case, spaces and the like."""
+    """Return the text in one spelling, without case, spaces and punctuation."""
     return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 

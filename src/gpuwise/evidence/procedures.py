@@ -16,14 +16,16 @@ __all__ = ["Fitted", "Procedure", "fitted", "procedure_of"]
 
 
 class Procedure(msgspec.Struct, frozen=True):
-    """`library` is where its model names come from; `pure_half` whether its fp16 means a model entirely in fp16 rather than mixed
-    precision; `copies` whether the copy of the inputs is timed, without overlapping the work; `threads` whether several GPUs
-    are driven by threads of one Python process; `fast_norm` whether norms stay in 16 bits under autocast in inference
-    (inferred for timm: without it, its rows with layer and group norms are off by half); `every_token` whether its language
-    models score every token and keep no cache; `renamed` the models it means by a name, or by a mode and a name: another head,
-    another width; `optimizer` and `version` what it trains with, where its rows do not say; `scores` by which number its value
-    for a model must be multiplied to be a rate; `eager` what its notes say where its program did not compile the model;
-    `channels_last` the models that it runs in this layout.
+    """How a source measured.
+
+    `library` is the library that its model names come from. `pure_half` says whether its fp16 means a model entirely in fp16
+    rather than mixed precision. `copies` says whether its times include copying the inputs, without overlap. `threads` says
+    whether several GPUs are driven by threads of one Python process. `fast_norm` says whether norms stay in 16 bits under
+    autocast in inference (inferred for timm: without it, its rows with layer and group norms are off by half). `every_token`
+    says whether its language models score every token and keep no cache. `renamed` maps a name, or a mode and a name, to the
+    model that the source means, such as one with another head or width. `optimizer` and `version` are used for rows that do not
+    state them. `scores` are the factors that turn its values for some models into rates. `eager` is the text in its notes that
+    marks a model that was not compiled. `channels_last` lists the models that it runs in this layout.
     """
 
     library: str = "timm"
@@ -42,7 +44,7 @@ class Procedure(msgspec.Struct, frozen=True):
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for sources: a factor for each (source, version, way of running), seconds per call on its hosts, the
+    """The values fitted for sources: a factor for each (source, version, way of running), seconds per call on its hosts, the
     shortest time of a single operator when timed from Python, and the time of a whole call outside a program's models.
     """
 

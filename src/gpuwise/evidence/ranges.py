@@ -46,7 +46,7 @@ TRUST = 0.7
 # already contains what a source's rows have in common, so the remaining deviation is mostly specific to that GPU or setup: these
 # shares have the least error on left-out rows.
 _TRUST_FITTED = {(True, True): 0.9, (True, False): 0.3, (False, True): 0.3, (False, False): 0.0}
-_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: of rows with fitted software, and of sources around each other
+_SPREAD_OF_ROWS, _SPREAD_OF_SOURCES = 0.14, 0.12  # in ln: the spread of rows with fitted software, and of sources
 _TENTH = 1.2815515655446004  # standard deviations from the mean to the 90th percentile of a normal distribution
 UNMEASURED_RANGE = (0.5, 2.5)  # assumed for a maker without GPUs in any fit: as wide as the widest range of the other makers
 
@@ -79,12 +79,12 @@ def _file() -> _File:
 
 
 def knows(gpu: Gpu) -> bool:
-    """Return whether GPUs of this one's generation were measured."""
+    """Return whether any GPU of the same generation was measured."""
     return gpu.architecture.generation in _file().generations
 
 
 def knows_vendor(gpu: Gpu) -> bool:
-    """Return whether any GPU of this one's maker was measured."""
+    """Return whether any GPU from the same maker was measured."""
     return gpu.architecture.vendor in _vendors() and not gpu.is_cpu
 
 
@@ -111,15 +111,15 @@ def as_known(usual: Range, gpu: Gpu, *, known_stack: bool) -> Range:
 
 
 def _of_maker(gpu: Gpu) -> Range | None:
-    """Return the extra error on GPUs of this one's maker, if it is not NVIDIA."""
+    """Return the extra error for GPUs from this maker, unless it is NVIDIA."""
     if knows_vendor(gpu):
         return _file().ranges.get(gpu.architecture.vendor.lower())
     return _assumed(gpu)
 
 
 def _of_generation(gpu: Gpu) -> Range | None:
-    """Return the extra error on GPUs of this one's maker, widened if its generation is predicted less well than its maker's other
-    GPUs.
+    """Return the extra error for GPUs from this maker, widened if this generation is predicted less accurately than the maker's
+    other GPUs.
     """
     found = _of_maker(gpu)
     scale = _file().scales["unknown"].get(gpu.architecture.generation, 1.0)
@@ -156,9 +156,9 @@ TIED = 2 / 3  # probability below which an order is called a tie
 
 
 def probability_above(low: float, high: float, value: float = 1.0, *, middle: float | None = None) -> float:
-    """The probability that a number exceeds `value` if 80% of its values lie between `low` and `high`.
+    """Return the probability that a number exceeds `value` if 80% of its values lie between `low` and `high`.
 
-    Errors are taken to be log-normal, with the ends of the range as the 10th and 90th percentiles. For a ratio of speeds, this
+    Errors are assumed to be log-normal, with the ends of the range as the 10th and 90th percentiles. For a ratio of speeds, this
     is the probability that the first GPU is faster than the second.
 
     >>> [round(probability_above(low, high), 2) for low, high in ((0.8, 1.25), (1.0, 2.0), (0.9, 2.0), (0.5, 1.0))]
@@ -206,9 +206,9 @@ def range_of(*, known_generation: bool, known_stack: bool, bound: str = "", proc
 
 
 def report_range(gpu: Gpu) -> Range:
-    """Return the range for what one person measures with a program that has many settings, such as a web interface for images.
+    """Return the range for the measurements of one person with a program that has many settings, such as an image web interface.
 
-    It is wider than that for the median of several people, because their settings, versions and hosts differ.
+    It is wider than the range for the median over several people, because their settings, versions and hosts differ.
     """
     found = _file().ranges["report" if gpu.vendor == "NVIDIA" else "report_other_maker"]
     return found if knows_vendor(gpu) else found.around(_assumed(gpu))
@@ -220,7 +220,7 @@ def ratio_range(*, known: bool) -> Range:
 
 
 def operator_range(table: str, operator: str) -> Range:
-    """Return the range for this operator of a table, or that of the whole table if the operator has none."""
+    """Return the range for this operator in a table, or the range for the whole table if the operator has none."""
     ranges = _file().ranges
     return ranges.get(f"{table}/{operator}", ranges[table])
 
@@ -239,7 +239,7 @@ def _changes() -> dict[str, Range]:
 
 # ---------------------------------------------------------------- doubt
 
-_WIDE = 1.3  # how many times as wide as that for NVIDIA GPUs a ratio's range is, at least, to be called less accurate
+_WIDE = 1.3  # the range of a ratio counts as less accurate if it is this many times as wide as that for NVIDIA GPUs
 
 
 def describe_doubts(gpus: Sequence[Gpu]) -> str:

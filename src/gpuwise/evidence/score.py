@@ -142,8 +142,8 @@ def _one(question: Question, steps: StepTimes, point: int, place: int, known: bo
 
 
 def _sharing_s(question: Question, steps: StepTimes, point: int, place: int, fit: Fit) -> float:
-    """Return what several GPUs add to a step: messages that are not hidden, and waiting for each other; with threads instead of
-    processes, also the one host that serves them all.
+    """Return the time that several GPUs add to a step: messages that are not hidden, and waiting for each other. With threads
+    instead of processes, they also wait for the host, which serves all of them.
     """
     if question.gpu_count == 1:
         return 0.0

@@ -1,7 +1,7 @@
-"""Reports of what people run today: rows with a `value` in a `unit`, and models, software and sizes as people write them.
+"""Reports about current workloads: rows with a `value` in a `unit`, and models, software and sizes as people write them.
 
-Each row becomes a question for `predict`: a step of a model, its memory, or the best of many square products. What `predict` does
-not support (serving engines, packed weights, partly tuned models) is left out with a reason.
+Each row becomes a question for `predict`: a step of a model, its memory, or the best of many square products. Rows that
+`predict` does not support (serving engines, packed weights, partly tuned models) are left out with a reason.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENGINES = re.compile(
     r"|stable[ -]fast|minsdxl",
     re.IGNORECASE,
 )
-_OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # of training
+_OTHERWISE = re.compile(r"lora|accumulation|checkpointing", re.IGNORECASE)  # training methods other than plain steps
 _VERSION = re.compile(r"(tensorflow|pytorch|torch)\s*v?(\d+\.\d+)", re.IGNORECASE)
 _RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
 _GUIDED = 2  # denoiser passes per image, with and without the prompt
@@ -131,7 +131,7 @@ def _check_doubts(cells: Mapping[str, str]) -> None:
 
 
 def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
-    """Return what can be determined without a workload."""
+    """Return the parts of a row that can be determined without a workload."""
     said = f"{cells['stack']} {cells.get('note', '')}"
     _check_doubts(cells)
     value = _number(cells["value"], "a value")
@@ -179,7 +179,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _request_of(row: TodayQuestion) -> Request:
-    """Return what to load or capture for a row; for fine-tuning, the plain step of its model."""
+    """Return the request to load or capture for a row; for fine-tuning, the plain step of its model."""
     if row.tuned is None:
         return _request(row.cells)
     try:
@@ -189,7 +189,7 @@ def _request_of(row: TodayQuestion) -> Request:
 
 
 def _request(cells: Mapping[str, str]) -> Request:
-    """Return what to load or capture for a row."""
+    """Return the request to load or capture for a row."""
     mode = "train" if cells["mode"] == "train" else "infer"
     phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
     if cells["mode"] not in ("train", "infer", "prefill", "decode"):

@@ -54,7 +54,7 @@ def memory_residual(question: Question, value_gib: float) -> Residual:
 
 
 def products_residual(row: int, cells: Mapping[str, str], gpu: Gpu, precision: str, value: float) -> Residual:
-    """Compare the best of the square products that such a benchmark tries."""
+    """Compare the best of the square products that a benchmark of this kind tries."""
     if "square matmul" not in cells["model"]:
         raise BadValue(f"unknown product: {cells['model']}", hint="try `square matmul 1024..10240, best`")
     seconds, flops = _best(gpu, precision)

@@ -41,8 +41,8 @@ class Practice(msgspec.Struct, frozen=True):
     """How a source fine-tunes. `prepared`: the QLoRA base went through PEFT's `prepare_model_for_kbit_training`, so everything
     except the packed products is in fp32; `packed_in` is the type of those products, by GPU. `reentrant`: recomputed blocks run
     to their end. `masked`: attention gets a mask, which only the memory-efficient kernel accepts (inferred: no other kernel
-    matches its times). `own_loss`: computed on logits in their own type, after a copy of all but the last position. `counter`
-    is the counter behind its memory figures, and `why` gives the reasons for what is unusual.
+    matches its times). `own_loss`: the loss is computed on logits in their own type, after a copy of all but the last position.
+    `counter` is the counter behind its memory figures, and `why` gives the reasons for unusual choices.
     """
 
     source: str = ""
@@ -87,8 +87,8 @@ def fitted_rates() -> MaskedRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """A parsed row. A step has `passes` micro-batches; `packed` is how the base is stored (empty for 16 bits), `packed_in` the
-    type of its products if it differs from the step's. `small` and `reached` are what `masked` must know about the GPU.
+    """A parsed row. A step has `passes` micro-batches. `packed` is the format of the base weights (empty for 16 bits), and
+    `packed_in` is the type of their products if it differs from the step's. `small` and `reached` describe the GPU for `masked`.
     """
 
     method: str

@@ -16,10 +16,10 @@ Row = Mapping[str, str]
 class Residual:
     """One measured row and its prediction. `labels` are the categories for the accuracy breakdown.
 
-    Rows of one `setup` differ only in the GPU (and the batch that fits on it), so they rank GPUs. `work` is the step's FLOPs and
-    bytes, and `rates` the GPU's rates for both, for the naive baselines; `samples` makes steps with different batches comparable.
-    `known` says whether the software was fitted. Fields in seconds hold bytes in memory tables. The row's own value is `scale`
-    times them, or `scale` divided by them if it is a rate, in `unit`.
+    Rows of one `setup` differ only in the GPU (and the batch that fits on it), so they rank GPUs. The naive baselines use
+    `work`, the step's FLOPs and bytes, and `rates`, the GPU's rates for both; `samples` makes steps with different batches
+    comparable. `known` says whether the software was fitted. In memory tables, fields named for seconds hold bytes. The row's
+    own value, in `unit`, is `scale` times these or, if it is a rate, `scale` divided by them.
     """
 
     row: int

@@ -61,7 +61,7 @@ _SAME = {
 }
 _LINES = "rtx gtx gt rx arc titan quadro tpu jetson pro geforce radeon tesla".split()
 _MODEL = re.compile(r"(\d{3,4})(ti|super|laptop|mobile|maxq|xtx|xt|gre|ada|max|pro|ultra|d|s)(.*)")
-# Details of a product that people may leave out, with how surprising it is to have each one filled in.
+# Details of a product that people may leave out, with a score for how surprising it is if the catalogue fills one in.
 _OPTIONAL_COST = {
     "rtx": 0.1,
     "gtx": 0.1,
@@ -183,7 +183,7 @@ class NameIndex:
         return Match(gpu=best, others=self._others(asked, best, ()))
 
     def _others(self, asked: frozenset[str], best: Gpu, found: Sequence[Gpu]) -> tuple[Gpu, ...]:
-        """Return other products with the same name, or that differ only in details it leaves open (memory, form factor)."""
+        """Return other products that have the same name or differ only in details that it leaves open (memory, form factor)."""
         own = frozenset(_unified(tokens(best.name)))
         siblings = [gpu for gpu in found if gpu is not best]
         if any(word.startswith("gfx") for word in asked):  # a chip family, not a product
@@ -333,7 +333,7 @@ class Catalog:
         return match
 
     def match(self, name: str) -> Match | None:
-        """Return what a name means, or None, without searching for names that are spelled alike."""
+        """Return the product that a name means, or None, without searching for names with a similar spelling."""
         match = self._own_index.exact(name) or self._index.exact(name) or self._tail_index.exact(name)
         return match or self._cpu_index.exact(name) or self._loose(name)
 
@@ -365,7 +365,7 @@ class Catalog:
         near = self._index.close(name) or self._tail_index.close(name) or self._cpu_index.close(name)
         numbers = set(re.findall(r"\d{3,}", name))
         same = tuple(one for one in near if numbers & set(re.findall(r"\d{3,}", one)))
-        near = same if near[:1] == same[:1] else near  # if the nearest has the same number, the others are merely spelled alike
+        near = same if near[:1] == same[:1] else near  # if the nearest has the same number, the others only look similar
         plain = without_size(name)
         named = self._plain(plain) if plain else None
         reason = tables.refused_gpus().get(name.strip().lower())

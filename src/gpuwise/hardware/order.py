@@ -11,7 +11,7 @@ def is_better(gpu: Gpu, other: Gpu) -> bool:
     """Return whether `gpu` is at least as good as `other` in every published value and better in one, with the same architecture.
 
     The comparison covers compute rates, bandwidth, caches, memory and power; power counts because a higher rate may be out of
-    reach at a lower limit. If a value is published for only one of the two, the result is unknown, and so false.
+    reach at a lower limit. If a value is published for only one of the two, the order is unknown, so the result is false.
 
     >>> from gpuwise.hardware.catalog import load_catalog
     >>> small, large = (load_catalog().find(name).gpu for name in ("H100 SXM 80GB", "H200"))

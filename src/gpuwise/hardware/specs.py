@@ -1,4 +1,4 @@
-"""GPUs that a user types or keeps in a file of their own.
+"""GPUs that a user describes on the command line or in a file.
 
 `name=Foo,arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,tdp=200W` on the command line, or the same keys as TOML:
 
@@ -10,7 +10,7 @@
     mem = "16 GB"
     bw = "500 GB/s"
 
-A card that differs from a listed one in a few values needs only these: `name=RTX 4090 48GB,like=RTX 4090,mem=48GB`.
+For a card that differs from a listed one in only a few values, give just those: `name=RTX 4090 48GB,like=RTX 4090,mem=48GB`.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "accumulate": ("half_accumulate", _accumulate),
 }
 _REQUIRED = ("arch", "sm", "boost", "mem", "bw")
-_LIKE = "like"  # a listed GPU that has all values that are not given
+_LIKE = "like"  # a listed GPU that provides all values that are not given
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 
 
 def find_architecture(name: str) -> Architecture:
-    """The architecture with this id."""
+    """Return the architecture with this id."""
     known = tables.architectures()
     key = name.strip().lower().replace(" ", "-").replace("_", "-")
     if key in known:
@@ -86,8 +86,8 @@ def find_architecture(name: str) -> Architecture:
 
 
 def like_text(gpu: Gpu, name: str, *keys: str) -> str:
-    """Return specs under another name as a user would type them: like this GPU, but with the memory that the name gives. The
-    values of these `keys` are included, to be changed.
+    """Return the specs that a user would type for a GPU with another name: like this GPU, but with the memory size in the name.
+    The values of these `keys` are included so that the user can change them.
     """
     asked = _SIZE.search(name)
     shown = {
@@ -112,7 +112,7 @@ def own_specs(name: str, find: Callable[[str], Gpu | None]) -> str:
 
 
 def gpu_from_text(text: str, find: Callable[[str], Gpu] | None = None) -> Gpu:
-    """Parse a GPU from `key=value,key=value`; `find` looks up the GPU that it is like."""
+    """Parse a GPU from `key=value,key=value`; `find` looks up the GPU that `like` names."""
     values: dict[str, str] = {}
     for part in " ".join(text.split()).split(","):  # a hint that was copied may contain line breaks
         key, equals, value = part.partition("=")
@@ -126,8 +126,8 @@ def gpu_from_text(text: str, find: Callable[[str], Gpu] | None = None) -> Gpu:
 
 
 def gpu_from_spec(values: Mapping[str, str], *, source: Source, find: Callable[[str], Gpu] | None = None) -> Gpu:
-    """Build a GPU from the user's own values, and from those of the GPU that it is like. Without one, a missing L2 size or TDP is
-    estimated from similar GPUs and marked as assumed.
+    """Build a GPU from the user's own values, with all others from the GPU that `like` names. Without `like`, a missing L2 size
+    or TDP is estimated from similar GPUs and marked as assumed.
     """
     known = (*KEYS, *([_LIKE] if find else []))
     unknown = [key for key in values if key not in known]
@@ -152,12 +152,12 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source, find: Callable[[
     return gpu
 
 
-_GEFORCE = re.compile(r"(nvidia )?(geforce )?rtx \d{4}( ti)?( super)?( d)?( \d+ ?gb)?")  # how GeForce cards are called
-_STACKED_BYTES_PER_S = 3e12  # data-centre Blackwell has 7.7 TB/s, and no graphics card of its generation above 1.8 TB/s
+_GEFORCE = re.compile(r"(nvidia )?(geforce )?rtx \d{4}( ti)?( super)?( d)?( \d+ ?gb)?")  # names of GeForce cards
+_STACKED_BYTES_PER_S = 3e12  # data-centre Blackwell has 7.7 TB/s; no graphics card of its generation exceeds 1.8 TB/s
 
 
 def _check_memory(architecture: Architecture, bytes_per_s: float) -> None:
-    """Refuse a data-centre chip with the memory of a graphics card: two chips of one generation go by the same name."""
+    """Refuse a data-centre chip with the memory of a graphics card: two different chips of one generation share a name."""
     if architecture.id == "blackwell" and bytes_per_s < _STACKED_BYTES_PER_S:
         raise BadValue(
             f"arch=blackwell is the data-centre chip, whose memory is far faster than {bytes_per_s / 1e9:,.0f} GB/s",
@@ -166,12 +166,12 @@ def _check_memory(architecture: Architecture, bytes_per_s: float) -> None:
 
 
 def _changed(base: Gpu, fields: dict[str, Any], source: Source) -> Gpu:
-    """Return a GPU like this one with other values. What follows from a changed value changes with it or is left out; the price
-    and the names of the original are not those of this GPU.
+    """Return a GPU like this one, but with some values changed. Values that depend on them change as well or are left out, as are
+    the price and the other names of the original.
     """
     new = {name: value for name, value in fields.items() if value != getattr(base, name)}
     more: dict[str, Any] = {"name": f"{base.name} (changed)", "aliases": (), "launch_usd": None, "curated": False}
-    if "memory_bytes" in new:  # the driver takes as much of it as of the original
+    if "memory_bytes" in new:  # the driver reserves as much as on the original
         more["usable_memory_bytes"] = new["memory_bytes"] - (base.memory_bytes - base.usable_memory_bytes)
     if "memory_bytes_per_s" in new:
         more |= {"memory_bus_bits": None, "memory_bits_per_s_per_pin": None}
@@ -221,7 +221,7 @@ def _assumed(value: object, note: str) -> Fact:
 
 
 def read_catalog(path: Path, find: Callable[[str], Gpu] | None = None) -> tuple[Gpu, ...]:
-    """Read the GPUs in a user's own TOML file; `find` looks up those that they are like."""
+    """Read the GPUs in a user's own TOML file; `find` looks up the GPUs that their `like` names."""
     rows = _catalog_rows(path)
     source = Source(id="user-catalog", title=f"user catalogue {path.name}", basis=Basis.GIVEN)
     gpus: list[Gpu] = []

@@ -35,7 +35,7 @@ Peaks = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Architecture:
-    """What one compute unit (SM, CU, Xe-core, core, MXU) of a chip family does per clock."""
+    """The operations that one compute unit (SM, CU, Xe-core, core, MXU) of a chip family performs per clock."""
 
     id: str
     title: str

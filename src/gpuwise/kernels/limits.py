@@ -117,7 +117,7 @@ def peak_of(op: Columns, gpu: Gpus, k: Constants) -> tuple[Array, Array]:
 
 
 def _of_generation(gpu: Gpus, k: Constants, what: str) -> Array:
-    """Return how much more of `what` a generation reaches than the general model says; 1 if none of its GPUs was measured."""
+    """Return how much more of `what` a generation reaches than the general model predicts; 1 if none of its GPUs was measured."""
     own = np.array([*(k.get(f"{what}.{name}", 1.0) for name in GENERATIONS), 1.0], dtype=gpu.clock.dtype)
     return own[gpu.generation.astype(np.intp)]
 
@@ -273,7 +273,7 @@ _BY_ROW = [name in ("row_norm", "row_norm_backward", "softmax") for name in CLAS
 
 
 def memory_bound(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Bytes times the factor for the op's class."""
+    """The time depends on the bytes moved, times the factor for the op's class."""
     factors = np.array([k[f"bytes.{name}"] for name in CLASSES])
     which = op["class"].astype(np.intp)
     seconds = moved_s(op, gpu, k, factors[which])
@@ -289,7 +289,7 @@ def class_columns(
     class_of: str | Callable[[Signature, Choices], str], backward: str = "", compiled: str = "", tensors_a_launch: float = 0.0
 ) -> Callable[[Sequence[Signature], Sizes, Choices], Mapping[str, Any]]:
     """Return the columns for ops of this class, or of each op's own class. Gradients and compiled kernels
-    may have a class of their own.
+    may have their own class.
 
     A compiler may turn one op into several launches; a kernel over a list of tensors handles a fixed number of them per launch.
     """

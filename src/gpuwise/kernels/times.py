@@ -30,7 +30,7 @@ class _File(msgspec.Struct):
     constants: dict[str, float]
 
 
-# Software for text generation is assumed to match the libraries used in the fit, unless an engine has constants of its own.
+# Software for text generation is assumed to match the libraries used in the fit, unless an engine has its own constants.
 _LIBRARIES = {
     "linear.bytes_per_clock": 64.0,
     "linear.bandwidth": 1.0,
@@ -54,7 +54,7 @@ _LIBRARIES = {
 
 @cache
 def load_constants() -> Constants:
-    """Every constant by name."""
+    """Return every constant by name."""
     data = (files("gpuwise.kernels") / "data" / "constants.json").read_bytes()
     return {**_LIBRARIES, **msgspec.json.decode(data, type=_File).constants}
 
@@ -244,7 +244,7 @@ def times(ops: Ops, gpus: Gpus, k: Constants) -> Times:
         cost = MODELS[group.kind].price(columns, gpus, k)
         compute, memory = np.broadcast_arrays(cost.compute_s, cost.memory_s)
         joined = longer(compute, memory, sharp)
-        launches = np.broadcast_to(cost.launches * starts, joined.shape)  # in starts of an NVIDIA GPU
+        launches = np.broadcast_to(cost.launches * starts, joined.shape)  # in kernel starts on an NVIDIA GPU
         result["seconds"][group.rows] = joined + k["kernel.start_s"] * launches
         result["compute_s"][group.rows] = compute
         result["memory_s"][group.rows] = memory
@@ -264,7 +264,7 @@ _CACHES = 2.0  # assumed: weights larger than this many caches are evicted befor
 
 
 def floors_s(ops: Ops, gpus: Gpus) -> Array:
-    """Seconds of each op on each GPU, (ops, gpus)."""
+    """Return the shortest time of each op on each GPU in seconds, shape (ops, gpus)."""
     found = np.zeros((ops.count, len(gpus.names)), dtype=gpus.clock.dtype)
     for group in ops.groups:
         op = {name: column.astype(found.dtype, copy=False) for name, column in group.columns.items()}
@@ -284,8 +284,8 @@ def _peak(op: Columns, gpu: Gpus) -> Array:
 
 
 def _moving(op: Columns, gpu: Gpus) -> Array:
-    """Return the bytes that must come from memory: weights, if they exceed what caches keep until the next use, and whatever else
-    no cache holds.
+    """Return the bytes that must come from memory: weights, if they exceed what caches keep until the next use, and all other
+    bytes that no cache holds.
     """
     cold = np.where(op["weights"] > _CACHES * gpu.cache, op["cold"], 0.0) if "cold" in op else 0.0
     other = np.maximum(op["read"] + op["written"] - cold - gpu.cache, 0.0)

@@ -1,4 +1,4 @@
-"""What a kernel model receives, what it returns, and what can be declared about a kind of op.
+"""The input and the result of a kernel model, and the properties that a kind of op can declare.
 
 Everything is an array, with ops along one axis and GPUs along the other. A kernel model is a function `(op, gpu, k) -> Cost`.
 `op` holds columns of shape (ops, 1), `gpu` columns of shape (1, gpus) and `k` the fitted constants, so every result has the shape
@@ -99,7 +99,7 @@ MAKERS = ("amd", "intel", "apple")  # other than NVIDIA, whose libraries the mod
 
 
 class Signature(Protocol):
-    """What kinds of ops can read about an op besides its sizes and bytes."""
+    """The properties of an op, besides its sizes and bytes, that its kind can read."""
 
     @property
     def name(self) -> str: ...
@@ -156,17 +156,18 @@ class Ops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """What kernel models know about GPUs: columns of shape (1, gpus), in SI units.
+    """The properties of GPUs that kernel models use: columns of shape (1, gpus), in SI units.
 
-    `peak` and `matrix` have one row for each of `DTYPES`: FLOP/s at the rated clock of the engine a library would use, and
-    whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32, `half` the ratio of their fp16 rate to
-    it, and `converts` whether fp16 is used only for storage and computed in fp32. `cache` is L2 and any cache behind it, `lanes`
-    the fp32 lanes, `watts` the power limit, `board` the limit the board is sold with, `node` the year the architecture came out,
-    and `process` its nanometres. `slower_hbm` says whether the controller reaches less of its HBM bandwidth than others do,
-    `mixed` whether integer work takes slots of the fp32 lanes, and `ecc` whether the GDDR corrects errors, which costs bandwidth.
-    `products16` is the ratio of the rate of fp16 products to fp32 ones where libraries lack good kernels for them, `sums16` the
-    speedup of fp16 products that also accumulate in fp16, `bytes8` the same for int8 products at half their rate, and
-    `generation` the index in `GENERATIONS`.
+    `peak` and `matrix` have one row for each of `DTYPES`: the FLOP/s at the rated clock of the engine that a library would use,
+    and whether that is the matrix engine. `vector` is the rate of the vector lanes in fp32, `half` is the ratio of their fp16
+    rate to it, and `converts` says whether fp16 is used only for storage and computed in fp32. `cache` is the size of L2 and any
+    cache behind it, `lanes` is the number of fp32 lanes, `watts` is the power limit, `board` is the limit that the board is sold
+    with, `node` is the year in which the architecture came out, and `process` is its process size in nanometres. `slower_hbm`
+    says whether the memory controller reaches a smaller share of its HBM bandwidth than others, `mixed` says whether integer
+    work takes slots of the fp32 lanes, and `ecc` says whether the GDDR memory corrects errors, which costs bandwidth.
+    `products16` is the ratio of the rate of fp16 products to that of fp32 products if libraries lack good kernels for them,
+    `sums16` is the speedup of fp16 products that also accumulate in fp16, `bytes8` is the same for int8 products at half their
+    rate, and `generation` is the index in `GENERATIONS`.
     """
 
     names: tuple[str, ...]
@@ -283,17 +284,17 @@ def _nothing_sure(op: Signature) -> float:
 class OpKind:
     """A kind of op.
 
-    `sizes` name the sizes of an op, in order. Bytes come from the tensors read and written, not from the sizes. `columns` are
-    what the model reads besides bytes, for several ops of this kind at several sizes: arrays of shape (points, ops), or one value
-    per op. `flops` counts like `torch.utils.flop_counter` where that counts the op; `needed` is the share of these FLOPs that no
-    library can avoid.
+    `sizes` are the names of an op's sizes, in order. Bytes come from the tensors read and written, not from the sizes. `columns`
+    returns the values that the model reads besides bytes, for several ops of this kind at several sizes: arrays of shape
+    (points, ops), or one value per op. `flops` counts as `torch.utils.flop_counter` does, if that counts the op; `needed` is the
+    share of these FLOPs that no library can avoid.
 
     `is_layer`: Python code runs around the kernel. `is_product`: selective recomputation keeps the result. `slow_backward`:
-    autograd does more work on the host than for other ops. `reads_whole`: it reads all of a weight, unlike a look-up. `attrs` are
-    the attributes an op must have, `passes` the values of its attribute `pass`.
+    autograd does more work on the host than for other ops. `reads_whole`: the op reads all of a weight, unlike a look-up.
+    `attrs` are the attributes that an op must have, and `passes` are the values of its attribute `pass`.
 
-    `divided` are the sizes of which a rank has a part if the op follows its inputs; `tokens` is the size that counts tokens. Both
-    default to the first size.
+    `divided` are the sizes that are divided among the ranks if the op follows its inputs; `tokens` is the size that counts
+    tokens. Both default to the first size.
     """
 
     name: str

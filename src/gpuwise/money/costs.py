@@ -105,7 +105,7 @@ class Ownership:
 
     @property
     def energy_kwh_per_year(self) -> float:
-        """The electricity of an average year."""
+        """The electricity used in an average year."""
         return self.energy_kwh / self.years
 
     @property
@@ -156,7 +156,7 @@ def of_region(electricity: Electricity) -> Tariff:
 
 
 def bill_usd(tariff: Tariff, kwh: float) -> float:
-    """Return the cost of this many kWh in one month, from the first one on."""
+    """Return the cost of this many kWh in one month, counted from the first kWh."""
     total, lower = 0.0, 0.0
     for place, (upper, rate) in enumerate(tariff.tiers):
         last = place == len(tariff.tiers) - 1
@@ -166,7 +166,7 @@ def bill_usd(tariff: Tariff, kwh: float) -> float:
 
 
 def electricity_usd(tariff: Tariff, kwh: float, years: float) -> float:
-    """Return what kWh spread evenly over years add to a household's bill."""
+    """Return how much these kWh, spread evenly over the years, add to a household's bill."""
     months = MONTHS_PER_YEAR * years
     base = tariff.household_kwh_per_month
     return months * (bill_usd(tariff, base + kwh / months) - bill_usd(tariff, base))
@@ -188,7 +188,7 @@ def utilization_of(hours_per_week: float) -> float:
 
 
 def years_of(value: float) -> float:
-    """Return the number of years; more than any GPU is used for must be a mistake."""
+    """Return the number of years; a number that exceeds the life of any GPU is refused as a mistake."""
     hint = "try `--years 3`"
     if amount(value, "the number of years", hint) > _MOST_YEARS:
         raise BadValue(f"--years {value:g} is too long; the maximum is {_MOST_YEARS:g}", hint=hint)
@@ -205,7 +205,9 @@ def own(
     machine_usd: float = 0.0,
     resale_usd: float = 0.0,
 ) -> Ownership:
-    """Return the total cost, itemised. `price_usd` is for all GPUs together, `watts` for everything that runs while they work."""
+    """Return the total cost, itemised. `price_usd` is for all GPUs together, and `watts` is for everything that runs while they
+    work.
+    """
     amount(price_usd, "a price", 'try `--price "RTX 3090=700"`', zero=True)
     amount(machine_usd, "the machine price", "try `--machine 700`", zero=True)
     amount(watts, "a power", "try `--machine-watts 100`", zero=True)
@@ -228,18 +230,18 @@ def own(
 
 
 # ---------------------------------------------------------------- the machine around the GPUs
-# It is priced by what it must carry: places, watts and airflow. All of these prices are assumed, for machines of 2026 without
-# GPUs. Used cards go into a used workstation or server, which has lost as much of its value as a card of its age.
+# Its price depends on the slots, the power and the airflow that the GPUs need. All of these prices are assumed, for machines of
+# 2026 without GPUs. Used cards go into a used workstation or server, which has lost as much of its value as a card of its age.
 
 LAB_USD = 10_000.0  # a budget from which servers are considered, assumed
 DESK_USE, LAB_USE = 0.15, 0.35  # of all hours, for a busy desktop and a shared cluster (a guide to GPUs for deep learning, 2023)
 COOLING = 0.5  # relative to the machines' power, in the average data centre (Uptime Institute's survey of 2024, PUE 1.56)
 MACHINE_USD = 700.0  # a plain desktop without its GPU; assumed from the guide's 2,200 minus an RTX 3090
-_FEW, _SOME = 2, 4  # cards that a desktop takes, and a workstation
+_FEW, _SOME = 2, 4  # cards that fit in a desktop, and in a workstation
 _WORKSTATION_USD = 4_000.0  # a CPU with 64 lanes or more, a board with four slots, 128 GB of memory, a large case
-_SUPPLY_USD_PER_WATT = 0.25  # 850 W cost about $120, 1,600 W about $300; two supplies as much as one of their size
-_LOAD = 0.8  # of its rating: the load that `gpuwise build` recommends for a power supply
-_FABRIC_USD = 2_000.0  # for each GPU of several servers: an InfiniBand adapter, a cable and a share of a switch
+_SUPPLY_USD_PER_WATT = 0.25  # 850 W cost about $120, 1,600 W about $300; two supplies cost as much as one of their combined size
+_LOAD = 0.8  # share of its rating: the load that `gpuwise build` recommends for a power supply
+_FABRIC_USD = 2_000.0  # for each GPU in a set of several servers: an InfiniBand adapter, a cable and a share of a switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,31 +263,31 @@ _FOR_MODULES = (Server(title="a server for eight modules", usd=60_000.0, watts=4
 
 
 def in_server(gpu: Gpu) -> bool:
-    """Return whether it is used only in servers."""
+    """Return whether this GPU is used only in servers."""
     return gpu.segment == "datacenter"
 
 
 def server_for(gpu: Gpu, count: int = 1) -> Server:
-    """Return the smallest server that takes so many of this GPU, or the largest of several."""
+    """Return the smallest server that holds this many GPUs of this kind, or the largest one if several are needed."""
     known = _FOR_MODULES if gpu.cooler == "module" else _FOR_CARDS
     return next((server for server in known if count <= server.most_gpus), known[-1])
 
 
 def servers_of(gpu: Gpu, count: int) -> float:
-    """Return how many servers these GPUs take: fewer modules than a board has take a share of one, as nobody sells less."""
+    """Return how many servers these GPUs need. If the modules do not fill a board, they take a share of one server."""
     most = server_for(gpu, count).most_gpus
     return count / most if gpu.cooler == "module" and count < most else -(-count // most)
 
 
 def server_counts(gpu: Gpu, wished: Sequence[int]) -> tuple[int, ...]:
-    """Return how many of these GPUs one can buy: modules as full boards, in one server or several; cards for one server."""
+    """Return which of these numbers of GPUs are for sale: modules on full boards, in any number of servers; cards for one."""
     most = server_for(gpu, max(wished, default=1)).most_gpus
     return tuple(count for count in wished if (count % most == 0 if gpu.cooler == "module" else count <= most))
 
 
 def machine_usd(gpu: Gpu, count: int, age_years: float = 0.0) -> float:
-    """Return what the machine around so many GPUs costs, of this age if they are bought used: a desktop for up to two cards, a
-    workstation for up to four, then a server. Every card but the first needs a larger power supply.
+    """Return the cost of the machine for this many GPUs, of this age if they are bought used: a desktop for up to two cards, a
+    workstation for up to four, and otherwise a server. Every card after the first needs a larger power supply.
     """
     worth = min(1.0, worth_used(age_years)) if age_years else 1.0
     if in_server(gpu):
@@ -301,11 +303,11 @@ def machine_usd(gpu: Gpu, count: int, age_years: float = 0.0) -> float:
 
 
 def _rounded(usd: float) -> float:
-    return 10.0 * round(usd / 10.0)  # an assumed price has no more digits
+    return 10.0 * round(usd / 10.0)  # an assumed price is not more precise
 
 
 def more_machine_usd(gpu: Gpu, count: int, age_years: float = 0.0, held: Sequence[tuple[Gpu, int]] = ()) -> float:
-    """Return what this machine costs beyond a plain desktop, or beyond the machine around GPUs that the user has."""
+    """Return how much more this machine costs than a plain desktop, or than the machine for the GPUs that the user has."""
     now = max((machine_usd(own, number, age_years) for own, number in held), default=MACHINE_USD)
     return max(0.0, machine_usd(gpu, count, age_years) - now)
 
@@ -322,7 +324,9 @@ def rent(
     discount: float = 0.0,
     years: float = 0.0,
 ) -> Rental:
-    """Return the cost of these hours of work. A commitment (`way`) pays for every hour of `years`, at a discount, used or not."""
+    """Return the cost of these hours of work. With a commitment (`way`), every hour of `years` is paid for at a discount, used
+    or not.
+    """
     amount(usd_per_gpu_hour, "the rental price", "try `--cloud-price 2.14`")
     amount(hours, "the number of hours", "try `--hours-per-week 20`", zero=True)
     fraction(discount, "a discount", "--commit", "0.4")
@@ -356,7 +360,7 @@ def break_even_utilization(
     return upfront_usd / saved_usd if saved_usd >= max(upfront_usd, 1e-12) else None
 
 
-RENT_BELOW = 0.75  # of the cost of owning, assumed; a smaller saving is not worth copying data and waiting for machines
+RENT_BELOW = 0.75  # share of the cost of owning, assumed: a smaller saving is not worth copying data and waiting for machines
 
 
 def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:

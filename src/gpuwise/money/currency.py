@@ -43,7 +43,9 @@ def amount(value: float, what: str, hint: str, *, zero: bool = False) -> float:
 
 
 def fraction(value: float, what: str, option: str, example: str) -> float:
-    """Check that a share is in 0..1. A value such as 15 is understood as 15% and refused with the correct spelling."""
+    """Check that a share is in 0..1. A value such as 15 probably means 15%, so it is refused with a hint about the correct
+    spelling.
+    """
     if not math.isfinite(value) or value < 0:
         raise BadValue(f"{what} of {value:g} is not a fraction between 0 and 1", hint=f"try `{option} {example}`")
     if value > 1:

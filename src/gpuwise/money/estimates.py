@@ -1,4 +1,4 @@
-"""Estimates what a card costs if no recent price was published, and its resale value.
+"""Estimates the price of a card if no recent price was published, and its resale value.
 
     price / launch price = exp(kind + loss x age + memory + time + vendor + segment + this card's own deviation)
 
@@ -38,11 +38,13 @@ __all__ = [
 _OLDEST = date(2016, 5, 1)  # Pascal; older cards are hardly traded, and current software does not run on them
 _SELLING = 0.10  # share of the price that goes to the marketplace and shipping, assumed
 LAPTOP_UNITS = 36  # multiprocessors of a mid-range laptop GPU, at which the laptop's price is stated
-_MOST = 1.0  # of its price, so that no profit is assumed
+_MOST = 1.0  # share of the purchase price: no profit is assumed
 
 
 class LaptopModel(msgspec.Struct, frozen=True):
-    """The price of a laptop by the multiprocessors of its GPU: USD at 36 of them, and the exponent of their number."""
+    """The price of a laptop by the number of multiprocessors in its GPU: the price in USD at 36 of them, and the exponent of the
+    number.
+    """
 
     rows: int
     usd: float
@@ -83,7 +85,7 @@ def years_since(launched: date, day: date) -> float:
 
 
 def describe(gpu: Gpu, kind: str, day: date, fitted_to: date) -> dict[str, float]:
-    """Return what the logarithm of price over launch price depends on, by the name of its constant."""
+    """Return the variables behind the logarithm of price over launch price, by the names of their constants."""
     age = 0.0 if gpu.launched_on is None else years_since(gpu.launched_on, day)
     return {
         kind: 1.0,
@@ -150,11 +152,11 @@ def _rounded(usd: float) -> float:
 
 
 def worth_used(years: float) -> float:
-    """Return the share of its price as new that something is worth when used, at this age."""
+    """Return the value of something used, at this age, as a share of its price when new."""
     model = load_model()
     return math.exp(model.used - model.new + model.used_per_year * years)
 
 
 def remaining(years: float, *, new: bool) -> float:
-    """Return the share of its price that a card brings after these years, minus the cost of selling it."""
+    """Return the share of its price that a card resells for after these years, after the cost of selling it."""
     return min(_MOST, worth_used(years) if new else math.exp(load_model().used_per_year * years)) * (1 - _SELLING)

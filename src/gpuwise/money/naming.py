@@ -25,5 +25,5 @@ def products(name: str) -> tuple[Gpu, ...]:
 
 
 def _is_twin(gpu: Gpu, other: Gpu) -> bool:
-    """Return whether both have the same memory, in another form factor that clouds offer."""
+    """Return whether the other GPU has the same memory and a form factor that clouds offer."""
     return other.curated and other.memory_bytes == gpu.memory_bytes and not any(word in other.name for word in _NOT_RENTED)

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 CONDITIONS = ("any", "new", "used")  # what a buyer accepts
-NEW_MONTHS = 30  # time after launch during which a card counts as sold new, assumed: makers publish no last day of sale
+NEW_MONTHS = 30  # assumed time after launch during which shops sell a card, because makers do not announce when sales end
 _RECENT_DAYS = 180  # an older price is replaced by an estimate
 _ALIKE_DAYS = 75  # prices this close in time share one median
 
@@ -130,7 +130,7 @@ def price_now(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
     published = {kind: _usual(known[kind], book.today) for kind in kinds}
     if condition == "any" and any(published.values()):
         return min(filter(None, published.values()), key=lambda price: price.usd)
-    sold = sold_new(gpu, book.today)  # no estimate for what no shop sells
+    sold = sold_new(gpu, book.today)  # no estimate for a card that no shop sells
     recent = (published[kind] or (estimate(gpu, kind) if sold or kind == "used" else None) for kind in kinds)
     former = (_usual(known[kind], None) for kind in kinds)
     found = next((price for price in (*recent, *former) if price is not None), None)
@@ -161,22 +161,22 @@ def _usual(known: Sequence[Price], today: date | None) -> Price | None:
 
 
 def _nearly_least(amounts: Sequence[float]) -> float:
-    """Return the value below which one in five lies, because a single unusual offer is not a market."""
+    """Return the value that one in five lies below, because a single unusual offer does not reflect the market."""
     return sorted(amounts)[len(amounts) // 5]
 
 
 def sold_new(gpu: Gpu, today: date) -> bool:
-    """Return whether it was launched recently enough that shops still sell it."""
+    """Return whether this GPU was launched recently enough that shops still sell it."""
     return gpu.launched_on is not None and years_since(gpu.launched_on, today) <= NEW_MONTHS / MONTHS_PER_YEAR
 
 
 def is_used(gpu: Gpu, price: Price, today: date) -> bool:
-    """Return whether this is the price of a used card; a price that the user gave, if the card is no longer sold new."""
+    """Return whether this is the price of a used card. A price that the user gave is, if the card is no longer sold new."""
     return price.kind == "used" or (price.kind == "given" and not sold_new(gpu, today))
 
 
 def resale_usd(gpu: Gpu, price: Price, years: float, today: date) -> float:
-    """Return what a GPU bought at this price brings after these years: at most as much as one that is bought used today."""
+    """Return the resale value of a GPU bought at this price after these years: at most that of a GPU bought used today."""
     own = price.usd * remaining(years, new=not is_used(gpu, price, today))
     used = used_now(gpu, today)
     return own if used is None else min(own, used.usd * remaining(years, new=False))
@@ -184,13 +184,13 @@ def resale_usd(gpu: Gpu, price: Price, years: float, today: date) -> float:
 
 @lru_cache(maxsize=4096)
 def used_now(gpu: Gpu, today: date) -> Price | None:
-    """Return what the card costs used, whatever the user pays."""
+    """Return the price of a used card, regardless of the price that the user pays."""
     return price_now(gpu, PriceBook(today=today), "used")
 
 
 def age_of_machine(gpu: Gpu, price: Price | None, today: date) -> float:
-    """Return the age in years of the machine that is bought for this GPU: a used card goes into a machine from the last days in
-    which shops sold the card.
+    """Return the age in years of the machine that is bought for this GPU: a used card goes into a machine from the time when
+    shops stopped selling the card.
     """
     if price is None or gpu.launched_on is None or not is_used(gpu, price, today):
         return 0.0
@@ -203,7 +203,7 @@ def rent_offers(gpu: Gpu, book: PriceBook) -> tuple[Offer, ...]:
 
 
 def rent_median(gpu: Gpu, book: PriceBook) -> RentRange | None:
-    """Return the median of what clouds charge. Auctions, and GPUs without a host machine, count only if there is nothing else."""
+    """Return the median price across clouds. Auctions, and GPUs without a host machine, count only if there is nothing else."""
     every = rent_offers(gpu, book)
     plain = tuple(offer for offer in every if offer.kind != "auction" and offer.with_host)
     chosen = plain or every
@@ -247,7 +247,7 @@ def _day(given: date | None) -> date:
 
 
 def age_text(dated: date, now: date) -> str:
-    """Return how long ago it was, in words.
+    """Return the time since this date in words.
 
     >>> age_text(date(2020, 9, 24), date(2026, 11, 16)), age_text(date(2026, 8, 22), date(2026, 11, 16))
     ('six years old', 'three months old')

@@ -34,7 +34,7 @@ _MARKETPLACES = frozenset({"runpod", "vast", "tensordock", "lium"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What was written and where, and the names in the lists that the catalogue does not know, by frequency."""
+    """The table that was written, its path, and the names in the lists that the catalogue does not know, by frequency."""
 
     path: Path
     offers: int
@@ -67,7 +67,7 @@ def refresh(today: date) -> Refreshed:
 
 
 def _fetch() -> list[Any]:
-    """Return gpuhunt's offers; the only function that uses the network."""
+    """Return gpuhunt's offers. This is the only function that uses the network."""
     try:
         import gpuhunt
     except ImportError:

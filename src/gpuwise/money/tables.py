@@ -1,8 +1,8 @@
 """Reads the dated tables under `data/` and refreshed rents in the user's folder. Only this module depends on their columns.
 
 `rental.csv` has one row per cloud and GPU, written by `tools/build_rental_prices.py`; `gpuwise prices refresh` writes another one
-for the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` prices to buy at, used or new, and
-`regions.csv` electricity and grids.
+for the user. `rental_history.csv` has medians over clouds by quarter, `market.csv` has purchase prices, used or new, and
+`regions.csv` has electricity prices and carbon intensities.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def trend(gpu: str, since: date) -> Trend | None:
 
 @cache
 def market() -> tuple[Price, ...]:
-    """Return dated prices to buy at, other than launch prices."""
+    """Return dated purchase prices other than launch prices."""
     return tuple(
         Price(
             gpu=row["gpu"],

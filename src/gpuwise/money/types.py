@@ -83,7 +83,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The carbon dioxide per kWh of a region's grid: the average over a year, life cycle."""
+    """The carbon dioxide per kWh of a region's grid: the average over a year and over the life cycle."""
 
     region: str
     kg_per_kwh: float
@@ -94,7 +94,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Electricity:
-    """What households of a region pay for a kWh, on average over a year."""
+    """The price that households in a region pay for a kWh, averaged over a year."""
 
     region: str
     usd_per_kwh: float
@@ -105,7 +105,7 @@ class Electricity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A country, a union or the world: its grid, and what electricity costs there."""
+    """A country, a union or the world: its grid, and its electricity price."""
 
     name: str
     aliases: tuple[str, ...]

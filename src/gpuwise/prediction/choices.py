@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["METHODS", "RANK", "Choices", "DoesNotApply"]
 
 METHODS = ("lora", "qlora", "dora")  # ways of training adapters instead of the weights
-RANK = 16  # of adapters
+RANK = 16  # the default rank of adapters
 
 
 class DoesNotApply(Exception):

@@ -69,7 +69,7 @@ class Serving:
 
     Several GPUs each hold whole layers (`layers`: one works at a time) or a part of every matrix (`tensor`). `offloaded` is the
     fraction of the layers, or of a mixture's experts, that runs on the CPU. GPUs of different kinds have `shares` of the layers;
-    `largest_share` is the one that fills its GPU most.
+    `largest_share` is the one that fills its GPU the most.
     """
 
     shape: LanguageShape
@@ -161,7 +161,9 @@ class Generations:
 
     @cached_property
     def _host_s(self) -> float:
-        """Return what the CPU's part adds to a step: reading weights and caches from its memory, and multiplying on its cores."""
+        """Return the time that the CPU's part adds to a step: reading weights and caches from its memory, and multiplying on its
+        cores.
+        """
         serving, shape = self.serving, self.serving.shape
         if not serving.offloaded:
             return 0.0
@@ -328,7 +330,7 @@ def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, par
 
 
 def generation_memory(serving: Serving, users: int | None = None) -> GenerationMemory:
-    """Return what the fullest GPU holds for this many users (by default those of the serving)."""
+    """Return the memory on the fullest GPU for this many users (by default those of the serving)."""
     return held_memory(
         serving.shape,
         serving.weights,

@@ -34,7 +34,9 @@ _LARGE = 1e9  # parameters: smaller models stay in 16 bits
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawings:
-    """`images` at once in `step_count` denoising steps on each of several GPUs; arrays have one entry per GPU."""
+    """The prediction for `images` images at once, in `step_count` denoising steps, on each of several GPUs; arrays have one
+    entry per GPU.
+    """
 
     pipeline: Pipeline
     images: int
@@ -53,14 +55,14 @@ class Drawings:
 
     @cached_property
     def call_s(self) -> Array:
-        """From a prompt to its images."""
+        """Time from a prompt to its images."""
         texts = sum((one.step_s[0] for one in self.texts), np.zeros(len(self.denoiser.gpus)))
         models: Array = texts + self.step_count * self.iteration_s + self.decoder.step_s[0]
         return models + self.program_s + self.moved_s
 
     def width(self, place: int) -> Range:
-        """Measured over predicted time on this GPU. Unless the user measured it, the range also contains what single users of web
-        interfaces report, because the settings of such programs differ.
+        """The range of measured over predicted time on this GPU. Unless the user measured it, the range also covers the reports
+        of single users of web interfaces, because the settings of such programs differ.
         """
         ends = self.denoiser.widths
         own = Range(low=float(ends.low[0, place]), high=float(ends.high[0, place]), rows=int(ends.rows[0, place]))
@@ -88,25 +90,25 @@ class Drawings:
         return self.at_once(place).total_bytes > room >= self.largest_part(place).total_bytes
 
     def memory(self, place: int) -> Memory:
-        """The memory on the GPU: all models or, if they take turns, the one that needs most."""
+        """The memory on the GPU: all models or, if they take turns, the one that needs the most."""
         return self.largest_part(place) if self.moves(place) else self.at_once(place)
 
     def fits(self, place: int) -> bool:
-        """Whether that fits."""
+        """Whether the call fits in the memory of this GPU."""
         return self.memory(place).total_bytes <= room_of(self.denoiser.gpus[place]).usable_bytes
 
     def at_once(self, place: int) -> Memory:
-        """With all models in memory: the part that needs most, plus the weights of the others."""
+        """The memory with all models loaded: the part that needs the most, plus the weights of the others."""
         most = max(self._parts(place), key=lambda part: part.total_bytes - part.weight_bytes)
         return _with_weights(most, self._weights(place))
 
     def largest_part(self, place: int) -> Memory:
-        """The model that needs most on its own, with the others unloaded. A control net stays with its denoiser."""
+        """The model that needs the most memory while the others are unloaded. A control net stays with its denoiser."""
         own = [_with_weights(part, part.weight_bytes + self._control_weights(place)) for part in self._parts(place)[:1]]
         return max((*own, *self._parts(place)), key=lambda part: part.total_bytes)
 
     def held_bytes(self, images: int, place: int) -> float:
-        """The least memory that this many images at once need on this GPU, with the parts taking turns."""
+        """The minimum memory for this many images at once on this GPU, with the parts taking turns."""
         gpu, seen = self.denoiser.gpus[place], self.pipeline.passes * images
         return max(
             self.denoiser.needs.total_bytes(gpu, seen) + self._control_weights(place),

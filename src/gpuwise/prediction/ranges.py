@@ -31,7 +31,7 @@ _IMPOSSIBLE, _DOUBTFUL = 20.0, 3.0  # times the prediction: a wrong unit gives a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What the user measured, as (GPU, batch, measured seconds, predicted seconds), and the resulting factor for predictions on
+    """The user's measurements, as (GPU, batch, measured seconds, predicted seconds), and the resulting factor for predictions on
     other GPUs. `raw` is measured over predicted before shrinkage. It is `exact` for the very step that was measured, but not
     for the same model run in another way.
     """
@@ -118,8 +118,8 @@ _LAUNCH = BOUNDS.index("launch")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Widths:
-    """Measured over predicted time: the ends that hold 8 of 10 steps, and the number of rows behind them (0: assumed), (batches,
-    gpus) each.
+    """The ratio of measured to predicted time: the ends of the range that contains 8 of 10 steps, and the number of rows behind
+    them (0: assumed), each of shape (batches, gpus).
     """
 
     low: Array
@@ -183,7 +183,7 @@ def plan_width(measured: Sequence[Measured], gpus: Sequence[Gpu], bound: str, co
 
 
 def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
-    """Return what the ranges of plans are based on, for the kinds of plans that are shown."""
+    """Return notes on the basis of the ranges, for the kinds of plans that are shown."""
     from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
 
     published = f"{unknown_range().rows:,} published step times for language models split over several GPUs"

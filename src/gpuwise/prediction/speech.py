@@ -24,13 +24,15 @@ from gpuwise.workload.store.speech import WINDOW_S
 __all__ = ["Transcripts", "transcribe"]
 
 _ENGINE = "transformers"
-_ATTENTIONS = 2  # of a decoder layer
+_ATTENTIONS = 2  # attention ops in a decoder layer
 _WIDER = 1.15  # range for a model that only resembles the measured ones, assumed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transcripts:
-    """`windows` of sound at once, each transcribed in `tokens`, on each of several GPUs; arrays have one entry per GPU."""
+    """The prediction for `windows` of sound at once, each transcribed in `tokens`, on each of several GPUs; arrays have one
+    entry per GPU.
+    """
 
     windows: int
     tokens: int

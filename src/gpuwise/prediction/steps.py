@@ -57,7 +57,7 @@ def total(parts: Iterable[Array]) -> Array:
 def waits_of(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes, needs: Needs
 ) -> dict[str, Array]:
-    """Return the seconds outside the lanes by what they wait for, for micro-batches of these sizes. `passes` are the
+    """Return the seconds spent waiting outside the lanes, by cause, for micro-batches of these sizes. `passes` are the
     micro-batches of a step, the last first, each with its number of runs.
     """
     found = {}
@@ -110,7 +110,7 @@ def _joined(gpu: Gpu, count: int, link: str = "") -> Cluster:
 def _communication_s(
     workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, micro: Sequence[int], passes: Passes
 ) -> Array:
-    """Return what messages between GPUs, and waiting for each other, add to a step."""
+    """Return the time that messages between GPUs, and waiting for each other, add to a step."""
     if workload.mode != "train":
         return _summed_s(workload, gpus, run, micro)
     if run.zero_stage:
@@ -129,8 +129,9 @@ def _communication_s(
 
 
 def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setting, passes: Passes) -> Array:
-    """With the optimizer's state divided: gradients are averaged while the last micro-batch runs, and weights gathered after it.
-    Stage 3 divides gradients and gathers weights in every micro-batch, as plans with FSDP do.
+    """Return the time that GPUs which divide the optimizer's state add to a step: gradients are averaged while the last
+    micro-batch runs, and weights are gathered after it. Stage 3 divides gradients and gathers weights in every micro-batch, as
+    plans with FSDP do.
     """
     last = passes[0][0].lanes["gpu"]
     if run.zero_stage < 3:
@@ -156,7 +157,7 @@ def _sharded_s(workload: Workload, gpus: Sequence[Gpu], run: Run, setting: Setti
 
 
 def _summed_s(workload: Workload, gpus: Sequence[Gpu], run: Run, micro: Sequence[int]) -> Array:
-    """Return what the sums over split matrices add to an inference step; GPUs that run their own samples wait for no one."""
+    """Return the time that sums over split matrices add to an inference step; GPUs that run their own samples do not wait."""
     if not run.splits_matrices:
         return np.zeros((len(micro), len(gpus)))
     blocks = blocks_of(workload)
@@ -243,7 +244,7 @@ class Steps:
 
     @property
     def at_limit(self) -> Array:
-        """Where the low end is the hardware's limit."""
+        """Whether the low end of each range is the hardware's limit."""
         return self.low_s > self.step_s * self.widths.low
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The memory of a serving in the form used by every answer about memory, and the longest context that fits."""
+"""The memory of text generation in the form used by every answer about memory, and the longest context that fits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ways of running a model and their memory: turns choices into the workload that one GPU runs, and computes what it needs and
-what fits on a GPU. Each value is computed once.
+"""Ways of running a model and their memory. Turns choices into the workload that one GPU runs, and computes how much memory it
+needs and what fits on a GPU. Each value is computed once.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Ways:
         self._ask = ask
         self._asked: dict[Choices, Workload] = {}
         self._made: dict[Choices, Way] = {}
-        self._weighted: dict[Choices, Workload] = {}  # before checkpoints and the like are added
+        self._weighted: dict[Choices, Workload] = {}  # workloads before checkpoints and other changes are added
 
     def way(self, choices: Choices) -> Way:
         """Return the way for these choices."""
@@ -228,7 +228,7 @@ SYSTEM_FRACTION = 0.2  # share of memory shared with the CPU that the system and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Bytes that a step may need on one GPU. Shared memory is also used by the CPU."""
+    """The memory in bytes that a step may use on one GPU. The CPU also uses shared memory."""
 
     usable_bytes: float
     nominal_bytes: float
@@ -257,11 +257,11 @@ def safe_bytes(gpu: Gpu) -> float:
 def largest(
     need: Callable[[int], float], room_bytes: float, *, top: int = LARGEST_BATCH, known: Mapping[int, float] | None = None
 ) -> int:
-    """Return the largest whole number up to `top` whose need stays within the room, or 0 if none does. Needs already `known` save
-    evaluations.
+    """Return the largest whole number up to `top` whose need stays within the room, or 0 if there is none. Needs that are
+    already `known` save evaluations.
 
-    Need grows nearly linearly with its argument, so guesses follow the line through the ends of the bracket, and every fourth one
-    takes its middle. Whatever the shape, the result fits and the next number does not.
+    The need grows nearly linearly, so guesses follow the line through the ends of the bracket, and every fourth guess takes its
+    middle. Whatever the shape of the curve, the result fits and the next number does not.
     """
     low, least, high, most = _bracket(need, room_bytes, top, known or {})
     turn = 0
@@ -310,7 +310,7 @@ _LARGEST_AUTO = 2**16  # samples: no GPU gets faster beyond this
 class Needs:
     """The memory a step needs at a batch, and the largest batch that fits in a room, each computed once.
 
-    The GPU affects what the framework takes and what libraries keep; GPUs with the same library memory share a search.
+    The GPU affects the memory of the framework and the libraries; GPUs with the same library memory share a search.
     """
 
     def __init__(self, workload: Workload, setting: MemorySetting | None = None) -> None:
@@ -352,7 +352,7 @@ class Needs:
         return mine is workload or _figures(mine) == _figures(workload)
 
     def _held(self, gpu: Gpu, batch: int) -> float:
-        """Return what the allocator holds, excluding the framework's share."""
+        """Return the bytes that the allocator holds, excluding the framework's share."""
         kept = self._libraries(gpu)
         known = self._known.setdefault(kept, {})
         if batch not in known:
@@ -380,7 +380,7 @@ class Needs:
         return size
 
     def largest(self, gpu: Gpu, usable: float) -> int:
-        """Start the search from what is known about smaller and larger rooms."""
+        """Return the largest batch that fits, starting the search from the results for smaller and larger rooms."""
         if "batch" not in self._workload.symbols:
             return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
         kept, room = self._libraries(gpu), usable - self._around(gpu)

@@ -44,8 +44,9 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a step is run. `tf32` lets all fp32 products run as TF32 if the GPU supports it; `tf32_convolutions` only convolutions,
-    as PyTorch does by default. A rate of None is ignored: data arrives in time, and copies overlap with the work.
+    """How a step is run. `tf32` lets all fp32 products run as TF32 if the GPU supports it; `tf32_convolutions` lets only
+    convolutions do so, as PyTorch does by default. A rate of None is ignored: data arrives in time, and copies overlap with the
+    work.
     """
 
     stack: Stack

@@ -19,7 +19,7 @@ from gpuwise.workload.store import files, zoo
 __all__ = ["check_name", "is_script", "only_read", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
-# What a script or workload file was captured with, if it does not say otherwise.
+# The settings with which a script or workload file was captured, unless it says otherwise.
 _PLAIN = {"implementation": "foreach", "accumulate": 1, "checkpoint": False, "channels_last": False, "clip": False}
 _TOLD_BY_SCRIPTS = ("mode", "precision", "optimizer", "accumulate")
 _capturing: ContextVar[bool] = ContextVar("capturing", default=True)
@@ -83,8 +83,8 @@ def _fused(found: Workload) -> Workload:
 
 
 def tells_itself(model: str) -> bool:
-    """Return whether precision, optimizer and the like are fixed by the source: a training script or a workload file has its
-    own.
+    """Return whether the source itself fixes the precision, optimizer and so on, as a training script or a workload file
+    does.
     """
     return is_script(model) or _is_workload_file(model)
 

@@ -32,7 +32,7 @@ from gpuwise.kernels.types import (
 
 __all__ = ["ATTENTION", "attention"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
+_FLOPS_PER_CLOCK = 512.0  # the rate of one unit: a GeForce matrix engine in fp16
 _TF32 = dtype_code("tf32")
 _FP32_SCORES = 1.7  # their bytes relative to 16-bit scores with softmax in fp32: 34 to 20, by counting kernels
 _HALF = 2.0  # bytes of a key or value in 16 bits
@@ -40,7 +40,7 @@ _ROWS = 64.0  # rows of scores that one unit works on
 
 
 def attention(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Fused, unless the column `unfused` says that the software has no fused kernel."""
+    """Attention is one fused kernel unless the column `unfused` says that the software has none."""
     unfused = op["unfused"] > 0
     if not unfused.any():
         return _fused(op, gpu, k)
@@ -91,7 +91,7 @@ def _blocks(op: Columns) -> Array:
 
 
 def _unfused(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Scores written, scaled, normalised in fp32 and read again; twice over in the backward pass."""
+    """Scores are written, scaled, normalised in fp32 and read again; the backward pass does this twice."""
     peak, matrix = peak_of(op, gpu, k)
     backward = op["backward"] > 0
     heads = op["batch"] * op["heads"]

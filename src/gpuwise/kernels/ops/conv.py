@@ -32,7 +32,7 @@ from gpuwise.kernels.types import (
 
 __all__ = ["CONV", "conv"]
 
-_FLOPS_PER_CLOCK = 512.0  # of one unit: a GeForce matrix engine in fp16
+_FLOPS_PER_CLOCK = 512.0  # the rate of one unit: a GeForce matrix engine in fp16
 _FP32, _TF32, _FP16 = (dtype_code(name) for name in ("fp32", "tf32", "fp16"))
 _PASSES = ("forward", "data", "weight")
 _FEW = 8  # channels in one 16-bit operand of the matrix engine
@@ -147,7 +147,7 @@ def _depthwise(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 def _is_plain(op: Columns) -> Array:
     """In fp16 and the default layout, PyTorch uses cuDNN's depthwise kernels only for windows of 1, 3 and 5
-    (`check_cudnn_depthwise_workload_with_filter` in its `Convolution.cpp`), and a plain loop of its own for others.
+    (`check_cudnn_depthwise_workload_with_filter` in its `Convolution.cpp`), and its own plain loop for all others.
     """
     result: Array = (op["nhwc"] == 0) & (op["dtype"] == _FP16) & ~np.isin(op["kernel"], _CUDNN_WINDOWS)
     return result

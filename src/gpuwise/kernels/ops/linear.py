@@ -60,7 +60,7 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
     reading = np.where(op["width"] < _BYTES_16, unpacking, clocks)  # weights that are not packed need no unpacking
     rate = clocks * _of_maker(gpu, k, "linear.{}_rate") * k["linear.flops_per_clock"]  # without a newer engine's instructions
     busy = gpu.units * gpu.clock * min(_UNPACKED, k["linear.flops_per_clock"])
-    capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power leaves such kernels
+    capped = flops / (rate * np.minimum(1.0, powered(gpu, k, busy, 0.0) / busy))  # at the clock that power allows
     streamed = (read + op["written"]) / (reading * k["linear.bytes_per_clock"])
     multiplied = matmul(each, gpu, k).compute_s * np.minimum(1.0, rows / _FEW) / (k["linear.rate"] * _narrow(op, gpu, k))
     corrected = either(gpu.ecc, k["linear.ecc"] / k["memory.ecc"], 1.0)  # an engine's loss from error correction, counted once
@@ -71,7 +71,7 @@ def linear(op: Columns, gpu: Gpus, k: Constants) -> Cost:
 
 
 def _of_maker(gpu: Gpus, k: Constants, name: str) -> Array:
-    """Return a constant of each GPU's maker, 1 for NVIDIA. A maker without a rate of its own computes as well as it reads."""
+    """Return a constant for each GPU's maker (1 for NVIDIA). A maker without this constant uses its constant for reading."""
     each = [k.get(name.format(maker), k[f"linear.{maker}"]) for maker in MAKERS]
     result: Array = np.array([1.0, *each], dtype=gpu.clock.dtype)[gpu.maker.astype(np.intp)]
     return result

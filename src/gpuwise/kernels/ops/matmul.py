@@ -32,7 +32,7 @@ _FP16 = dtype_code("fp16")
 
 
 def matmul(op: Columns, gpu: Gpus, k: Constants) -> Cost:
-    """Tiles of the result, as fast as units, caches and power allow."""
+    """The result is computed in tiles, as fast as units, caches and power allow."""
     peak, matrix = peak_of(op, gpu, k)
     reached = peak * either(matrix, k["matmul.matrix"], k["matmul.vector"])
     reached = reached * either((op["dtype"] == _FP16).astype(peak.dtype), gpu.products16, 1.0)

@@ -1,6 +1,6 @@
 """Recurrent layers as cuDNN runs them: all products with the inputs at once, then the time steps one after another.
 
-A time step multiplies the state with the recurrent weights. If the weights fit in the GPU's registers and caches, they are read
+A time step multiplies the state by the recurrent weights. If the weights fit in the GPU's registers and caches, they are read
 once (persistent kernels); otherwise, every time step reads them again. Time steps depend on each other, so each costs at least
 one synchronisation.
 """

@@ -48,7 +48,7 @@ OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", 
 _THROUGH_HOST = 0.67  # share of the GPUDirect rate if adapters only reach the host's memory: 0.64 against 0.96 (links.toml, HDR)
 _TREE_FRACTION = 0.92  # share of a ring's rate: NCCL src/graph/tuning.cc
 _KINDS = {"nvswitch": "nvswitch", "pcie": "pcie", "egpu": "pcie", "ethernet": "network", "infiniband": "network"}
-_IN_SWITCH_FROM = 5  # NCCL keeps rings on four GPUs and fewer: their measured rates show no in-switch reduction
+_IN_SWITCH_FROM = 5  # NCCL uses rings on up to four GPUs: their measured rates show no in-switch reduction
 
 
 def moved_fraction(op: str, ranks: Any) -> Array:
@@ -77,11 +77,11 @@ def collective_s(
 ) -> Array:
     """Return the seconds of one collective in a group of `inner` GPUs on each of `outer` nodes; the three arguments broadcast.
 
-    `size_bytes` is a GPU's whole buffer, as nccl-tests counts it: what is reduced, broadcast or sent; for all_gather the gathered
-    result; for reduce_scatter and all_to_all the input. Other groups of the node's GPUs are assumed to do the same at the same
-    time, so a group gets its proportional share of the node's network. `send_recv` goes to a neighbour in the node or, with
-    `outer` above 1, in another one. Groups of one take no time. `in_switch` False rules out reduction in switches, as for types
-    they cannot add (int8).
+    `size_bytes` is a GPU's whole buffer, as nccl-tests counts it: the data that is reduced, broadcast or sent; for all_gather,
+    the gathered result; for reduce_scatter and all_to_all, the input. Other groups of the node's GPUs are assumed to do the same
+    at the same time, so a group gets its proportional share of the node's network. `send_recv` goes to a neighbour in the node
+    or, with `outer` above 1, in another one. Groups of one take no time. `in_switch` False rules out reduction in switches, as
+    for types they cannot add (int8).
     """
     if op not in OPS:
         raise BadValue(f"unknown collective '{op}'", hint=", ".join(OPS))
@@ -118,12 +118,12 @@ class _Path:
     k: Mapping[str, Any]
 
     def latency_s(self, op: str, size: Array, hops: Array, ranks: Array) -> Array:
-        """Hops, and filling the pipeline with chunks."""
+        """The time for hops and for filling the pipeline with chunks."""
         chunks = self.k["ramp_share"].get(op, 1.0) * size / (size + ranks * self.k["ramp_bytes"])
         return np.asarray(hops * self.hop_s + np.where(hops > 0, self.k["ramp_s"] + self.k["ramp_hop_s"] * hops, 0.0) * chunks)
 
     def stream_s(self, op: str, moved: Array, kept: Array, ranks: Array) -> Array:
-        """Bytes over the link, and copying the GPU's own share from one buffer to the other."""
+        """The time to send bytes over the link, and to copy the GPU's own share from one buffer to the other."""
         counts = {int(count): share for count, share in self.k["by_count"].items()}
         share = np.interp(ranks, sorted(counts), [counts[count] for count in sorted(counts)]) if counts else 1.0
         copied = kept / (self.bytes_per_s * self.k["own"][op]) if op in self.k["own"] else 0.0
@@ -155,8 +155,8 @@ def _ring(op: str, size: Array, cluster: Cluster, inner: Array, nodes: Array, k:
 
 
 def _tree(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Up and down a chain of the node's GPUs and a double binary tree of nodes: few hops between nodes, at a slightly lower
-    rate.
+    """Chunks go up and down a chain of the node's GPUs and a double binary tree of nodes, with few hops between nodes but at a
+    slightly lower rate.
     """
     hops = 2.0 * (inner - 1.0), 2.0 * np.ceil(np.log2(nodes))
     moved = moved_fraction("all_reduce", inner * nodes) * size / _TREE_FRACTION
@@ -164,7 +164,7 @@ def _tree(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constant
 
 
 def _switched(size: Array, cluster: Cluster, inner: Array, nodes: Array, k: Constants) -> Array:
-    """Switches add what GPUs send and distribute the sum: each GPU sends its buffer once."""
+    """Switches add up the data that GPUs send and distribute the sum: each GPU sends its buffer once."""
     constants = _constants(cluster.wires.gpu_link, cluster, k)
     if not constants.get("in_switch"):
         return np.full(size.shape, np.inf)
@@ -241,7 +241,7 @@ def _between(cluster: Cluster, inner: Array, k: Constants) -> _Path:
 
 
 # ---------------------------------------------------------------- fitted constants
-# The fitted constants of collectives and of several GPUs on one step, with what they were fitted on.
+# The fitted constants for collectives and for steps on several GPUs, with the data they were fitted to.
 #
 # `tools/fit_collectives.py` and `tools/fit_scaling.py` write them.
 
@@ -278,7 +278,7 @@ def waits_fraction(gpu_count: int) -> float:
 
 
 def slowed_fraction(setting: Setting) -> float:
-    """Return how much slower compute is during messages: they take units, memory and a place in the queue."""
+    """Return how much slower compute is during messages, which occupy compute units, memory and a place in the queue."""
     known = load_scaling()["slowed_fraction"]
     return float(known.get(setting.stack.framework, known["torch"]))
 
@@ -289,7 +289,7 @@ def weight_bytes(workload: Workload) -> float:
 
 
 def gradient_bytes(workload: Workload) -> float:
-    """Return what several GPUs exchange in each step: a gradient for every trained parameter."""
+    """Return the bytes that several GPUs exchange in each step: a gradient for every trained parameter."""
     if "lora_rank" not in workload.options:
         return workload.parameters * (2.0 if workload.precision in ("fp16", "bf16") else 4.0)
     return _bytes_of(workload, "gradient")

@@ -109,7 +109,7 @@ def _merged(terms: Kinds) -> Kinds:
 
 
 def _unused(network: str, cluster: Cluster) -> Assumption:
-    """A network that connects nothing."""
+    """Note that the network connects nothing."""
     ((gpu, count),) = cluster.kinds
     return assumed(
         "network",
@@ -158,7 +158,7 @@ def _named_node(text: str) -> tuple[int, Node] | None:
 
 
 def _in_machines(node_count: int, kinds: Kinds, notes: list[Assumption]) -> tuple[int, Kinds]:
-    """As written; more modules than a board takes are spread over nodes."""
+    """Return the machines as written; modules that do not fit on one board are spread over several nodes."""
     total, gpu = sum(count for _, count in kinds), kinds[0][0]
     most = most_in_a_node(gpu)
     if total <= most:

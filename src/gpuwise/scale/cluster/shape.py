@@ -49,7 +49,7 @@ _BRIDGED = 2  # cards that one bridge connects
 _MODULE_NETWORKS = {1: "InfiniBand EDR", 2: "InfiniBand EDR", 3: "InfiniBand HDR", 4: "InfiniBand NDR", 5: "InfiniBand NDR"}
 _SERVER_NETWORK, _DESKTOP_NETWORK = "Ethernet 100 Gbit", "Ethernet 10 Gbit"
 _NO_PEERS = ("turing", "ampere", "ada", "blackwell")  # GeForce without peer access over PCIe: source geforce-no-p2p
-_DESKTOP_LANES = 16  # that two or three cards share: source workstation-usual
+_DESKTOP_LANES = 16  # lanes that two or three cards share: source workstation-usual
 _ANOTHER = "set another link in `predict` and `plan` with `--link`, such as 'PCIe 3.0 x8, p2p'"
 _BOUGHT_APART = "bridges are sold separately; add one in `predict` and `plan` with `--link NVLink`"
 _RDMA_FROM_BYTES_PER_S = 200e9 / 8  # slower Ethernet is sold with TCP
@@ -72,7 +72,7 @@ class Wires:
 
 
 def most_in_a_node(gpu: Gpu) -> int:
-    """Return how many of these GPUs a machine takes."""
+    """Return how many of these GPUs fit in one machine."""
     if gpu.cooler != "module" or gpu.name.startswith(_DGX_2):
         return 16
     return 72 if gpu.name.startswith("GB") else 8
@@ -86,7 +86,7 @@ def wires_of(node: Node) -> Wires:
 
 
 def usual_wires(kinds: Sequence[tuple[Gpu, int]], notes: list[Assumption], bridge: bool = False) -> Wires:
-    """Return what connects these GPUs in a typical machine. `bridge` adds NVLink bridges between pairs, however many there
+    """Return the links between these GPUs in a typical machine. `bridge` adds NVLink bridges between pairs, however many there
     are.
     """
     gpu, total = kinds[0][0], sum(count for _, count in kinds)
@@ -115,7 +115,7 @@ def takes_bridge(gpu: Gpu) -> bool:
 
 
 def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
-    """Return what is assumed to connect these GPUs, in the words used by every answer."""
+    """Return the assumption about the links between these GPUs, in the words used by every answer."""
     name = "link of " + " + ".join(f"{count}x {gpu.name}" for gpu, count in kinds)
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
@@ -176,7 +176,7 @@ def has_rdma(link: Link) -> bool:
 
 
 def usual_network(node: Node | None, gpu: Gpu, per_node: int, notes: list[Assumption]) -> tuple[Link, int]:
-    """Return what connects nodes by default."""
+    """Return the default network between nodes."""
     if node and node.network_link:
         link, count = find_link(node.network_link), node.network_count
     elif gpu.cooler == "module" and gpu.nvlink_generation:
@@ -220,7 +220,7 @@ class Cluster:
 
     @property
     def gpu_link(self) -> Link:
-        """What connects the GPUs of a node."""
+        """The link between the GPUs of a node."""
         return self.wires.gpu_link
 
     @property

@@ -105,7 +105,7 @@ class Costs:
 
     @property
     def update(self) -> tuple[float, float]:
-        """Seconds of GPU and host to update one parameter."""
+        """Seconds that the GPU and the host need to update one parameter."""
         if not self._update:
             whole = update_times(
                 self.parts, self.gpu, self.setting, power_limit_watts=self.power_limit_watts, constants=self.constants
@@ -122,7 +122,9 @@ class Costs:
         return self._replay[0]
 
     def rank_step(self, *, zero_stage: int, ranks: int, recomputes: bool, accumulates: bool, offload: bool) -> Workload:
-        """The step of one of these ranks, which divide only samples and, by the ZeRO stage, the model. It is made once."""
+        """The step of one of these ranks, which divide only samples and, depending on the ZeRO stage, the model. It is built
+        once.
+        """
         key = (zero_stage, ranks, recomputes, accumulates, offload)
         if key not in self._ranks:
             blocks = (1, len(self.parts.kinds)) if recomputes else (0, 0)
@@ -138,7 +140,7 @@ class Costs:
         return self._ranks[key]
 
     def around(self, ranks: int) -> Around:
-        """What each device holds besides tensors."""
+        """The memory that each device holds besides tensors."""
         return around_bytes(self.parts, self.gpu, ranks)
 
     @property

@@ -44,7 +44,7 @@ class Variants:
         return len(self.point)
 
     def row(self, place: int) -> Variants:
-        """Return one of them."""
+        """Return one of these plans."""
         at = slice(place, place + 1)
         return Variants(
             point=self.point[at],
@@ -57,8 +57,8 @@ class Variants:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Passage:
-    """Seconds of a step by category, one row per plan, at its slowest stage; `messages` by purpose: the collective, how many,
-    their bytes and seconds, hidden or not; `stages` are the units of each stage.
+    """The seconds of a step by category at its slowest stage, one row per plan. `messages` gives the collective, the number of
+    messages, their bytes and their seconds (hidden or not) for each purpose; `stages` are the units of each stage.
     """
 
     step_s: Array
@@ -186,7 +186,7 @@ class _Step:
         return self._felt(ring, room * self.forward), self._felt(2.0 * ring, room * self.backward)
 
     def _felt(self, message_s: Array, room_s: Array) -> Array:
-        """Return what a message adds to a step that computes for this long meanwhile: the part that does not overlap, and a
+        """Return the time that a message adds to a step with this much compute in parallel: the part that does not overlap, and a
         share of the part that does.
         """
         shown = np.maximum(0.0, message_s - room_s)
@@ -300,7 +300,7 @@ class _Step:
         return found
 
     def _neighbour_s(self) -> Array:
-        """What a stage sends to the next and gets back, for each micro-batch."""
+        """Seconds to send data to the next stage and back, for each micro-batch."""
         if self.mesh.pipeline == 1:
             return np.zeros((1, len(self.plans)))
         stride = self.mesh.tensor * self.mesh.sequence * self.mesh.data

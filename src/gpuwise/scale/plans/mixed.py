@@ -34,7 +34,7 @@ class Shared:
 
 
 def slowest(kinds: Sequence[Costs]) -> int:
-    """Return which of these GPUs takes longest."""
+    """Return the GPU that takes the longest."""
     times = [costs.times(Degrees()) for costs in kinds]
     return int(
         np.argmax([(costs.counts @ (one.forward_s + one.backward_s))[-1] for costs, one in zip(kinds, times, strict=True)])
@@ -92,7 +92,7 @@ def _shares(speeds: Sequence[_Speed], counts: Sequence[int], batch: int) -> list
 
 
 class _Speed:
-    """How long a GPU of one kind takes for any number of samples, as one rank of data parallelism over the whole cluster."""
+    """The time that a GPU of one kind takes for any number of samples, as one rank of data parallelism over the whole cluster."""
 
     def __init__(self, costs: Costs, cluster: Cluster, wishes: Wishes, usable_bytes: float) -> None:
         sizes, mesh = costs.sizes.batches, Mesh(data=cluster.gpu_count)
@@ -131,7 +131,7 @@ class _Speed:
         return self.parts(samples) * self.at(samples, self.busy)
 
     def within(self, seconds: float, most: int) -> int:
-        """Return the most samples that a GPU finishes in this time."""
+        """Return the largest number of samples that a GPU finishes in this time."""
         low, high = 0, most
         while low < high:
             middle = (low + high + 1) // 2

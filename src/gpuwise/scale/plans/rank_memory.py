@@ -1,10 +1,10 @@
 """Memory on the fullest rank of a plan, for many plans of one mesh at once.
 
-If ranks divide only samples, with or without ZeRO, the rank's own step is replayed, as in `fit`: `rank_memory` is the same there.
-`needs` replays only those plans whose sums over units come close to the memory of a GPU.
+If ranks divide only samples, with or without ZeRO, the rank's own step is replayed, as in `fit`, so `rank_memory` gives the same
+result. `needs` replays only those plans whose sums over units come close to the memory of a GPU.
 
 For other meshes, and as a first estimate, units are added up. The peak can occur at three moments: when the forward passes of
-all micro-batches in flight are done, at the end of a backward pass, when all gradients exist, or during the update. The sums are
+all micro-batches in flight are done; at the end of a backward pass, when all gradients exist; or during the update. The sums are
 scaled to match the buffer lifetimes and the allocator that `predict` and `fit` replay: the ratio between the replayed step on
 one GPU and the sum of its units, in the passes and in the update, applies to every plan with that micro-batch.
 """
@@ -29,7 +29,7 @@ __all__ = ["Holdings", "holdings", "needs", "rank_memory", "unsure"]
 
 _NONE, _SELECTIVE, _FULL = range(len(RECOMPUTE))
 _AHEAD = 2.0  # gathered at a time: the unit that runs and the next
-_UNSURE = 1.3  # times as much or as little: sums over units are not further off
+_UNSURE = 1.3  # sums over units are off by at most this factor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,8 +52,8 @@ class Holdings:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tensors:
     """Bytes by stage and plan, shape (stages, plans), at the fullest of the three moments; `passes` marks where that is one of
-    the first two. `beside` is the temporary memory at the other moments, `in_passes` that at the first moment and
-    `in_update` that at the last.
+    the first two. `beside` is the temporary memory at the other moments, `in_passes` is that at the first moment, and
+    `in_update` is that at the last.
     """
 
     weight: Array
@@ -81,7 +81,7 @@ def needs(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: st
 
 
 def unsure(mesh: Mesh) -> float:
-    """Return the factor by which a replay may differ from sums over units; 1 if nothing better is known than the sums."""
+    """Return the factor by which a replay may differ from sums over units; 1 if there is nothing better than the sums."""
     return _UNSURE if _divides_samples_only(mesh) else 1.0
 
 
@@ -123,8 +123,8 @@ def _step(costs: Costs, mesh: Mesh, plan: Variants) -> Workload:
 
 
 def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -> float:
-    """Return the total of a plan from its replay. `fit` does not rewrite steps for selective recomputation, so there the sum over
-    units is scaled like that of the same plan without recomputation.
+    """Return the total of a plan from its replay. `fit` does not rewrite steps for selective recomputation, so in that case the
+    sum over units is scaled like that of the same plan without recomputation.
     """
     if int(plan.recompute[0]) == _SELECTIVE:
         plain = replace(plan, recompute=np.array([_NONE]))
@@ -137,7 +137,7 @@ def _replayed_bytes(costs: Costs, mesh: Mesh, plan: Variants, by_units: float) -
 
 
 def _with_total(memory: RankMemory, total_bytes: float) -> RankMemory:
-    """Return the same memory with this total: what passes and what the allocator holds for it is scaled."""
+    """Return the same memory with this total, by scaling temporary memory and what the allocator holds for it."""
     passing = memory.activation_bytes + memory.workspace_bytes
     factor = max(0.0, 1.0 + (total_bytes - memory.total_bytes) / max(passing, 1.0))
     return replace(memory, activation_bytes=factor * memory.activation_bytes, workspace_bytes=factor * memory.workspace_bytes)
@@ -171,9 +171,9 @@ def holdings(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Replayed:
     """The replayed step on one GPU relative to its units, shape (points,): the factors for the units' `active` bytes in the
-    passes and in the `update`, and what the allocator holds beyond tensors. If the passes are the fullest moment, that is a
-    share of tensors (`slack`): blocks of many sizes. If the update is, it is blocks left from the passes that the update
-    cannot use: a share of those (`stuck`).
+    passes and in the `update`, and the bytes that the allocator holds beyond tensors. If memory peaks in the passes, these are a
+    share of the tensors (`slack`), because blocks have many sizes. If it peaks in the update, they are a share (`stuck`) of the
+    blocks left from the passes, which the update cannot use.
     """
 
     active: Array
@@ -208,7 +208,7 @@ def _replayed(costs: Costs) -> _Replayed:
 
 
 def _tensors(costs: Costs, mesh: Mesh, stages: Array, plans: Variants, schedule: str, whole: _Replayed) -> _Tensors:
-    """Sums over the units of each stage, with what passes scaled to the replayed step."""
+    """Add up the units of each stage, with temporary memory scaled to match the replayed step."""
     memory = costs.memory(mesh.degrees)
     ranks = mesh.data * mesh.sequence
     zero, point = plans.zero, plans.point

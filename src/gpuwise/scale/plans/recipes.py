@@ -1,4 +1,4 @@
-"""What to write for a plan: the settings for the frameworks that can run it.
+"""Recipes for a plan: the settings for the frameworks that can run it.
 
 Settings are named as in the frameworks' documentation: PyTorch (`torchrun`, DDP, FSDP2, pipelining), DeepSpeed's `config.json`,
 Megatron-LM's arguments, torchtitan's TOML.
@@ -90,8 +90,8 @@ def _ddp(plan: Plan, cluster: Cluster, parts: Parts) -> Recipe | None:
 
 
 def shared_recipe(cluster: Cluster, shares: Sequence[tuple[str, int]], micro_counts: Sequence[int], batch: int) -> Recipe:
-    """The recipe for different cards with different numbers of samples, which DistributedDataParallel averages as if they were
-    equal.
+    """The recipe for different cards with different numbers of samples, whose gradients DistributedDataParallel would average
+    with equal weights.
     """
     pairs = zip(shares, micro_counts, strict=True)
     each = [f"{count} on each {name}" + (f" in {parts} micro-batches" if parts > 1 else "") for (name, count), parts in pairs]

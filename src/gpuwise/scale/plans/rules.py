@@ -26,7 +26,7 @@ _MOST_TENSOR = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the user fixed, by axis or setting; anything not named is free."""
+    """The values that the user fixed, by axis or setting; everything else is free."""
 
     fixed: dict[str, Any] = field(default_factory=dict)
 
@@ -171,7 +171,9 @@ def _allowed(parts: Parts, cluster: Cluster, limits: Limits, rejected: Counter[s
 
 
 def _chunks(parts: Parts, pipeline: int, limits: Limits) -> list[int]:
-    """One, and numbers that divide the blocks of a stage evenly: two, four, and all of them."""
+    """Return the numbers of chunks to try: one, and the numbers that divide the blocks of a stage evenly (two, four, and all of
+    them).
+    """
     if pipeline == 1:
         return [1] if limits.allows("chunks", 1) else []
     each = len(parts.kinds) // pipeline if len(parts.kinds) % pipeline == 0 else 1

@@ -1,7 +1,7 @@
 """Do more GPUs help? Computes throughput by number of GPUs, for a fixed batch (strong scaling) and a growing one (weak
 scaling).
 
-It also finds where adding GPUs stops helping, which faster link would help, and what the same number of separate jobs would do.
+It also finds where adding GPUs stops helping, which faster link would help, and the throughput of as many separate jobs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _FEW = 8
-_WORTH = 0.5  # doubling the GPUs should bring at least half of the possible gain
+_WORTH = 0.5  # doubling the GPUs should give at least half of the possible gain
 _RATES = (10e9, 25e9, 50e9, 100e9, 200e9, 400e9, 800e9, 1600e9)  # bit/s of networks on the market
 
 
@@ -94,10 +94,10 @@ def best_of(costs: Costs, cluster: Cluster, wishes: Wishes) -> Estimate | None:
 
 
 def stops_at(points: Sequence[ScalePoint]) -> int | None:
-    """Return the number of GPUs beyond which more bring less than half of the possible gain at a fixed batch, or None if more
+    """Return the number of GPUs beyond which more GPUs give less than half of the possible gain at a fixed batch, or None if more
     still help.
 
-    A number that divides badly, such as 5 between 4 and 8, does not count as the end.
+    A number that does not divide the work evenly, such as 5 between 4 and 8, does not count as the end.
     """
     known = [(point.gpu_count, point.strong.samples / point.strong.step_s) for point in points if point.strong]
     for place, (count, rate) in enumerate(known[:-1]):

@@ -217,7 +217,7 @@ def _stages(mesh: Mesh) -> tuple[int, ...]:
 
 
 def simplest(found: Found, batches: Array) -> int | None:
-    """Return the least complex row within 5% of the best; the fastest if there are several."""
+    """Return the least complex row within 5% of the best, or the fastest of several equally simple ones."""
     order = found.order()
     if not len(order):
         return None

@@ -12,9 +12,9 @@ __all__ = ["RECOMPUTE", "SCHEDULES", "Collective", "Estimate", "Mesh", "Plan", "
 RECOMPUTE = ("none", "selective", "full")
 SCHEDULES = ("1f1b", "gpipe")
 
-# Complexity, from simple to complex, is what a person must set up and can get wrong. Ranks that share layers or matrices need
-# code of their own, and a pipeline also needs a schedule. What is divided decides first, so data parallelism with any setting is
-# simpler than a divided model. Settings decide between plans that divide the same things.
+# Plans are ranked from simple to complex by how much a person must set up and can get wrong. Ranks that share layers or matrices
+# need their own code, and a pipeline also needs a schedule. The parts that are divided count first, so data parallelism with any
+# setting is simpler than a divided model. Settings decide between plans that divide the same parts.
 _DIVIDED = {"data": 1, "tensor": 3, "sequence": 3, "expert": 3, "pipeline": 4, "chunks": 1}
 _ZERO = (0, 2, 2, 1)  # FSDP (3) is part of PyTorch; the others come from another library or wrap the optimizer
 
@@ -45,7 +45,7 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One way to run a step: a mesh, and what each rank does over time. If a batch does not divide evenly, `short` of the
+    """One way to run a step: a mesh, and the work of each rank over time. If a batch does not divide evenly, `short` of the
     micro-batches are one sample smaller than `micro_batch`.
     """
 
@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def samples(self) -> int:
-        """Of a step on all GPUs together."""
+        """Samples of a step on all GPUs together."""
         return self.micro_batch * self.micro_count * self.mesh.data - self.short
 
     @property
@@ -113,7 +113,7 @@ class RankMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """Messages of one purpose in a step of one rank: their number, total bytes, and seconds."""
+    """All messages with one purpose that one rank sends in a step: their number, total bytes and seconds."""
 
     purpose: str
     op: str

@@ -51,7 +51,7 @@ class UnitMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a device holds besides tensors."""
+    """The memory that a device holds besides tensors."""
 
     library_bytes: float
     framework_bytes: float
@@ -98,7 +98,7 @@ def replay_of(parts: Parts, gpu: Gpu, sizes: Sizes) -> Replay:
 
 
 def unit_memory(parts: Parts, degrees: Degrees, sizes: Sizes) -> UnitMemory:
-    """Return what one rank with these degrees holds of every unit."""
+    """Return the memory of every unit on one rank with these degrees."""
     seq = sizes.seq / degrees.context if sizes.seq is not None else None
     values = product_values(parts.workload, sizes.batches if "batch" in parts.workload.symbols else None, seq)
     values = np.broadcast_to(values, (sizes.points, values.shape[1]))
@@ -170,7 +170,7 @@ class _Look:
         np.add.at(found, unit[rows], self.bytes[:, rows].T)
         return found
 
-    # ------------------------------------------------------------ what stays
+    # ------------------------------------------------------------ memory that stays allocated
 
     def lasting(self, category: str) -> Array:
         rows = (self.buffers.category == _ROW[category]) & (self.phase[np.maximum(self.writer, 0)] != _UPDATE)
@@ -208,7 +208,7 @@ class _Look:
         self.elements[tables] /= self.degrees.tensor
         self.bytes[:, tables] /= self.degrees.tensor
 
-    # ------------------------------------------------------------ what passes
+    # ------------------------------------------------------------ memory that is freed within a pass
 
     @property
     def _forward_end(self) -> int:
@@ -224,7 +224,7 @@ class _Look:
         return self._sum(rows, self._unit_of(self.writer))
 
     def handed(self) -> Array:
-        """What the forward pass of a later unit reads from this one."""
+        """Bytes that the forward pass of a later unit reads from this one."""
         place = self.parts.place
         reads = ~self.is_write & (self.phase[self.position] == _FORWARD)
         by = self.writer[self.refs]

@@ -43,9 +43,10 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnitTimes:
-    """Arrays of shape (units, points): seconds the GPU and the host need for a micro-batch in each pass. `again` is what
-    selective recomputation repeats. `messages` are the bytes that tensor parallelism sums in a unit and pass, one array for
-    each; `exchanged` the bytes that experts send and get back; `passed` the keys and values of context parallelism.
+    """Arrays of shape (units, points): the seconds that the GPU and the host need for a micro-batch in each pass. `again` is the
+    time of the ops that selective recomputation repeats. `messages` are the bytes that tensor parallelism sums in each unit and
+    pass, one array for each. `exchanged` are the bytes that are sent to experts and back, and `passed` are the bytes of keys and
+    values in context parallelism.
     """
 
     forward_s: Array

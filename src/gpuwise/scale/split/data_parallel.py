@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- when gradients are ready
-# When is each gradient ready? The calls of a step one after another on a GPU, and when each has left its gradients.
+# Determines when each gradient is ready: the calls of a step run one after another on a GPU, and each leaves its gradients.
 
 Array = NDArray[np.float64]
 _FORWARD = PHASES.index("forward")
@@ -73,7 +73,7 @@ class Gradients:
     _messages: dict[object, Array] = field(default_factory=dict, repr=False)
 
     def messages_s(self, op: str, sizes: Array, cluster: Cluster) -> Array:
-        """Return the seconds of the messages that average them. Many GPUs are connected alike, so most are computed once."""
+        """Return the seconds of the messages that average them. Many GPUs have the same links, so most are computed once."""
         key = (op, cluster.wires, cluster.gpus_per_node, sizes.tobytes()) if cluster.node_count == 1 else None
         if key is None or key not in self._messages:
             self._messages[key] = collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count)
@@ -202,7 +202,7 @@ def overlapped(
     cap_bytes: float = BUCKET_BYTES,
     first_bytes: float = FIRST_BUCKET_BYTES,
 ) -> Overlap:
-    """Return the backward pass with its gradients averaged meanwhile.
+    """Return the backward pass with its gradients averaged at the same time.
 
     `ready_s` says when each gradient would be complete without communication, in ascending order; `cost` returns the seconds of a
     message by its bytes. During messages, compute is slower by `slowed_fraction`, because they use the same units and memory.
@@ -244,7 +244,7 @@ def _reached(now: float, done: float, target: float, busy_until: float, slowed: 
 # ---------------------------------------------------------------- a step on several GPUs
 
 # Both estimated by eye from the DataParallel rows of one source (ryujaehun), which therefore cannot validate them.
-_FORWARD_OF_HOST = 0.33  # of the host's time for a training step
+_FORWARD_OF_HOST = 0.33  # share of the host's time in a training step
 _REPLICATING = 1.0  # copying a model costs the host about as much as launching its forward pass
 _HIDDEN_FRACTION = 0.45  # share of the GPU's time, if no graph is available: most of the backward pass
 
@@ -278,7 +278,7 @@ class DataParallel:
 
     @property
     def speed_up(self) -> float:
-        """Over one GPU with the same batch."""
+        """The speed-up over one GPU with the same batch."""
         return self.gpu_count * self.efficiency_fraction
 
 
@@ -320,7 +320,7 @@ def averaged(
 
 
 def threaded_s(workload: Workload, cluster: Cluster, host_s: float) -> float:
-    """Return what `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
+    """Return the time that `nn.DataParallel` adds to a step for which the host needs `host_s` on one GPU.
 
     One process copies the weights to all GPUs, recreates the model for each of them, launches their forward passes in turn and
     sums the gradients on the first; backward passes have a thread each. None of this overlaps.
@@ -350,8 +350,8 @@ def all_reduce_s(moved_bytes: float, gpu: Gpu, count: int, link: str = "") -> fl
 
 
 def exposed_s(moved_bytes: float, gpu: Gpu, count: int, gpu_s: float) -> float:
-    """Return the seconds by which several GPUs extend a step if only its length is known and not its graph: what does not
-    overlap with the backward pass (at least the last bucket, which is complete when that ends), and waiting for each other.
+    """Return the seconds by which several GPUs extend a step if only its length is known and not its graph: messages that do not
+    overlap with the backward pass (at least the last bucket, which is complete when the pass ends), and waiting for each other.
     """
     if count <= 1:
         return 0.0

@@ -16,13 +16,15 @@ _LOW = ("amp", "amp-bf16")  # fp32 weights, 16-bit products: gathered in 16 bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """`overlap_fraction` of compute can hide messages with a layer's weights, `data_overlap_fraction` of the backward pass
-    those with gradients; `contention_fraction` of what is hidden still costs time, because messages take units and memory
-    from the kernels. Seconds: `message_s` of GPU and `message_host_s` of host for each sum between ranks that share
-    matrices, `neighbour_s` for each transfer to a stage, `step_s` for each step. `waits_per_doubling` of a step is spent
-    waiting for slower GPUs per doubling of their number; `slowed_fraction` is how much slower compute is while gradients
-    are averaged in buckets, None if they are sent in one piece. Both apply to plans, because the values for a source were
-    fitted without them.
+    """Constants for the behaviour of training software between kernels.
+
+    Messages with a layer's weights can be hidden behind `overlap_fraction` of compute, and messages with gradients behind
+    `data_overlap_fraction` of the backward pass. `contention_fraction` of the hidden time is still added to the step, because
+    messages take compute units and memory from the kernels. Each sum between ranks that share matrices takes `message_s` on the
+    GPU and `message_host_s` on the host, each transfer to another stage takes `neighbour_s`, and each step takes another
+    `step_s`. For each doubling of the number of GPUs, `waits_per_doubling` of a step is spent waiting for slower GPUs.
+    `slowed_fraction` is how much slower compute is while gradients are averaged in buckets; None if they are sent in one piece.
+    The last two apply only to plans, because the values for a source were fitted without them.
     """
 
     overlap_fraction: float = 0.9
@@ -48,8 +50,8 @@ def gathered_width(precision: str) -> float:
 
 
 def sharded_s(ahead_s: Array, behind_s: Array, forward_s: Array, backward_s: Array, habits: Habits) -> tuple[Array, Array]:
-    """Return the seconds that sharded weights and gradients keep a micro-batch waiting, and the seconds that overlap with it.
-    `ahead_s` are the messages of the forward pass, `behind_s` those of the backward pass.
+    """Return the seconds that a micro-batch waits for sharded weights and gradients, and the seconds that overlap with it.
+    `ahead_s` is the time of messages in the forward pass, and `behind_s` is that of messages in the backward pass.
     """
     room = habits.overlap_fraction
     shown: Array = np.maximum(0.0, ahead_s - room * forward_s) + np.maximum(0.0, behind_s - room * backward_s)

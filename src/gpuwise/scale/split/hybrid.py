@@ -31,7 +31,7 @@ _WEIGHT = CATEGORIES.index("weight")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid:
-    """One step of `batch` images on each GPU: alone, and what gathering, summing and averaging add to it."""
+    """One step of `batch` images on each GPU: its time alone, and the time that gathering, summing and averaging add."""
 
     gpu_count: int
     batch: float
@@ -46,7 +46,7 @@ class Hybrid:
 
     @property
     def speed_up(self) -> float:
-        """Over one GPU with the same batch."""
+        """The speed-up over one GPU with the same batch."""
         return self.gpu_count * self.alone_s / self.step_s
 
 

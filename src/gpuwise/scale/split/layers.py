@@ -1,4 +1,4 @@
-"""What one dense layer sends: its gradients if the batch is split, its inputs and outputs if the layer is.
+"""The data that one dense layer sends: its gradients if the batch is split, its inputs and outputs if the layer is split.
 
 These are back-of-the-envelope counts, without overlap, rings or latency: they show which split moves less, and how plain copying
 between many GPUs grows.
@@ -10,7 +10,7 @@ __all__ = ["data_parallel_elements", "equal_batch", "message_count", "model_para
 
 
 def data_parallel_elements(inputs: int, outputs: int) -> int:
-    """Return the elements a GPU sends per step if every GPU holds the whole layer: its gradient, whatever the batch.
+    """Return the elements a GPU sends per step if every GPU holds the whole layer: its gradient, regardless of the batch.
 
     >>> data_parallel_elements(1000, 500)
     500000
@@ -32,7 +32,7 @@ def model_parallel_elements(inputs: int, outputs: int, batch: int, *, gpus: int 
 
 
 def equal_batch(inputs: int, outputs: int, *, gpus: int = 2, gathers_outputs: bool = True) -> float:
-    """Return the batch from which splitting the batch moves less than splitting the layer.
+    """Return the batch size above which splitting the batch moves less data than splitting the layer.
 
     >>> equal_batch(1000, 500, gathers_outputs=False), equal_batch(1000, 500)
     (500.0, 400.0)

@@ -1,4 +1,4 @@
-"""What one rank runs of each unit of a model: its calls, with sizes reduced to the rank's part.
+"""The work of one rank in each unit of a model: its calls, with sizes reduced to the rank's part.
 
 The work is divided by matrices over `tensor` ranks (`tokens` divides by tokens what each of them would otherwise hold in full),
 by sequence over `context` ranks, and by experts of a mixture over `expert` ranks. Samples and layers are divided elsewhere,
@@ -25,7 +25,7 @@ _BATCH, _M, _N, _K = range(4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Degrees:
-    """Over how many ranks each part of a layer's work is divided."""
+    """The numbers of ranks over which the parts of a layer's work are divided."""
 
     tensor: int = 1
     tokens: bool = False
@@ -35,7 +35,7 @@ class Degrees:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Share:
-    """One rank's calls of every unit, as a workload of their own; `unit` is the unit of each call, `number` its number in the
+    """One rank's calls of every unit, as a separate workload; `unit` is the unit of each call, `number` its number in the
     model.
     """
 
@@ -107,7 +107,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _by_tokens(self, op: Op, part: float) -> Op:
-        """What every rank would repeat, each does for some of the tokens."""
+        """Work that every rank would otherwise repeat is divided by tokens."""
         if not op.sizes or all(self._fixed(row) for row in (*op.reads, *op.writes)):
             return op
         kind = KINDS[op.kind]
@@ -119,7 +119,7 @@ class _Writer:
         return replace(op, sizes=sizes, reads=reads, writes=writes)
 
     def _context(self, op: Op) -> Op:
-        """Some of the queries still attend to all keys."""
+        """Each rank has some of the queries, which still attend to all keys."""
         kind = KINDS[op.kind]
         if self.degrees.context == 1 or kind.split is not Split.HEADS:
             return op
@@ -128,7 +128,7 @@ class _Writer:
         return replace(op, sizes=(*op.sizes[:keys], longer, *op.sizes[keys + 1 :]))
 
     def _expert(self, op: Op) -> Op:
-        """A part of the experts, each with the tokens of all ranks that share them."""
+        """Each rank has some of the experts, with the tokens of all ranks that share them."""
         count = float(self.degrees.expert)
         if count == 1.0:
             return op

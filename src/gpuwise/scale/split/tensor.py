@@ -42,7 +42,9 @@ class State(IntEnum):
 
 
 class Cut(NamedTuple):
-    """Which sizes, reads and writes of an op a rank has a part of. `tokens`: none, but its tokens may be divided."""
+    """The sizes, reads and writes of an op that are divided among the ranks. With `tokens`, none are, but its tokens may be
+    divided.
+    """
 
     sizes: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
@@ -219,12 +221,12 @@ class _Follower:
         return self.draft.value(op.sizes[_BATCH]) == 1.0
 
     def _must_divide(self, number: int, size: int, what: str) -> None:
-        """Sizes outside the blocks are padded, such as the vocabulary."""
+        """Sizes outside the blocks, such as the vocabulary, are padded instead."""
         if self.inside[number]:
             self.widths[size, what] = None
 
     def _settle(self, number: int, call: Call) -> None:
-        """Reduce what this call needs in full: several partial sums that it adds itself become one message."""
+        """Reduce the partial sums that this call needs in full; those that it adds itself become one message."""
         sums = [row for row in call.reads if self.states[row] == State.SUM]
         if sums:
             self.messages.append(Message(number, self.summed[sums[0]]))

@@ -35,7 +35,7 @@ ROUNDED_TO = 512
 SMALL = MIB  # the largest request in the small pool
 SMALL_SEGMENT = 2 * MIB
 LARGE_SEGMENT = 20 * MIB
-OWN_SEGMENT = 10 * MIB  # requests from this size on get a segment of their own size
+OWN_SEGMENT = 10 * MIB  # requests of this size or more get their own segment
 SEGMENT_ROUNDED_TO = 2 * MIB
 OVERSIZE_SLACK = 20 * MIB  # a block above `max_split_size` may exceed the request it serves by this much
 

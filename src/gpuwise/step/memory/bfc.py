@@ -68,7 +68,7 @@ class BfcAllocator:
         self._pool.add(joined(block))
 
     def _extend(self, size: int) -> None:
-        """Add a region: the next size in the doubling series, the first size that holds the request, or what is left."""
+        """Add a region: the next size in the doubling series, the first size that holds the request, or all remaining memory."""
         grown = size > self._region
         while size > self._region:
             self._region *= 2

@@ -58,7 +58,7 @@ def held_memory(
     offloaded: float = 0.0,
     largest_share: float = 0.0,
 ) -> GenerationMemory:
-    """Return what the fullest GPU holds for this many requests of `context` tokens, with prompts of `prompt`. If layers are
+    """Return the memory on the fullest GPU for this many requests of `context` tokens, with prompts of `prompt`. If layers are
     divided unequally, it has the `largest_share`. `offloaded` is the fraction of the layers, or of a mixture's experts, on the
     CPU.
     """
@@ -75,7 +75,7 @@ def held_memory(
     wide = max(0 if shape.experts else shape.intermediate, shape.chosen * shape.expert_intermediate, shape.hidden)
     active = chunk * (4 * shape.hidden + 3 * wide) * _COMPUTED + users * shape.vocabulary * DTYPE_BYTES["fp32"]
     moved = moved_bytes(shape, weights) * offloaded
-    gone = 0.0 if shape.experts else offloaded  # of the cache, which moves with its layers
+    gone = 0.0 if shape.experts else offloaded  # the share of the cache that moves with its layers
     return GenerationMemory(
         weight_bytes=(block_bytes(shape, weights) - moved) * share + _table_bytes(shape, weights) * tables,
         cache_bytes=cached * kept * (1.0 - gone),

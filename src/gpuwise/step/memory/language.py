@@ -175,7 +175,7 @@ def _attention_kept(shape: DecoderShape) -> float:
 
 
 def _added(shape: DecoderShape, how: Adaptation) -> float:
-    """What the tuning method keeps in addition and, for 4-bit linear layers, a second copy of their output (from LitGPT's
+    """The data that the tuning method also keeps and, for 4-bit linear layers, a second copy of their output (from LitGPT's
     peaks).
     """
     outputs = sum(out for _, out in shape.linears)

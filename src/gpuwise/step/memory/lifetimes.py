@@ -158,8 +158,8 @@ def _made(workload: Workload) -> Lives:
 
 
 def _has_window(op: Op, values: Array) -> bool:
-    """Convolutions that read more than one position and mix channels: the only ones for which cuDNN was seen to use large
-    workspaces.
+    """Return whether a convolution reads more than one position and mixes channels. cuDNN was seen to use large workspaces only
+    for such convolutions.
     """
     if op.kind != "conv":
         return False
@@ -184,7 +184,7 @@ _STEPS = 2
 
 
 class Allocator(Protocol):
-    """What a replay needs from an allocator."""
+    """The methods of an allocator that a replay uses."""
 
     peak_allocated: int
     peak_reserved: int
@@ -264,7 +264,7 @@ def _run(
 
 
 def _run_quickly(allocator: CachingAllocator, events: Sequence[tuple[int, int, float]], blocks: dict[int, Block]) -> None:
-    """The rules of `allocator.py` in one loop, where memory never runs out, because a ladder of remedies replays many steps."""
+    """Apply the rules of `allocator.py` in one fast loop, if memory never runs out: a ladder of remedies replays many steps."""
     large, small = allocator.pools
     allocated, peak = allocator.allocated, allocator.peak_allocated
     for _, who, size in events:
@@ -369,7 +369,7 @@ def _by_capability(gpu: Gpu | None, data: MemoryData) -> float:
 
 
 def _capability(gpu: Gpu | None) -> float:
-    """Little is published about other makers' GPUs, so they count as an unnamed GPU."""
+    """Return the compute capability. Little is published about other makers' GPUs, so they are treated like an unnamed GPU."""
     try:
         return float(gpu.architecture.capability) if gpu is not None else _CAPABILITY
     except ValueError:
@@ -377,8 +377,8 @@ def _capability(gpu: Gpu | None) -> float:
 
 
 def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple[float, ...]:
-    """Return what cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass has its
-    own.
+    """Return the buffers that cuBLAS holds through PyTorch's allocator: one workspace for each calling thread; the backward pass
+    has its own.
     """
     if not products:
         return ()
@@ -387,7 +387,7 @@ def library_buffers(gpu: Gpu | None, *, products: bool, training: bool) -> tuple
 
 
 def preallocated_bytes(gpu: Gpu, framework: str, fraction: float | None = None) -> float:
-    """Return what TensorFlow or JAX reserves at the start by default."""
+    """Return the bytes that TensorFlow or JAX reserves at the start by default."""
     whole = gpu.usable_memory_bytes
     if fraction is not None or framework == "jax":
         return whole * (_JAX_FRACTION if fraction is None else fraction)

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _ROW = {name: row for row, name in enumerate(CATEGORIES)}
-_FRAGMENTED = 3.0  # times the bytes in use: no model of the zoo makes an allocator hold as much
+_FRAGMENTED = 3.0  # times the bytes in use: no model in the zoo makes an allocator hold this much
 _ANCHOR = 8
 _LARGEST = 2**31 - 1
 _SURE = 0.9
@@ -118,7 +118,7 @@ class Memory:
 
     @property
     def device_bytes(self) -> float:
-        """What nvidia-smi would show."""
+        """The memory that nvidia-smi would show."""
         return self.total_bytes
 
     def fits_probability(self, limit_bytes: float) -> float:
@@ -130,7 +130,7 @@ class Memory:
 
 @cache
 def upper_ratio() -> float:
-    """Return the ratio to the prediction below which nine in ten steps stay."""
+    """Return the ratio of actual to predicted memory that nine in ten steps do not exceed."""
     known = memory_data().ranges["device"]
     return float(np.interp(_SURE, known.probability, known.ratio))
 
@@ -179,7 +179,7 @@ def memory_of(
 def reserved_bytes_of(
     workload: Workload, batch: float | None = None, seq: float | None = None, *, gpu: Gpu | None = None
 ) -> float:
-    """Return what PyTorch's allocator holds at the end of a step: `memory_of(...).reserved_bytes`, without the breakdown."""
+    """Return the bytes that PyTorch's allocator holds after a step: `memory_of(...).reserved_bytes`, without the breakdown."""
     return _held_bytes(workload, batch, seq, gpu, MemorySetting(), memory_data())
 
 
@@ -223,9 +223,9 @@ def survives(
     gpu: Gpu | None = None,
     setting: MemorySetting | None = None,
 ) -> bool:
-    """Return whether PyTorch's allocator gets through the step on a device with this much memory by releasing cached blocks when
-    it must: slow, but it runs. With more than `total_bytes` it always does; with less than `allocated_bytes` plus the
-    framework it never does.
+    """Return whether the step runs on a device with this much memory if PyTorch's allocator releases cached blocks when it must,
+    which is slow. With more than `total_bytes`, the step always runs; with less than `allocated_bytes` plus the framework's
+    memory, it never does.
     """
     setting, data = setting or MemorySetting(), memory_data()
     borrowed = data.value("convolution_share") * convolved_bytes(workload, batch, seq)
@@ -272,7 +272,7 @@ def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:
 
 
 def around_bytes(gpu: Gpu | None, setting: MemorySetting, data: MemoryData | None = None) -> float:
-    """Return what the device holds besides the allocator's memory."""
+    """Return the bytes that the device holds besides the allocator's memory."""
     data = data or memory_data()
     display = data.value("display_bytes") if setting.display else 0.0
     return framework_bytes(gpu, data) + _communication_bytes(setting, data) + display
@@ -285,7 +285,7 @@ def _communication_bytes(setting: MemorySetting, data: MemoryData) -> float:
 def _held_bytes(
     workload: Workload, batch: float | None, seq: float | None, gpu: Gpu | None, setting: MemorySetting, data: MemoryData
 ) -> float:
-    """What the allocator holds for tensors and libraries."""
+    """Return the bytes that the allocator holds for tensors and libraries."""
     kept = sum(_kept(workload, gpu))
     if isinstance(setting.allocator, BfcSettings) and not setting.allocator.growth and gpu is not None:
         taken = preallocated_bytes(gpu, setting.allocator.framework, setting.allocator.fraction)

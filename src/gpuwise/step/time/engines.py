@@ -1,7 +1,7 @@
 """Software that generates text with language models: what each engine can run, and the constants fitted for it.
 
 `data/engines` has a file of facts for each engine. `tools/fit_language` writes `data/fitted_engines.json`: the constants of
-its kernels and its cost on the host. An engine without measurements of its own uses those of the engine it is `like`.
+its kernels and its cost on the host. An engine without its own measurements uses those of the engine it is `like`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _PIPELINED = 0.5  # for an engine without measurements
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The devices on which an engine supports a format: the least compute capability of an NVIDIA GPU, the generations of AMD
-    GPUs and the makers, if not all that the engine supports, and whether CPUs are among them.
+    """The devices on which an engine supports a format: the lowest compute capability of NVIDIA GPUs, the generations of AMD
+    GPUs and the makers (unless all that the engine supports), and whether CPUs are included.
     """
 
     nvidia: float = 0.0
@@ -59,13 +59,13 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """An engine. `formats` and `caches` are those it supports, `experimental` formats those that it
-    supports too poorly to predict; `splits` are the ways it uses several GPUs, the default first.
+    """An engine. `formats` and `caches` are the formats that it supports, and `experimental` are formats that it supports too
+    poorly to predict. `splits` are the ways in which it uses several GPUs, the default first.
 
     `batching`: continuous (requests join and leave at every step) or static. A pass reads at most `chunk` tokens of a prompt.
     `reserves_fraction` of a GPU's memory is reserved at the start; `fixed_bytes` are needed besides weights and cache.
     `offloads`: layers that do not fit run on the CPU. `limits` and `kv_limits` list formats of weights and caches that need
-    more than the engine itself; `amd` lists the supported generations of AMD GPUs, if not all are.
+    newer devices than the engine itself; `amd` lists the supported generations of AMD GPUs, unless all are supported.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What was fitted for one engine: kernel constants for all formats and for each family of formats, seconds on the host, how
+    """The values fitted for one engine: kernel constants for all formats and for each family of formats, seconds on the host, how
     many rows on which GPUs, and for each phase the range that holds 8 of 10 rows from a GPU left out of the fit.
     """
 
@@ -113,7 +113,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 @cache
 def engines() -> Mapping[str, Engine]:
-    """Every engine by name."""
+    """Return every engine by name."""
     folder = files("gpuwise.step") / "data" / "engines"
     tables = {
         entry.name.removesuffix(".toml"): parse_toml(entry.read_text(encoding="utf-8"))
@@ -139,7 +139,7 @@ def fitted_engines() -> Mapping[str, Fitted]:
 
 
 def measured_gpus(engine: Engine) -> frozenset[str]:
-    """The names of the GPUs on which an engine was measured, in any of its versions."""
+    """Return the names of the GPUs on which any version of an engine was measured."""
     own = engine.measured_as
     return frozenset(gpu for name, one in fitted_engines().items() if name.split(" ")[0] == own for gpu in one.gpus)
 
@@ -205,7 +205,7 @@ def _no_format(engine: Engine, gpu: Gpu, weights: str) -> BadValue:
 
 
 def _held(engine: Engine, gpu: Gpu, names: tuple[str, ...], limits: Mapping[str, Limit]) -> list[str]:
-    """Return those of these formats that an engine supports on this device."""
+    """Return which of these formats an engine supports on this device."""
     return [name for name in names if name not in limits or _within(engine, gpu, limits[name])]
 
 
@@ -220,7 +220,7 @@ def _within(engine: Engine, gpu: Gpu, limit: Limit) -> bool:
 
 
 def _why(engine: Engine, gpu: Gpu, limit: Limit | None) -> str:
-    """Return what this device lacks for a format, as the end of a sentence."""
+    """Return the feature that this device lacks for a format, as the end of a sentence."""
     if limit is None or gpu.is_cpu:
         return ""
     if gpu.vendor not in (limit.vendors or engine.vendors):
@@ -231,14 +231,14 @@ def _why(engine: Engine, gpu: Gpu, limit: Limit | None) -> str:
 
 
 def _nearest(name: str, able: Sequence[str]) -> str:
-    """Return the format with the most similar number of whole bits, the first of several; no format that only experts have."""
+    """Return the format with the closest whole number of bits (the first of several), except formats that only experts use."""
     bits = {one: int(8.0 * (FORMATS[one].bytes_a_weight if one in FORMATS else DTYPE_BYTES[one])) for one in (name, *able)}
     common = [one for one in able if one not in FORMATS or not FORMATS[one].experts_only]
     return min(common or able, key=lambda one: abs(bits[one] - bits[name]))
 
 
 def _preferred() -> list[Engine]:
-    """Return all engines, the most usual ones first."""
+    """Return all engines, the most common ones first."""
     return [engines()[name] for name in dict.fromkeys((*PREFERRED, *engines()))]
 
 
@@ -309,7 +309,7 @@ def engine_stack(engine: Engine, phase: str, family: str, version: str = "") -> 
 
 
 def _mean(families: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """For a family that was not measured with this engine: the mean of those that were."""
+    """Return the mean over the measured families, for a family that was not measured with this engine."""
     names = {name for one in families.values() for name in one}
     found = {}
     for name in names:

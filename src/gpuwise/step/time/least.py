@@ -26,7 +26,7 @@ LEAST_RESTS_ON = f"matrix products at {_ABOVE_SHEET:g} times the rated peak, wei
 
 
 def least_s(workload: Workload, gpus: Sequence[Gpu], setting: Setting, *, batch: Any = None, seq: Any = None) -> Array:
-    """Return a lower bound for the step in seconds, (points, gpus). There is no bound for CPUs: 0."""
+    """Return a lower bound for the step in seconds, shape (points, gpus). There is no bound for CPUs: 0."""
     values = product_values(workload, batch, seq)
     columns = gpus_of(gpus)
     flops = op_flops(workload, values) * call_counts(workload).sum(axis=0) * [KINDS[op.kind].needed(op) for op in workload.ops]

@@ -84,7 +84,7 @@ def _version(text: str) -> Version:
 
 
 def as_run(setting: Setting, workload: Workload) -> Setting:
-    """Return what may run as TF32: all fp32 products if requested or under autocast; convolutions in PyTorch since 1.7
+    """Return which ops may run as TF32: all fp32 products if requested or under autocast; convolutions in PyTorch since 1.7
     (`torch.backends.cudnn.allow_tf32`).
     """
     stack = setting.stack
@@ -96,7 +96,7 @@ def as_run(setting: Setting, workload: Workload) -> Setting:
 
 
 def default_stack(compiled: bool = False) -> Stack:
-    """Return what most people run: the newest PyTorch that was measured."""
+    """Return the most common stack: the newest PyTorch that was measured."""
     return _nearest("torch", _NEWEST, "compile" if compiled else "eager")
 
 
@@ -161,7 +161,9 @@ def _number(version: Version) -> int:
 
 
 def seconds_per_image(loader: Loader, host: Host) -> float:
-    """Return the time that one core of this host spends on an image. Hosts differ by the same ratio as in launching ops."""
+    """Return the time that one core of this host spends on an image. Hosts are assumed to differ as they do in the time to
+    launch ops.
+    """
     return (loader.decode_s + loader.transform_s) * _slowness(loader, host)
 
 

@@ -44,7 +44,7 @@ def simulate(
     dtype: Any = np.float64,
     by_kind: bool = True,
 ) -> StepTimes:
-    """Simulate the step at every batch (and sequence) on every GPU, under one power limit or one each. `classes` stay empty
+    """Simulate the step at every batch (and sequence) on every GPU, under one power limit or one per GPU. `classes` stay empty
     unless requested with `by_kind`.
     """
     k = {**(constants if constants is not None else load_constants()), **setting.stack.constants}
@@ -211,7 +211,7 @@ def _classes(workload: Workload, priced: Times, values: Array, flops: Array, cal
 
 
 def choices_of(setting: Setting) -> Choices:
-    """Return what this software chooses for the kernels."""
+    """Return the choices that this software makes for the kernels."""
     stack = setting.stack
     return Choices(
         tf32=setting.tf32,
@@ -263,8 +263,8 @@ def _made(workload: Workload, batch: Any, seq: Any, chosen: Choices) -> Ops:
 
 
 def _columns(ops: Sequence[Op], values: Array, choices: Choices) -> dict[str, Array]:
-    """Return what the model for these ops reads. Each kind fills in its own values, and all kinds of a model have the same
-    columns.
+    """Return the columns that the model for these ops reads. Each kind fills in its own values, and all kinds of a model have
+    the same columns.
     """
     members: dict[str, list[int]] = {}
     for place, op in enumerate(ops):
@@ -346,7 +346,7 @@ def lays_channels_last(workload: Workload, values: Array) -> bool:
 def _kind(op: Op, values: Array) -> str:
     size = {name: values[row] for name, row in zip(KINDS["conv"].sizes, op.sizes, strict=True)}
     groups = float(op.attrs["groups"])  # type: ignore[arg-type]
-    inputs = size["c_in"] / groups  # of one filter
+    inputs = size["c_in"] / groups  # channels of one filter
     if groups > 1 and inputs > 1:
         return "grouped"
     if size["c_out"] <= _SMALL and inputs <= _SMALL:

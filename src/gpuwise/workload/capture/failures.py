@@ -37,7 +37,7 @@ _GPU_ONLY = (
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, as sent to the parent process. `kind` is the name of an error in gpuwise.core.errors."""
+    """An error as it is sent to the parent process. `kind` is the name of an error in gpuwise.core.errors."""
 
     message: str
     looked_in: str = ""
@@ -47,7 +47,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(model: str, error: BaseException) -> Failure:
-    """Return the failure to report for what capturing this model raised, in characters that can be sent and shown."""
+    """Return the failure to report for an exception during this capture, in characters that can be sent and shown."""
     found = _described(model, error)
     return Failure(plain(found.message), plain(found.looked_in), plain(found.hint), found.kind, plain(found.known))
 
@@ -125,7 +125,7 @@ def _exit(model: str, error: SystemExit) -> Failure:
 
 
 def _argument_complaint(error: SystemExit) -> str | None:
-    """Return what argparse printed before it ended the program, if it did."""
+    """Return the message that argparse printed if it ended the program."""
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
@@ -146,7 +146,7 @@ def is_lack_of_memory(text: str) -> bool:
             "failed to map segment",
             "std::bad_alloc",
             "MemoryError",
-            "out of memory",  # of a GPU
+            "out of memory",  # a GPU's memory
             "can't start new thread",
         )
     )

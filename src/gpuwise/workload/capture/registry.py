@@ -61,6 +61,6 @@ def split_name(model: str) -> tuple[str, str]:
 
 
 def subject_of(request: Request) -> Any:
-    """Return what to record for this request. Imports the framework that the source needs."""
+    """Return the subject to record for this request. Imports the framework that the source needs."""
     module = import_module(f"gpuwise.workload.capture.{_HOMES[source_of(request.model)]}")
     return module.subject(request)

@@ -119,8 +119,8 @@ def _at_all_or_one(capture: Any, subject: Any, settings: Any, points: list[Point
 def _points(subject: Any, wanted: Point, is_users: bool) -> list[Point]:
     """Return sizes to fit on and, last, one to verify on.
 
-    User code is also verified at the requested size, because it may branch on it. So is a size of one, for any model, because
-    dimensions of one behave differently.
+    User code is also verified at the requested size, because it may branch on it. Any model is also verified at a requested size
+    of one, because dimensions of one behave differently.
     """
     if subject.seq is None:
         points: list[Point] = [(batch, None) for batch in _BATCHES]

@@ -48,7 +48,7 @@ class Flow:
         ops, end = self.workload.ops, len(self.workload.calls)
         buffer_of, writer_of, readers_of, replaced = self.buffer, self.writer, self.readers, self.replaced
         current: dict[int, int] = {}  # buffer -> its current value
-        start = 0  # of the graph
+        start = 0  # the first call of the current graph
 
         def new(buffer: int, writer: int) -> int:
             value = current[buffer] = len(buffer_of)
@@ -120,7 +120,7 @@ class Flow:
         return found
 
     def swap_reads(self, call: int, gone: int, values: list[int], tensors: list[int]) -> None:
-        """Let a call read these values instead of one of its own."""
+        """Let a call read these values instead of one that it reads now."""
         pairs = zip(self.read_values[call], self.read_tensors[call], strict=True)
         kept = [(value, tensor) for value, tensor in pairs if value != gone]
         have = {value for value, _ in kept}

@@ -1,4 +1,4 @@
-"""What torch.compile would launch instead of the recorded eager calls: a fusion model of our own, no compiler needed.
+"""The kernels that torch.compile would launch instead of the recorded eager calls: our own fusion model, without a compiler.
 
 The rules are those of TorchInductor in its default mode, as read in torch 2.13 (`torch/_inductor/scheduler.py`:
 `_can_fuse`, `can_fuse_vertical`, `are_long_distant_nodes`; `choices.py`: `can_fuse`, `score_fusion`; `codegen/simd.py`:
@@ -52,7 +52,7 @@ _OPTIMIZER = PHASES.index("optimizer")
 
 
 def is_fused(workload: Workload) -> bool:
-    """Return whether this workload already consists of what a compiler launches."""
+    """Return whether this workload already consists of compiled kernels."""
     return workload.options.get("compiled") is True
 
 
@@ -74,7 +74,9 @@ def fused(workload: Workload, *, epilogues: bool = False, optimizer: bool = True
 
 
 def _within_memory(workload: Workload, sizes: Sizes, epilogues: bool, eager: Set[int]) -> Workload:
-    """Fuse. While that needs more memory, keep the calls separate where it does; as a last resort, leave everything as it was."""
+    """Fuse the calls. If that needs more memory, keep the calls separate where it does; as a last resort, leave everything
+    unchanged.
+    """
     recorded, apart, again = Flow(workload, loops_of(workload, sizes)), {*eager}, True
     outside = Outside(recorded, sizes)
     memory = _MEMORY_FACTOR * _memory(workload.buffers, len(workload.calls), sizes).max(axis=0, initial=0.0)
@@ -117,7 +119,7 @@ def _traffic(workload: Workload, sizes: Sizes) -> NDArray[np.float64]:
 
 
 def _moved(kernels: Kernels, sizes: Sizes) -> NDArray[np.float64]:
-    """Return the same for kernels."""
+    """Return the bytes that these kernels read and write, at each of the sizes."""
     bytes_of = np.array(sizes.bytes).reshape(len(sizes.bytes), -1)
     counts = np.bincount(np.concatenate([kernels.reads.tensor, kernels.writes.tensor]), minlength=len(bytes_of))
     return np.asarray(counts @ bytes_of, dtype=np.float64)

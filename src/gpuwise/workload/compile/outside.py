@@ -1,4 +1,4 @@
-"""What fused kernels move: the tensors that each reads from outside and those of its results that others need, as columns.
+"""The data that fused kernels move: the tensors that each reads from outside, and the results that others need, as columns.
 
 This is enough to know the memory and the traffic of a fused step, so only the step that is accepted is written out.
 """
@@ -37,7 +37,7 @@ class Moves:
         return Moves(self.kernel[rows], self.buffer[rows], self.tensor[rows])
 
     def then(self, *others: Moves) -> Moves:
-        """Return all of them by kernel; within a kernel, these before the others."""
+        """Return the rows of both by kernel, with these before the others within each kernel."""
         parts = (self, *others)
         kernel = np.concatenate([part.kernel for part in parts])
         buffer = np.concatenate([part.buffer for part in parts])
@@ -69,7 +69,7 @@ class _Values:
 
 
 class Outside:
-    """Derives the kernels from groups of the calls of one step. What does not depend on the groups is computed once."""
+    """Derives the kernels from groups of the calls of one step. Values that do not depend on the groups are computed once."""
 
     def __init__(self, flow: Flow, sizes: Sizes) -> None:
         calls, buffers, loops = flow.workload.calls, flow.workload.buffers, flow.loops
@@ -89,7 +89,7 @@ class Outside:
         self._altered = constant | np.array([loop.passes > 1 for loop in loops])
 
     def kernels(self, flow: Flow, groups: list[Group]) -> Kernels:
-        """Return what these groups move and the buffers still in use. The reads of `flow` may have been edited."""
+        """Return the data that these groups move and the buffers still in use. The reads of `flow` may have been edited."""
         lengths = ints(len(group.calls) for group in groups)
         members = ints(chain.from_iterable(group.calls for group in groups))
         ends = np.cumsum(lengths)

@@ -1,4 +1,4 @@
-"""What the backward pass recomputes instead of reading: cheap loops whose inputs it has anyway, or whose inputs are no larger.
+"""Results that the backward pass recomputes instead of reading: cheap loops whose inputs it has anyway or are no larger.
 
 torch.compile cuts the joint graph of forward and backward where the least must be saved (`min_cut_rematerialization_partition` in
 torch/_functorch/partitioners.py, torch 2.13): results of loops are recomputed inside the backward kernels that read them, unless
@@ -48,8 +48,8 @@ def recompute(flow: Flow, sizes: Sizes, groups: list[Group], start: int, end: in
 
 
 def _sources(flow: Flow, value: int, readers: list[int], end: int) -> Sources | None:
-    """Return what the value can be computed from when its backward readers run, or None if it cannot be, or must be stored for
-    them.
+    """Return the values from which this value can be computed when its backward readers run, or None if it cannot be computed
+    then, or must be stored for them.
     """
     if not readers or readers[-1] >= end or flow.wanted_after(value) or any(flow.loops[reader].space < 0 for reader in readers):
         return None
@@ -71,7 +71,7 @@ def _sources(flow: Flow, value: int, readers: list[int], end: int) -> Sources | 
 
 
 def _inputs(flow: Flow, maker: int) -> list[tuple[int, int]]:
-    """Return what a call reads and what it computed on the way: the statistics of a norm, the mask of a dropout."""
+    """Return the inputs of a call and its intermediate results: the statistics of a norm, the mask of a dropout."""
     written = flow.workload.ops[flow.workload.calls[maker].op].writes
     pairs = list(zip(flow.read_values[maker], flow.read_tensors[maker], strict=True))
     return pairs + list(zip(flow.written_values[maker][1:], written[1:], strict=True))

@@ -49,7 +49,7 @@ class Loop:
     """How an op runs: `space` is the id of its number of iterations, `rows` that of its reduced values (-1: no reduction).
 
     `column` reductions run across the memory order (the sum for a bias gradient), or to a single number. A `gather` reads at
-    other indices than its own, so nothing before it fuses with it. `passes` is the number of kernels a compiler creates for it
+    indices other than its own, so nothing before it fuses with it. `passes` is the number of kernels a compiler creates for it
     when it reads its rows twice. `again` marks loops that may be recomputed in the backward pass. A `foreach` works on a list of
     tensors. A library call has no `space`.
     """
@@ -95,7 +95,7 @@ class Sizes:
         return self._ids.setdefault(values, len(self._ids))
 
     def fit(self, parts: Sequence[int], whole: Sequence[int], factor: float = 1.0) -> bool:
-        """Return whether these tensors together are no larger than those, times a factor, at every size."""
+        """Return whether the first tensors together are no larger than the others, times a factor, at every size."""
         return all(small <= factor * large for small, large in zip(self._sum(parts), self._sum(whole), strict=True))
 
     def _sum(self, tensors: Sequence[int]) -> list[float]:

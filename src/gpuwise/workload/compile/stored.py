@@ -1,4 +1,4 @@
-"""What a step holds between its forward and its backward pass however it is compiled: known without fusing it."""
+"""The memory that a step holds between its forward and backward passes however it is compiled, found without fusing it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LEFT_ALONE = (Fusion.PRODUCT, Fusion.LIBRARY)
 
 
 def stored_bytes(workload: Workload, batch: float | None = None) -> float:
-    """Return the bytes of everything that lasts, and of what the forward pass writes for library calls of the backward pass:
-    fusing neither removes those buffers nor recomputes them. `fused(workload)` never needs less.
+    """Return the bytes of all lasting buffers and of those that the forward pass writes for library calls of the backward pass.
+    Fusing neither removes nor recomputes these buffers, so `fused(workload)` never needs less.
     """
     calls, buffers = workload.calls, workload.buffers
     kept = np.isin(buffers.category, _THERE) & (buffers.born == 0) & (buffers.died >= len(calls))

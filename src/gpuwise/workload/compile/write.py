@@ -67,8 +67,8 @@ class _Writer:
     # ------------------------------------------------------------ calls
 
     def _launched(self) -> tuple[list[int], list[int]]:
-        """Return the op of each kernel, and the call that determines its kind. Kernels of the same ops that move the same tensors
-        are alike, as in the blocks of a model.
+        """Return the op of each kernel, and the call that determines its kind. Kernels with the same ops that move the same
+        tensors share one op, as in the blocks of a model.
         """
         known: dict[object, tuple[int, int]] = {}
         op: list[int] = []

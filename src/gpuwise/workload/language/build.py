@@ -34,8 +34,11 @@ def generation_pass(
     batch: int = 1,
     seq: int = 2048,
 ) -> Workload:
-    """Return the pass at this batch and sequence, valid at any other. A window counts as full if `seq` is longer than it.
-    Unless `dtype` is given, it computes in bf16 with weights in bf16, else in fp16."""
+    """Return the pass at this batch and sequence; it is also valid at any other size. A window counts as full if `seq` is longer
+    than it.
+
+    Unless `dtype` is given, the pass computes in bf16 if the weights are in bf16, and otherwise in fp16.
+    """
     builder = _Builder(shape, phase, weights, cache, dtype or ("bf16" if weights.name == "bf16" else "fp16"), seq)
     return builder.built(batch)
 
@@ -211,7 +214,9 @@ class _Builder:
         return cache, whole
 
     def _latent_attention(self, block: str, given: tuple[int, int]) -> tuple[int, int]:
-        """Queries of latent width against one compressed head. In decoding, its products with the up-projection are absorbed."""
+        """Attention of queries with latent width to one compressed head. In decoding, its products with the up-projection are
+        absorbed.
+        """
         shape = self.shape
         where = f"{block}.attention"
         asked = given

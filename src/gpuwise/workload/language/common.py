@@ -1,4 +1,4 @@
-"""What the configurations of all decoders have in common: sizes, windows, biases."""
+"""Settings that the configurations of all decoders have in common: sizes, windows, biases."""
 
 from __future__ import annotations
 

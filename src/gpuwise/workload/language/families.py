@@ -1,6 +1,6 @@
-"""What the layers of each kind of decoder contain, from the names and switches in its Hugging Face configuration.
+"""The contents of the layers of each kind of decoder, from the names and switches in its Hugging Face configuration.
 
-Each model type has a few lines for what differs from the usual: biases, norms, windows, experts. If a published configuration
+Each model type has a few lines for its peculiarities: biases, norms, windows, experts. If a published configuration
 omits a value, the default is that of the type's configuration class in transformers.
 """
 

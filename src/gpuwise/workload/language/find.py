@@ -46,7 +46,7 @@ def find_shape(name: str) -> LanguageShape:
 
 
 def is_known_name(name: str) -> bool:
-    """Return whether this can only be a name in our tables, and not that of a file, a folder or code."""
+    """Return whether this can only be a name in our tables, and not the name of a file, a folder or code."""
     if "/" in name:
         return name.lower() in {row.lower() for row in _configs()}
     return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
@@ -67,9 +67,9 @@ def named_shape(name: str) -> LanguageShape | None:
 
 
 def twin_of(name: str) -> tuple[str, LanguageShape] | None:
-    """Return what models in our tables with the same step have in common: their type and their sizes, ignoring what hardly
-    affects a step (a slightly larger vocabulary, the width of an MLP that no layer has, the longest context, and how far
-    layers look back). None if the name is not listed.
+    """Return the values that models in our tables share if their steps are the same: their type and their sizes, ignoring values
+    that hardly affect a step (a slightly larger vocabulary, the width of an MLP that no layer has, the longest context, and how
+    far layers look back). None if the name is not listed.
     """
     row = known_id(name)
     if not row:
@@ -90,7 +90,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def _is(asked: Callable[[], bool]) -> bool:
-    """Check a path on disk; the answer is no for a path that no file can have."""
+    """Check a path on disk; a path that no file can have does not exist."""
     try:
         return asked()
     except (OSError, ValueError):

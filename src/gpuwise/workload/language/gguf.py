@@ -1,7 +1,7 @@
 """Reads a language model from the header of its GGUF file: its sizes, the bytes of its tensors by format, and the file's
 format.
 
-The tensors themselves show what the layers contain; the settings supply what tensors cannot show: heads, context, windows.
+The tensors show what the layers contain; the settings supply what the tensors cannot show: heads, context, windows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_PARTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufModel:
-    """What the header of a GGUF file says about its model. `format` is the file's, such as Q4_K_M; `format_bytes` has the
+    """The description of a model in the header of a GGUF file. `format` is the file's, such as Q4_K_M; `format_bytes` has the
     bytes of tensors by number format; `parameters` counts everything in the file.
     """
 

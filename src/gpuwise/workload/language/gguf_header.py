@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file: its settings and its list of tensors, never the tensors themselves.
 
-The file is untrusted. Every count and length in it is checked against the size of the file, and the work is bounded whatever the
-file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+The file is untrusted. Every count and length in it is checked against the size of the file, and the work is bounded regardless of
+what the file says. The layout is that of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What the header says about a tensor. The first dimension is contiguous in memory."""
+    """The description of a tensor in the header. The first dimension is contiguous in memory."""
 
     name: str
     dims: tuple[int, ...]
@@ -64,7 +64,9 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The settings and tensors of a file; `data_start` is where its tensors begin, `size` the length of the file."""
+    """The settings and tensors of a file; `data_start` is the position where its tensors begin, and `size` is the length of the
+    file.
+    """
 
     path: Path
     settings: Mapping[str, Any]

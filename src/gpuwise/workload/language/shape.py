@@ -22,15 +22,16 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageShape:
-    """Sizes as a configuration states them.
+    """The sizes in a model's configuration.
 
-    `intermediate` is the width of a dense MLP. With `experts`, all layers but the first `dense_layers` have that many MLPs of
-    width `expert_intermediate`, of which `chosen` process each token, besides a shared one of width `shared_intermediate`.
-    `latent` is the rank of compressed keys and values (multi-head latent attention), `rope_dim` the additional part of a head
-    that carries the position, `query_latent` the rank of compressed queries. `window_layers` of the layers attend to only
-    `window` tokens. `norms` counts the norms of one layer that have weights; if a layer has none, neither has the last norm.
-    `layer_norm` says that norms have a bias besides the weight. `qk_norm` adds a norm for queries and one for keys, with the
-    width of one head or, with `wide_qk_norm`, of all heads. `sinks` gives each head a learned weight for attending to nothing.
+    `intermediate` is the width of a dense MLP. With `experts`, all layers after the first `dense_layers` have that many MLPs of
+    width `expert_intermediate`. Of these, `chosen` process each token, in addition to a shared MLP of width
+    `shared_intermediate`. `latent` is the rank of compressed keys and values (multi-head latent attention), `rope_dim` is the
+    additional part of a head that carries the position, and `query_latent` is the rank of compressed queries. `window_layers` of
+    the layers attend to only `window` tokens. `norms` is the number of norms with weights in one layer; if a layer has none, the
+    last norm has no weights either. `layer_norm` says that norms have a bias in addition to the weight. `qk_norm` adds a norm
+    for queries and one for keys, with the width of one head or, with `wide_qk_norm`, of all heads. `sinks` gives each head a
+    learned weight for attending to nothing.
     """
 
     name: str
@@ -123,7 +124,7 @@ class LanguageShape:
 
     @property
     def active_block_weights(self) -> int:
-        """The same, with only the experts that process one token."""
+        """Weights of all linear layers in the blocks, with only the experts that process one token."""
         return self._block_weights(self.chosen)
 
     def _block_weights(self, experts: int) -> int:
@@ -166,7 +167,7 @@ class LanguageShape:
 
     @property
     def _mlp_vectors(self) -> int:
-        """The same for all MLPs together."""
+        """Weights of all MLPs together that are not matrices."""
         found = self.routed_layers * self.hidden if self.shared_gate else 0
         if self.router_bias:
             found += self.routed_layers * self.experts

@@ -131,8 +131,8 @@ _LASTING = tuple(CATEGORIES.index(name) for name in ("weight", "gradient", "opti
 
 
 def makers(workload: Workload) -> dict[int, int]:
-    """Return the call that first writes each buffer. It may be later than the allocation: an op with several kernels allocates
-    earlier.
+    """Return the call that first writes each buffer. This may be later than the allocation, because an op with several kernels
+    allocates all its buffers first.
     """
     found: dict[int, int] = {}
     for number, call in enumerate(workload.calls):
@@ -184,7 +184,7 @@ class Draft:
         return self._row(self._products, (dim,), ("product", (dim,)))
 
     def value(self, product: int) -> float | None:
-        """Return a size that depends on neither batch nor sequence, or None if it does."""
+        """Return the size if it depends on neither batch nor sequence, otherwise None."""
         rows = [self._dims[dim] for dim in self._products[product]]
         return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
 
@@ -218,7 +218,9 @@ class Draft:
     # ------------------------------------------------------------ calls and buffers
 
     def buffer(self, tensor: int, category: str, *, stays: bool = False, during: tuple[int, int] | None = None) -> int:
-        """Add a buffer that lives throughout, during old calls from one number to another, or from its first use to its last."""
+        """Add a buffer that lives for the whole step, during old calls from one number to another, or from its first use to its
+        last.
+        """
         end = len(self.workload.calls)
         first, last = (0, end - 1) if stays else during or (-1, -2)
         self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
@@ -233,7 +235,7 @@ class Draft:
         self._after[number].append(call)
 
     def drop(self, number: int) -> None:
-        """Remove this call, and whatever only it needed."""
+        """Remove this call and everything that no other call needs."""
         call = self.calls[number]
         if call is not None:
             self._by_use.update(row for row in (*call.reads, *call.writes) if self.buffers[row].category not in _LASTING)

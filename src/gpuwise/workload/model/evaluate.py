@@ -125,7 +125,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moved:
-    """What ops read and write, at any size; extracted from a workload once."""
+    """The tensors that ops read and write, at any size; extracted from a workload once."""
 
     elements: Ints
     width: Array

@@ -121,7 +121,7 @@ CATEGORIES = ("weight", "gradient", "optimizer", "input", "activation", "tempora
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a kernel reads or writes of a tensor: a dtype and a number of elements (a row of `products`)."""
+    """The part of a tensor that a kernel reads or writes: a dtype and a number of elements (a row of `products`)."""
 
     dtype: str
     elements: int
@@ -225,7 +225,7 @@ class Buffers(Rows[Buffer]):
 
 
 class Form:
-    """What stays the same when only the sizes of a step change. Values that are computed once are cached on it."""
+    """The part of a step that stays the same when only its sizes change. Values that are computed once are cached on it."""
 
     __slots__ = ("__weakref__",)
 

@@ -84,7 +84,7 @@ def _is_own_code(request: Request) -> bool:
     """Return whether capturing this would run user code."""
     try:
         return source_of(request.model) in ("user_code", "script")
-    except BadValue:  # from the zoo, or unknown
+    except BadValue:  # a zoo model, or an unknown name
         return False
 
 

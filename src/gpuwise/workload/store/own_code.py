@@ -28,14 +28,16 @@ _MOST_FILES = 2000
 
 
 class RestsOn(msgspec.Struct, frozen=True):
-    """What a capture depends on: files and folders with their state, packages with their version, variables with their value."""
+    """The dependencies of a capture: files and folders with their state, packages with their version, variables with their
+    value.
+    """
 
     files: dict[str, str] = {}
     packages: dict[str, str] = {}
     variables: dict[str, str | None] = {}
 
     def is_bounded(self) -> bool:
-        """Return whether it is worth caching: checking very many files would take longer than a capture."""
+        """Return whether the capture is worth caching: checking very many files would take longer than another capture."""
         return 0 < len(self.files) <= _MOST_FILES
 
     def holds(self) -> bool:

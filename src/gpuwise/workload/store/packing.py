@@ -3,7 +3,7 @@
 A step repeats itself layer after layer. A reference is therefore stored as its distance from the corresponding reference in the
 previous layer (see the end of this file), and a buffer as its difference from what its first writer and its last reader predict.
 A hundred equal layers then take hardly more space than two. The graphs of a model are alike too, so the same column of each is
-stored side by side, near enough for gzip to find what repeats (its window is 32 KiB).
+stored side by side, close enough for gzip to find repetitions (its window is 32 KiB).
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _with_buffers(graph: Graph, columns: _Columns) -> Graph:
     return replace(graph, tensor_of=tensor_of, category_of=np.where(category < 0, expected, category), born=born, died=died)
 
 
-# ---------------------------------------------------------------- what a graph lets expect of its buffers
+# ---------------------------------------------------------------- what a graph predicts about its buffers
 
 
 def _expected(graph: Graph, buffer_count: int) -> tuple[Ints, Ints, Ints]:

@@ -18,11 +18,10 @@ PATCH = 16  # pixels per side that one transformer token represents
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The models around a denoiser, by their names in the zoo. With guidance (two `passes`), the denoiser and the text
-    encoders process every image (or prompt) twice: with the positive and with the negative prompt. A `control` net runs
-    before every denoiser step. `image` is the default side in pixels, `steps` the default number of steps, and `tokens` the
-    number that T5 reads. `names` are what people call the whole program, if the zoo does not list them as names of its
-    denoiser.
+    """The models around a denoiser, by their names in the zoo. With guidance (two `passes`), the denoiser and the text encoders
+    process every image (or prompt) twice: with the positive and with the negative prompt. A `control` net runs before every
+    denoiser step. `image` is the default side in pixels, `steps` is the default number of steps, and `tokens` is the number of
+    tokens that T5 reads. `names` are common names of the whole program that the zoo does not list as names of its denoiser.
     """
 
     denoiser: str

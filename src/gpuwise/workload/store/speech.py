@@ -11,7 +11,7 @@ from gpuwise.workload.store import zoo
 
 __all__ = ["WINDOW_S", "audio_s", "transcribes"]
 
-WINDOW_S = 30.0  # of Whisper
+WINDOW_S = 30.0  # the length of a Whisper window
 _FRAME_S = 320 / 16_000
 _SYNTHESIS_HZ = 22_050
 _HOP = 256

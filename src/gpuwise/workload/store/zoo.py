@@ -48,7 +48,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the zoo knows about a model. `batch`, `seq`, `image` and `optimizer` are those people usually train it with;
+    """A model in the zoo. `batch`, `seq`, `image` and `optimizer` are the values with which people usually train it;
     `longest` is the longest sequence it has positions for.
     """
 
@@ -113,7 +113,7 @@ def has(model: str) -> bool:
 @lru_cache(maxsize=_NAMES_KEPT)
 def _name_of(model: str) -> str | None:
     """Return the model for this name. A language model that is derived from another, or known by one of its many other names,
-    has no graph of its own: it uses the steps of the model with its sizes.
+    has no separate graph: it uses the steps of the model with its sizes.
     """
     found = _by_key().get(key(model))
     if found is None:
@@ -125,7 +125,7 @@ def _name_of(model: str) -> str | None:
 
 @cache
 def _by_sizes() -> Mapping[tuple[str, LanguageShape] | None, str]:
-    """Return the zoo's language models by what models with the same step have in common."""
+    """Return the zoo's language models by the values that models with the same step share."""
     from gpuwise.workload.language.find import twin_of
 
     known: dict[tuple[str, LanguageShape] | None, str] = {}
@@ -142,7 +142,7 @@ def close(model: str, count: int = 3) -> tuple[str, ...]:
 
 
 def entry(model: str) -> Entry:
-    """Return what the zoo knows about the model with this name or alias."""
+    """Return the zoo's entry for the model with this name or alias."""
     name = _name_of(model)
     if name is None:
         near = close(model)
@@ -159,7 +159,7 @@ def entry(model: str) -> Entry:
 
 
 def load(model: str, request: Request | None = None) -> Workload:
-    """Return the workload of a model at its default sizes with these settings; without a request, one fp32 training step."""
+    """Return the workload of a model at its default sizes with these settings or, without a request, one fp32 training step."""
     found = entry(model)
     if request is None:
         mode = "train" if any(stored.mode == "train" for stored in found.graphs) else "infer"

@@ -1,4 +1,4 @@
-"""Replaces the optimizer of a step by Adafactor (Shazeer and Stern 2018), which does not keep full-size states.
+"""Replaces the optimizer of a step with Adafactor (Shazeer and Stern 2018), which does not keep full-size states.
 
 The second moment of a matrix is kept as a row and a column. Kernels run one tensor at a time, like the recorded optimizer in
 `sources/pytorch/optimizers.py`.

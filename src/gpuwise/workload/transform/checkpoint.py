@@ -89,7 +89,7 @@ def _owners(workload: Workload, names: Collection[str]) -> list[str]:
 
 
 def _run_again(draft: Draft, block: _Block, whole: bool) -> None:
-    """Insert the block's forward calls before its first backward call, on buffers of their own."""
+    """Insert the block's forward calls before its first backward call, with new buffers."""
     workload, start = draft.workload, block.backward[0]
     read = {row for number in block.backward for row in workload.calls[number].reads} & block.made
     if not read:

@@ -1,4 +1,4 @@
-"""A prompt that is read in chunks: each attends to what was read before it and to itself, not to what follows."""
+"""A prompt that is read in chunks: each chunk attends to itself and to earlier chunks, but not to later ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_chunks(workload: Workload, chunk: int) -> Workload:
     """Return the pass with every token of a prompt attending to as many keys as tokens do on average: half of the prompt and half
     of a chunk.
 
-    Only attention that writes its scores needs this, because it computes all of them; fused kernels skip what follows a token.
+    Only attention that writes its scores needs this, because it computes all of them; fused kernels skip the tokens that follow.
     """
     if not chunk or workload.seq is None or workload.seq <= chunk:
         return workload

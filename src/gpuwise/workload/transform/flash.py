@@ -1,4 +1,4 @@
-"""Replaces attention that a model writes out (a product, a softmax, a product) by one fused kernel, which keeps no scores.
+"""Replaces attention that a model writes out (a product, a softmax, a product) with one fused kernel, which keeps no scores.
 
 Attention is found by its scores: tensors with one value for every pair of tokens. All calls that touch them, from the product
 that creates them to the gradients of queries, keys and values, are replaced by one forward and one backward kernel. If anything
@@ -21,7 +21,7 @@ __all__ = ["folded"]
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 _PASSING = tuple(CATEGORIES.index(name) for name in ("activation", "temporary"))
-_LARGE = 0.5  # of the scores: more than a mask
+_LARGE = 0.5  # share of the scores' size: larger than a mask
 _TAKEN_IN = ("matmul", "softmax", "elementwise", "cast", "copy", "random")
 
 

@@ -1,9 +1,9 @@
 """Adds low-rank adapters to a captured step.
 
 LoRA (Hu et al. 2021) freezes the weights of a model and adds two thin matrices, which are trained instead, to linear layers in
-its blocks. The product for a layer's weight gradient is replaced by the thin ones, and whatever only served the gradients of
-frozen weights is removed. QLoRA (Dettmers et al. 2023) also stores those weights in 4 bits and unpacks them before each use. DoRA
-(Liu et al. 2024) also trains the norm of each row of the weights, which it must compute in every step.
+its blocks. The product for a layer's weight gradient is replaced by the thin ones, and all calls that served only the gradients
+of frozen weights are removed. QLoRA (Dettmers et al. 2023) also stores those weights in 4 bits and unpacks them before each use.
+DoRA (Liu et al. 2024) also trains the norm of each row of the weights, which it must compute in every step.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Side:
         return self._draft.buffer(self._draft.tensor(dtype or self._dtype, size), category)
 
     def product(self, name: str, at: int, phase: int, sizes: tuple[int, int, int, int], reads: list[int], write: int) -> None:
-        """Matrix products of `sizes` (how many, m, n, k) behind the call `at`."""
+        """Add matrix products of `sizes` (how many, m, n, k) after the call `at`."""
         draft = self._draft
         tensors = tuple(draft.buffers[row].tensor for row in reads)
         op = draft.matmul(name, self._dtype, sizes, tensors, draft.buffers[write].tensor)
@@ -152,8 +152,8 @@ class _Side:
 
 @dataclass(slots=True, kw_only=True)
 class _Kept:
-    """What the forward pass of one adapted layer keeps for the backward pass. `lengths` are the row norms of DoRA: the trained
-    ones, the computed ones, and what they scale.
+    """The buffers that the forward pass of one adapted layer keeps for the backward pass. `lengths` are the row norms of DoRA:
+    the trained ones, the computed ones, and what they scale.
     """
 
     x: int
@@ -166,7 +166,7 @@ class _Kept:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
     """Sizes of a layer with an adapter. A layer of experts is a `group` of layers with `rows` tokens each, and every expert has
-    an adapter of its own; other layers are groups of one."""
+    its own adapter; other layers are groups of one."""
 
     group: int
     rows: int
@@ -228,7 +228,7 @@ def _forward(draft: Draft, side: _Side, at: int, size: _Sizes, how: Adapters) ->
 
 
 def _input(side: _Side, row: int, at: int, dropout: bool) -> tuple[int, int | None]:
-    """Return what the adapters read, which is kept for their gradients, and its dropout mask."""
+    """Return the input of the adapters, which is kept for their gradients, and its dropout mask."""
     x = side.cast(row, at, _FORWARD, "activation")
     if not dropout:
         return x, None
@@ -286,12 +286,12 @@ def _slope(workload: Workload, at: int, forward: Call) -> int:
 
 
 def _leave_out(draft: Draft, needed: set[int]) -> None:
-    """Drop backward calls that lead to no adapter, and the whole update."""
+    """Drop the whole update and all backward calls that lead to no adapter."""
     for number in range(len(draft.workload.calls) - 1, -1, -1):
         call = draft.calls[number]
         if call is None or call.phase == _FORWARD:
             continue
-        before = draft.workload.calls[number]  # products in another type write a buffer of their own, which is cast to this one
+        before = draft.workload.calls[number]  # products in another type write their own buffer, which is cast to this one
         if call.phase == _BACKWARD and needed & {*call.writes, *before.writes}:
             needed.update((*call.reads, *before.reads))
         else:

@@ -1,7 +1,7 @@
 """Runs the large products of a step in fp8 or fp4, as Transformer Engine does; everything between them stays in 16 bits.
 
 Operands are cast before a product: the input in the forward pass and the gradient in the backward pass, each also transposed for
-the product that computes the weights' gradients, which then needs no casts of its own. Embeddings, attention and the last layer
+the product that computes the weights' gradients, which then needs no further casts. Embeddings, attention and the last layer
 are unchanged. For inference, the weights of these products are stored in 8 bits, and an input is cast once for all its readers.
 """
 

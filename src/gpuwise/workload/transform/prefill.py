@@ -19,7 +19,7 @@ def scoring_every_token(workload: Workload) -> Workload:
         return workload
     draft = Draft(workload)
     for number, call in enumerate(workload.calls):
-        if workload.ops[call.op].name == "copy_":  # into the cache
+        if workload.ops[call.op].name == "copy_":  # a copy into the cache
             draft.drop(number)
     _score(draft)
     return draft.done(options={name: value for name, value in workload.options.items() if name != "phase"})

@@ -91,7 +91,7 @@ def _at(op: Op, places: Sequence[int]) -> list[int]:
 
 
 def _with_tensors_of_writers(graph: Graph, row: Mapping[int, int]) -> Graph:
-    """Give buffers that an op writes as a tensor that stayed wide that tensor's type."""
+    """If an op writes a buffer as a tensor that stayed wide, give the buffer that tensor's type."""
     _, tensor, written = slots(graph)
     tensor_of = graph.tensor_of.copy()
     stays = written & np.isin(tensor, list(row.values()))
@@ -110,7 +110,7 @@ def channels_last(graph: Graph) -> Graph:
     call, _, written = slots(graph)
     copies = dropped[call]
     instead = dict(zip(graph.refs[copies & written].tolist(), graph.refs[copies & ~written].tolist(), strict=True))
-    for copy, source in instead.items():  # of a copy of a copy, the first source
+    for copy, source in instead.items():  # for a copy of a copy, use the first source
         while source in instead:
             source = instead[source]
         instead[copy] = source
@@ -281,7 +281,7 @@ def _root(graph: Graph) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What an optimizer does with weights w, gradients g, states m and v, step counts s, temporaries t: (op, reads, writes)."""
+    """The calls of an optimizer on weights w, gradients g, states m and v, step counts s, temporaries t: (op, reads, writes)."""
 
     states: str
     calls: tuple[tuple[str, str, str], ...]

@@ -29,8 +29,8 @@ _WEIGHT, _GRADIENT, _STATE, _INPUT = (CATEGORIES.index(name) for name in ("weigh
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RankStep:
-    """What one rank runs for the last micro-batch of a step, the bytes that cross the link to the host, those that cross it again
-    in every micro-batch (`fetched_bytes`), and those that move within the host's memory.
+    """The work of one rank for the last micro-batch of a step, the bytes that cross the link to the host, those that cross it
+    again in every micro-batch (`fetched_bytes`), and those that move within the host's memory.
     """
 
     workload: Workload
@@ -49,9 +49,11 @@ def rank_step(
     offload: bool = False,
     weights_on_host: bool = False,
 ) -> RankStep:
-    """Return the step of one of `ranks` GPUs that divide the samples and, by the ZeRO stage, states, gradients and weights.
-    Every question computes the memory of such a rank from this step. `checkpoint` is the depth of the recomputed blocks and
-    their number.
+    """Return the step of one of `ranks` GPUs that divide the samples and, depending on the ZeRO stage, states, gradients and
+    weights.
+
+    Every question computes the memory of such a rank from this step. `checkpoint` is a pair: the depth of the recomputed blocks,
+    and their number.
     """
     depth, count = checkpoint
     if count:
@@ -185,7 +187,7 @@ _ANY_SHARE = 0.5  # stands for the share of one GPU until their number is known
 
 
 def sharded(workload: Workload, stage: int, count: int) -> Workload:
-    """Return what one of `count` GPUs does and holds under ZeRO at this stage. The number of GPUs changes a single size, so the
+    """Return the step of one of `count` GPUs under ZeRO at this stage. The number of GPUs changes a single size, so the
     step is rewritten once.
     """
     known = _divided.setdefault(workload, {})
@@ -312,8 +314,8 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
 
 
 def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
-    """Return what the fullest of `count` GPUs holds of a model for inference: some of its blocks, or a part of every matrix in
-    them.
+    """Return the part of a model that the fullest of `count` GPUs holds for inference: some of its blocks, or a part of every
+    matrix in them.
 
     Embeddings, the output layer and results between layers are not divided. Splitting matrices divides the work; splitting by
     layers does not, because one GPU works at a time.

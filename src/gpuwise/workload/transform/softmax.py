@@ -40,7 +40,7 @@ class _Editor:
     def __init__(self, graph: Graph, before: Sequence[bool], after: Sequence[bool]) -> None:
         self._graph = graph
         self._tensors, self._ops = list(graph.tensors), list(graph.ops)
-        self._cast: dict[int, int] = {}  # by softmax
+        self._cast: dict[int, int] = {}  # the cast op for each softmax op
         for row, op in enumerate(graph.ops):
             if before[row] or after[row]:
                 narrow = op.reads[0] if before[row] else op.writes[0]
@@ -60,7 +60,7 @@ class _Editor:
         modules: list[int] = []
         refs: list[int] = []
         wide: list[int] = []
-        born: list[int] = []  # of the wide tensors
+        born: list[int] = []  # the calls that create the wide tensors
         moved: list[int] = []  # gradients that the cast now writes
         arity = ints(len(op.reads) + len(op.writes) for op in graph.ops)[graph.op_of]
         parts = np.split(graph.refs, np.cumsum(arity)[:-1])

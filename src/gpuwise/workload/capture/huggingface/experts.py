@@ -2,7 +2,7 @@
 
 transformers stores the weights of all experts of a layer in one tensor, (experts, out, in), and multiplies it with the tokens,
 sorted by expert. The number of tokens per expert depends on the data; a capture assumes the balance that training aims for. If
-there are fewer token-expert pairs than experts (decoding a few sequences), each pair reads an expert of its own.
+there are fewer token-expert pairs than experts (decoding a few sequences), each pair reads its own expert.
 """
 
 from __future__ import annotations

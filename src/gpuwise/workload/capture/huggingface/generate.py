@@ -26,7 +26,7 @@ _PROBE = 8  # positions in the run that shows the size of a layer's keys and val
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What one layer caches per sequence and position; `window` is 0 without one."""
+    """The data that one layer caches per sequence and position; `window` is 0 if the layer has none."""
 
     heads: int
     key_width: int
@@ -47,7 +47,9 @@ class _Slot(cache_utils.CacheLayerMixin):
         """Does nothing: the tensors already exist."""
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Store the new positions in place. The first ones are used as they are; later ones together with everything cached."""
+        """Store the new positions in place. The first positions are used directly; later ones are used together with the whole
+        cache.
+        """
         kept, new = self.keys.shape[-2], min(key_states.shape[-2], self.keys.shape[-2])
         for store, states in ((self.keys, key_states), (self.values, value_states)):
             store[:, :, kept - new :].copy_(states[:, :, states.shape[-2] - new :])

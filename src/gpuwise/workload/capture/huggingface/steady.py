@@ -35,7 +35,7 @@ def fixed_course(forward: Any) -> Any:
 
 @contextlib.contextmanager
 def steady() -> Iterator[None]:
-    """While entered, models behave the same whatever the values: full rows, every layer."""
+    """Inside this context, models do not depend on values: rows are full, and every layer runs."""
     with _full_rows(), _no_layer_drop():
         yield
 
@@ -66,7 +66,9 @@ def _full_rows() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_layer_drop() -> Iterator[None]:
-    """A single random number decides whether a layer is skipped; as a plain 1 it is above every probability."""
+    """A random number decides whether a layer is skipped. It is replaced with 1, which exceeds every probability, so no layer
+    is.
+    """
     plain = torch.rand
 
     def rand(*size: Any, **options: Any) -> Any:

@@ -28,7 +28,7 @@ class Capture:
         self._few = self._few_pairs()
 
     def subject(self) -> Subject:
-        """Return what the recorder needs to know."""
+        """Return the subject for the recorder."""
         inputs, forward = self._step()
         has_seq = bool(self._task.seq) and not (self._phase == "prefill" and self._task.mapping == "SPEECH_SEQ_2_SEQ")
         seq = self._seq() if has_seq else None

@@ -1,4 +1,4 @@
-"""What a Hugging Face model is for, which determines its inputs and loss: text, text to text, speech or images.
+"""The task of a Hugging Face model, which determines its inputs and loss: text, text to text, speech or images.
 
 The task follows from the head named in the configuration, or else from what transformers can build for that model type. Sequences
 are full: without padding there is no attention mask, so a GPU can use its fused causal attention.
@@ -22,7 +22,7 @@ Inputs = Callable[[Any, int, int], dict[str, torch.Tensor]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of model. `seq` is the default length (0: no sequence), `batch` the default batch of a training step."""
+    """One kind of model. `seq` is the default length (0: no sequence), and `batch` is the default batch of a training step."""
 
     name: str
     mapping: str
@@ -123,7 +123,9 @@ def _heads(task: Task, model_type: str) -> tuple[str, ...]:
 
 
 def _suits(task: Task, config: Any) -> bool:
-    """Encoder-decoders read and write; a BERT configured as a decoder is a causal model, any other is masked."""
+    """Encoder-decoders both read and write text. A BERT that is configured as a decoder is a causal model, and any other BERT is
+    masked.
+    """
     if task.mapping == "SEQ_TO_SEQ_CAUSAL_LM":
         return bool(config.is_encoder_decoder)
     return not (task.mapping == "MASKED_LM" and getattr(config, "is_decoder", False))

@@ -43,7 +43,7 @@ def choose_backend() -> str:
     """Make sure that `import keras` finds a backend. Call it before the first import. Returns a note or an empty text."""
     if "keras" in sys.modules:
         return ""
-    os.environ.setdefault("KERAS_TORCH_DEVICE", "cpu")  # on the PyTorch backend, whatever GPU there is or seems to be
+    os.environ.setdefault("KERAS_TORCH_DEVICE", "cpu")  # on the PyTorch backend, regardless of any real or apparent GPU
     wanted = configured_backend()
     backend = wanted or "tensorflow"
     if all(importlib.util.find_spec(module) is not None for module in _NEEDS.get(backend, (backend,))):
@@ -122,7 +122,7 @@ def _deferring(keras: Any, plain: Callable[..., None]) -> Callable[..., None]:
 
 
 def _without_download(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The weights of an application are not needed; any other file is."""
+    """Skip the download of an application's weights, which are not needed. Other files are still fetched."""
 
     def fetch(fname: Any = None, origin: Any = None, **options: Any) -> Any:
         return fname if str(fname).endswith((".h5", ".keras")) else plain(fname, origin, **options)

@@ -19,7 +19,7 @@ Sizes = tuple[int, ...]
 
 
 def _open(x: torch.Tensor, last: bool) -> torch.Tensor:
-    """Return it as (batch, channels, spatial…) with at least two spatial dimensions."""
+    """Return the tensor as (batch, channels, spatial…) with at least two spatial dimensions."""
     x = channels_first(x) if last else x
     return x.unsqueeze(2) if x.dim() == 3 else x
 
@@ -53,7 +53,9 @@ def convolve(
     last: bool,
     extra: Sizes | None = None,
 ) -> torch.Tensor:
-    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), `extra` the padding of a preceding layer."""
+    """A convolution with Keras' padding; `weight` is (out, in / groups, kernel…), and `extra` is the padding of a preceding
+    layer.
+    """
     rank = len(stride)
     x = _open(x, last)
     stride, dilation = _wide(stride), _wide(dilation)

@@ -45,7 +45,7 @@ class _Dense(Leaf):
 
 
 class _EinsumDense(Leaf):
-    """One matrix product if the equation is one (`abc,cde->abde`), otherwise an einsum."""
+    """A single matrix product if the equation is one (`abc,cde->abde`), otherwise an einsum."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
@@ -89,7 +89,7 @@ class _Embedding(Leaf):
 
 
 class _ReversibleEmbedding(_Embedding):
-    """Also the output projection of a language model, on the same or on a second table."""
+    """An embedding that is also the output projection of a language model, on the same table or a second one."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
@@ -163,7 +163,7 @@ class _GroupNorm(Leaf):
 
 
 class _Normalization(Leaf):
-    """Features minus their known mean over their known deviation."""
+    """Subtracts the known mean from the features and divides them by the known deviation."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)

@@ -1,4 +1,4 @@
-"""What all translated Keras layers share: weights without values, activations by name, and Keras' view of its variables."""
+"""Code shared by all translated Keras layers: weights without values, activations by name, and Keras' view of its variables."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def parameter(*shape: int, trainable: bool = True, nhwc: bool = False) -> nn.Par
 
 
 def as_tuple(value: Any, rank: int) -> tuple[int, ...]:
-    """Keras gives one number for all dimensions, or one each."""
+    """Return one number per dimension: Keras may give a single number for all of them."""
     return (int(value),) * rank if isinstance(value, int) else tuple(int(part) for part in value)
 
 
@@ -104,7 +104,7 @@ def channels_first(x: torch.Tensor) -> torch.Tensor:
 
 
 def channels_last(x: torch.Tensor) -> torch.Tensor:
-    """The inverse."""
+    """The inverse of `channels_first`."""
     return x.movedim(1, -1)
 
 
@@ -127,7 +127,7 @@ class Leaf(nn.Module):
         return not special and activation_of(getattr(layer, "activation", None)) is not None
 
     def new(self, *shape: int, nhwc: bool = False) -> nn.Parameter:
-        """Return a weight that is trained if its layer is."""
+        """Return a weight, which is trained if its layer is."""
         return parameter(*shape, trainable=self.trainable, nhwc=nhwc)
 
     def export(self, variable: Any, view: Callable[[], torch.Tensor]) -> None:

@@ -71,7 +71,7 @@ _KNOWN = frozenset((*_POINTWISE, "sparse_categorical_crossentropy", "categorical
 
 
 def losses_of(model: Any, program: Program, keras: Any) -> tuple[list[Loss | None], list[str]]:
-    """Return one loss for each output (None: not trained on), and notes about the choice."""
+    """Return one loss for each output (None if the output is not trained), and notes about the choice."""
     compiled = _by_output(model, len(program.results))
     losses: list[Loss | None] = []
     notes = []
@@ -108,7 +108,7 @@ def _by_output(model: Any, count: int) -> list[Any] | None:
 
 
 def _known(keras: Any, given: Any) -> Loss | None:
-    """A loss by name, object or function."""
+    """Return a loss given by its name, as an object or as a function."""
     name = _called(given)
     try:
         found = keras.losses.get(given) if isinstance(given, str) else given
@@ -132,7 +132,7 @@ def _called(given: Any) -> str:
 
 
 def _usual(spec: Spec, activation: str) -> Loss:
-    """Class scores get cross-entropy, one sigmoid gets its binary form, anything else squared errors."""
+    """Class scores get cross-entropy, a single sigmoid gets binary cross-entropy, and anything else gets squared errors."""
     if not spec.dtype.startswith(("float", "bfloat")):
         return Loss("mean_squared_error", False)
     if spec.shape[-1:] != (1,) and (len(spec.shape) == 2 or activation == "softmax"):

@@ -90,7 +90,7 @@ def _takes(step: Step, amounts: tuple[int, ...]) -> bool:
 
 
 class _Shared:
-    """What all blocks of one model share: the module of each layer, the tensor of each variable, the float type in use."""
+    """Data that all blocks of one model share: the module of each layer, the tensor of each variable, the float type in use."""
 
     def __init__(self) -> None:
         self.modules: dict[int, nn.Module] = {}
@@ -219,7 +219,7 @@ class Model(Block):
         return super().forward(program, *inputs)
 
     def penalty(self) -> torch.Tensor | None:
-        """What weight regularizers add to the loss."""
+        """The penalty that weight regularizers add to the loss."""
         parts = [module.get_parameter(name).square().sum() for module, name in self._shared.penalized]
         return torch.stack(parts).sum() if parts else None
 

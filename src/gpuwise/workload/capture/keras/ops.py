@@ -35,7 +35,7 @@ def _elementwise(function: Callable[..., Any]) -> Operation:
 
 
 def _binary(function: Callable[..., Any]) -> Operation:
-    """Of two tensors, or of a tensor and a number on either side."""
+    """An operation on two tensors, or on a tensor and a number on either side."""
     numbers = function not in (torch.maximum, torch.minimum, torch.atan2, torch.logical_and, torch.logical_or, torch.logical_xor)
 
     def tensor(value: Any, like: Any) -> Any:
@@ -82,7 +82,7 @@ def _truth(function: Callable[..., Any]) -> Operation:
 
 
 def _spread(function: Callable[..., Any]) -> Operation:
-    """Std and var, which Keras takes over the whole population."""
+    """The standard deviation and the variance, which Keras computes over the whole population."""
 
     def apply(op: Any, specs: Any, x: torch.Tensor) -> Any:
         return function(x, dim=_dims(op, x), correction=0, keepdim=bool(getattr(op, "keepdims", False)))
@@ -95,7 +95,7 @@ def _shaped(op: Any, specs: Any, x: torch.Tensor, *_: Any, **__: Any) -> Any:
 
 
 def _cast(op: Any, specs: Any, x: torch.Tensor) -> Any:
-    """Between floats, the requested precision decides, not the model's own casts."""
+    """A cast between float types follows the requested precision, not the model's own casts."""
     wanted = DTYPES.get(specs[0].dtype, torch.float32)
     return x if x.dtype == wanted or (x.is_floating_point() and wanted.is_floating_point) else x.to(wanted)
 
@@ -328,7 +328,7 @@ def _table() -> dict[str, Operation]:
 
 
 def _special() -> dict[str, Operation]:
-    """Operations with arguments of their own."""
+    """Operations with special arguments."""
     return {
         "Any": _truth(torch.any),
         "All": _truth(torch.all),

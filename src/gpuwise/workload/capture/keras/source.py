@@ -77,7 +77,7 @@ def compiled_optimizer(model: Any) -> str | None:
 
 
 def subject_from_model(keras_model: Any, request: Request, notes: tuple[str, ...] = ()) -> Any:
-    """Return what to record for an existing Keras model, with or without weights in memory."""
+    """Return the subject to record for an existing Keras model, with or without weights in memory."""
     _need_torch()
     keras = import_keras()
     if not isinstance(keras_model, keras.Layer):
@@ -113,7 +113,7 @@ def _first_step(model: Any, request: Request, make: Any) -> Any:
 
 
 def _remarks(model: Any, request: Request) -> list[str]:
-    """Return what the reader should know about how this model was captured."""
+    """Return notes for the reader about how this model was captured."""
     found = []
     trained = sum(_count(weight) for weight in model.trainable_weights)
     frozen = sum(_count(weight) for weight in model.non_trainable_weights)

@@ -82,7 +82,7 @@ class KerasStep:
         return total if penalty is None else total + penalty
 
     def _handed_over(self, tensor: torch.Tensor, back: bool = False) -> torch.Tensor:
-        """Images travel as (batch, channels, height, width) views, the form in which memory formats are applied to inputs."""
+        """Images are passed as (batch, channels, height, width) views, the form in which memory formats are applied to inputs."""
         if tensor.dim() != 4 or not self._nhwc:
             return tensor
         return tensor.movedim(1, -1) if back else tensor.movedim(-1, 1)

@@ -64,7 +64,7 @@ def _layer_call(keras: Any, plain: Callable[..., Any], inferring: Callable[[], b
 
 
 def _input_check(keras: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A nested model may hold a length invented by shape inference; its layers are checked all the same."""
+    """A nested model may hold a length invented by shape inference; its layers are still checked."""
 
     def check(layer: Any, *args: Any) -> Any:
         return None if isinstance(layer, keras.Model) else plain(layer, *args)

@@ -1,7 +1,7 @@
 """Turns a Keras model into a flat list of steps at one size, by calling its layers on symbolic tensors.
 
 Every size is traced separately, with integers for batch and sequence, so that code which reads shapes (`ops.shape(x)[0]`) works.
-A layer is a step of its own if we know what a GPU does for it; any other layer (a nested model, attention, the user's own) is
+A layer is one step if we know which work a GPU does for it; any other layer (a nested model, attention, the user's own) is
 opened by calling its `call` on symbolic tensors. A layer that cannot be opened becomes an unknown step that only moves bytes, and
 is reported.
 """
@@ -82,8 +82,8 @@ class Program:
 
 
 class Tracer:
-    """Opens Keras models. `is_leaf(layer)`, `is_op(operation)`: what does not need to be opened; `rewrites` replace a layer's
-    `call`.
+    """Opens Keras models. `is_leaf(layer)` and `is_op(operation)` say which layers and operations need not be opened; `rewrites`
+    replace a layer's `call`.
     """
 
     def __init__(

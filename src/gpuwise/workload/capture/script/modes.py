@@ -82,7 +82,7 @@ class ScriptRecorder(Recorder):
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """Mark what happens inside as not being the GPU's work."""
+        """Exclude everything inside this context from the GPU's work."""
         self.quiet += 1
         try:
             yield
@@ -145,7 +145,9 @@ class Placement(TorchFunctionMode):
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Reactivate where user code runs within one of torch's functions: a checkpointed block in the backward pass."""
+        """Reactivate the mode where user code runs within one of torch's functions, such as a checkpointed block in the backward
+        pass.
+        """
         if not self._handling:
             yield
             return
@@ -286,7 +288,7 @@ def _destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]
 
 
 def _marked(out: Any) -> Any:
-    """Return the same, with its fake tensors marked as being on the host."""
+    """Return the result with its fake tensors marked as being on the host."""
     for leaf in tree_leaves(out):
         if isinstance(leaf, FakeTensor):
             leaf._gpuwise_host = True

@@ -50,8 +50,8 @@ def subject(request: Request) -> Any:
 
 
 def maker(model: str, notes: list[str], inside: Inside) -> Callable[[], Any]:
-    """Return what creates the model with this name. Its code is imported `inside` a context, such as one that pretends to have
-    a GPU.
+    """Return a function that creates the model with this name. Its code is imported `inside` a context, such as one that
+    pretends to have a GPU.
     """
     where, name = split_name(model)
     if not where or not name:

@@ -33,7 +33,7 @@ def prepare(text: str, folder: Path, last: bool = False) -> list[str]:
 
 @contextlib.contextmanager
 def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
-    """Code with this text, imported inside, sees a GPU and all weights. Nothing is done without torch."""
+    """Code with this text that is imported in this context sees a GPU and all weights. Without torch, this does nothing."""
     try:
         from gpuwise.workload.capture.torch.stand_ins import OnCpu, gpu_names, swapped
     except ModuleNotFoundError as missing:
@@ -50,6 +50,6 @@ def believing(notes: list[str], text: str, folder: Path, last: bool = False) -> 
 
 @contextlib.contextmanager
 def plainly(notes: list[str], text: str, folder: Path, last: bool = False) -> Iterator[None]:
-    """Code with this text, imported inside, sees the machine as it is."""
+    """Code with this text that is imported in this context sees the machine as it is."""
     notes += prepare(text, folder, last)
     yield

@@ -168,7 +168,7 @@ class Window:
                 raise Enough
 
     def settle(self) -> bool:
-        """Settle for the first step of the first optimizer, if there is one: the others do not arrive in time."""
+        """Settle for the first step of the first optimizer, if there is one, because the others do not arrive in time."""
         if not self.done and self._cut is not None and not self._is_new_round:
             calls, buffers, self._passes = self._cut
             self._in_round = Counter({0: 1})

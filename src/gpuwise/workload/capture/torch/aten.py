@@ -59,7 +59,7 @@ def register(name: str, handler: Handler) -> None:
 
 
 def _is_pointwise(name: str, func: Any) -> bool:
-    """Decided by torch's own tag, which in-place forms often lack, or by our list."""
+    """Return whether an op is pointwise: by torch's own tag, which in-place forms often lack, or by our list."""
     plain = getattr(getattr(torch.ops.aten, name.rstrip("_"), None), "default", func)
     return torch.Tag.pointwise in func.tags or torch.Tag.pointwise in plain.tags or name.rstrip("_") in POINTWISE
 
@@ -234,7 +234,7 @@ def _embedding_backward(args: Any, kwargs: Any, reads: Any, writes: Any) -> list
 
 
 def _embedding_bag(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Like an embedding: only the rows looked up are read, and summed on the way."""
+    """A bag is read like an embedding: only the rows that are looked up are read, and they are summed in the same kernel."""
     table, rows = args[0], args[1]
     width = table.shape[-1]
     sizes: tuple[Shape, ...] = (tuple(rows.shape), (width,), (table.shape[0],))
@@ -282,7 +282,9 @@ def _sort(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
 
 
 def _fft(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Along the dimensions in the second argument; a real side has all points, its complex side about half of them."""
+    """A transform along the dimensions in the second argument; a real side has all points, and its complex side about half of
+    them.
+    """
     shape = _shape((reads[0], writes[0]))
     along = {dim % len(shape) for dim in args[1]}
     batch, points = (tuple(size for dim, size in enumerate(shape) if (dim in along) == inside) for inside in (False, True))

@@ -56,6 +56,6 @@ def _resize(taps: int, backward: bool) -> Handler:
 
 
 def _fold(args: Any, kwargs: Any, reads: Any, writes: Any) -> list[Kernel]:
-    """Every value of the image is the sum of the columns that contain it, as many as the kernel has positions."""
+    """Every value of the image is the sum of all columns that contain it; there are as many as the kernel has positions."""
     sizes: tuple[Shape, ...] = (tuple(reads[0].shape), tuple(writes[0].shape), tuple(args[2]))
     return [Kernel("pool", sizes, tuple(reads), tuple(writes), dtype=reads[0].dtype)]

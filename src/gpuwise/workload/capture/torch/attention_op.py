@@ -22,7 +22,7 @@ def attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Replaces `aten::scaled_dot_product_attention`; refuses what torch refuses.
+    """Replaces `aten::scaled_dot_product_attention`, and refuses the same inputs as torch.
 
     Fused kernels share keys between heads only where `enable_gqa` asks for it. Heads that are broadcast (multi-query attention
     without it) are computed by separate kernels.

@@ -172,7 +172,7 @@ def _to_low(value: Any) -> Any:
 
 
 def _to_low_once(value: Any) -> Any:
-    """As in autocast: a weight is cast once, until the outermost autocast ends."""
+    """Cast a weight only once until the outermost autocast ends, as autocast does."""
     if isinstance(value, torch.Tensor) and value.dtype is torch.float32 and value.requires_grad and value.is_leaf:
         return getattr(torch.ops.aten, _CACHE)(*[value] * 7, False, [], 0, 0, 0, False, False, False, False)[0]
     return _to_low(value)

@@ -17,7 +17,7 @@ _CLASSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 
 
 def default_loss(output: Any, passed: Any, *, real: bool = False) -> tuple[torch.Tensor, str]:
-    """Return a loss for this output, and a sentence that says which: the model's own, cross-entropy, or the mean of squares.
+    """Return a loss for this output, and a sentence that names it: the model's own, cross-entropy, or the mean of squares.
 
     Targets have no values unless they are to be `real`.
     """

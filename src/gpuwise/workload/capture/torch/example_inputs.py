@@ -59,7 +59,7 @@ class Candidate:
         self.has_fixed_length = True
 
     def settled(self) -> Candidate:
-        """Return what the capture should use: without a sequence if its length cannot vary."""
+        """Return the candidate that the capture should use: without a sequence if its length cannot vary."""
         if not self.has_fixed_length:
             return self
         length, make = self.seq, self.make

@@ -40,7 +40,7 @@ class ModuleNames:
         self._stack.clear()
 
     def current(self) -> str:
-        """Return the running module, or an empty string outside of any."""
+        """Return the running module, or an empty string if none is running."""
         if self._stack:
             return self._stack[-1]
         node = torch._C._current_autograd_node()

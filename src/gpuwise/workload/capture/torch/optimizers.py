@@ -42,7 +42,7 @@ def make_optimizer(parameters: Iterable[torch.nn.Parameter], settings: Settings)
 
 
 class _Lion(torch.optim.Optimizer):
-    """Lion (Chen et al. 2023): the sign of an interpolated momentum, as multi-tensor kernels."""
+    """Lion (Chen et al. 2023): updates by the sign of an interpolated momentum, as multi-tensor kernels."""
 
     def step(self, closure: Any = None) -> None:
         with torch.no_grad():

@@ -1,7 +1,7 @@
 """Makes fake CPU tensors take the same path as on CUDA, through torch's public operator registry.
 
 How PyTorch decomposes an operator depends on the device: on a CPU, attention and LSTMs become dozens of small ops, dropout
-becomes three, and autocast has other lists than on CUDA. `torch.library` lets us change this for one dispatch key:
+becomes three, and autocast uses different lists from those on CUDA. `torch.library` lets us change this for one dispatch key:
 
 - attention and RNNs stay whole, as the ops `gpuwise::attention` and `gpuwise::rnn` with their backward passes;
 - dropout, RMS norm and the cells of LSTMs and GRUs are the fused ops that CUDA has;
@@ -46,7 +46,7 @@ def install() -> torch.library.Library:
     if hasattr(torch.ops.aten, "_fused_rms_norm_backward"):  # torch 2.9
         library.impl("_fused_rms_norm", _rms_norm, "AutogradCPU")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rules that are replaced
+        warnings.simplefilter("ignore")  # warnings about rules that are replaced
         install_autocast(library)
     return library
 

@@ -27,7 +27,7 @@ _FEW = 2  # samples in a first trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Real:
-    """A model on its device, one batch, and what a step does with them."""
+    """A model on its device, one batch, and the step that runs on them."""
 
     model: torch.nn.Module
     inputs: Any

@@ -78,7 +78,7 @@ class Recorder(TorchDispatchMode):
         self._modules.__exit__(*problem)
 
     def close(self) -> None:
-        """Let whatever is still alive outlive the step."""
+        """Let all buffers that are still alive outlive the step."""
         for finalizer in self._finalizers:
             finalizer.detach()
         for buffer in self.buffers:
@@ -194,7 +194,7 @@ def _read(kernel: Kernel) -> tuple[RawTensor, ...]:
 
 
 def _touched(tensor: torch.Tensor) -> RawTensor:
-    """Return what a kernel moves of this tensor: broadcast dimensions (stride 0) are read once."""
+    """Return the part of this tensor that a kernel moves: broadcast dimensions (stride 0) are read once."""
     shape = tuple(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or size == 1)
     return RawTensor(dtype_name(tensor.dtype), shape)
 

@@ -1,8 +1,8 @@
-"""Caches what an op returns for given shapes, so that a model with eighty equal layers computes them once.
+"""Caches the results of ops for given shapes, so that a model with eighty equal layers computes them once.
 
 The first call of an op with certain shapes, strides, dtypes and constants runs on fake tensors; later calls with the same ones
-get new fake tensors (or views of the same argument) of the same form. This saves most of a capture's time. What cannot be
-determined from the shapes alone (constants, tensors that are not fake, sparse or complex ones) always runs.
+get new fake tensors (or views of the same argument) of the same form. This saves most of a capture's time. Ops whose results
+cannot be determined from the shapes alone (constants, tensors that are not fake, sparse or complex ones) always run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Memo:
     _known: ClassVar[dict[Any, _Recipe]] = {}
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """What `func(*args, **kwargs)` returns."""
+        """Return the result of `func(*args, **kwargs)`."""
         tensors: list[Any] = []
         try:
             key = _key(func, args, kwargs, tensors)

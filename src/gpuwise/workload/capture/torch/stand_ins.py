@@ -57,7 +57,7 @@ def is_cuda(device: Any) -> bool:
 
 @contextlib.contextmanager
 def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
-    """Replace torch's own values by these (owner, name, value) until the end."""
+    """Replace torch's own values with these (owner, name, value) inside this context."""
     kept: list[StandIn] = []
     try:
         for owner, name, value in stand_ins:
@@ -73,7 +73,7 @@ def swapped(stand_ins: Sequence[StandIn]) -> Iterator[None]:
 
 
 def gpu_names(note: Note) -> list[StandIn]:
-    """Return what a model or script needs to see one GPU."""
+    """Return the replacements that let a model or script see one GPU."""
     lazy = [(kind, "__new__", _refuse_lazy) for kind in (UninitializedParameter, UninitializedBuffer)]
     return [*_cuda(), *_autocast(), *_loading(note), *lazy, (torch.nn.Module, "_apply", _apply)]
 

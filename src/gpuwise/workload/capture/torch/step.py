@@ -29,7 +29,7 @@ _AUTOCAST = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is captured: how to build the model, its inputs at a size, and what a step does with them.
+    """A model to capture: how to build it, its inputs at a size, and the step to run on them.
 
     `forward(model, inputs, training)` returns the loss in training. `batch` and `seq` are the default sizes; `seq` is None for
     models without a sequence. `seqs` are the two lengths on which the symbolic form is fitted and the one on which it is
@@ -246,7 +246,7 @@ class _Step:
 
 
 class _Scaler:
-    """The GPU work of `torch.amp.GradScaler`, which itself does not run without a CUDA device."""
+    """The GPU work of `torch.amp.GradScaler`, which cannot run without a CUDA device."""
 
     def __init__(self) -> None:
         self._scale = torch.full((1,), 65536.0)

@@ -48,7 +48,7 @@ def subject(request: Request) -> Any:
 
 
 def _refuse_detectors(torchvision: Any, name: str) -> None:
-    """They select boxes by their scores, so what runs next depends on values."""
+    """Refuse detectors: they select boxes by their scores, so the ops that run next depend on values."""
     if ".detection" in torchvision.models.get_model_builder(name).__module__:
         raise BadValue(
             f"torchvision:{name} selects boxes by tensor values, which are not available during a capture",

@@ -31,7 +31,7 @@ class NoOutput(BadValue):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What user code returned."""
+    """The objects that user code returned."""
 
     model: torch.nn.Module
     inputs: Any = None
@@ -77,7 +77,7 @@ def _believing(notes: list[str], real_constants: bool = False) -> Iterator[None]
 
 
 def parsed(value: Any, label: str) -> Made:
-    """Return what user code returned, with its parts named."""
+    """Return the parts of the result of user code by name."""
     parts = value if isinstance(value, tuple) else (value,)
     if not parts or len(parts) > 3 or not isinstance(parts[0], torch.nn.Module):
         what = (
@@ -95,8 +95,8 @@ def parsed(value: Any, label: str) -> Made:
 
 
 def _adopt(model: torch.nn.Module) -> torch.nn.Module:
-    """Replace parameters that are real, or from an earlier trial, by fake ones for this capture: a model may only be built
-    once.
+    """Replace parameters that are real, or from an earlier trial, with fake ones for this capture, because a model may allow only
+    one build.
     """
     mode, twins = torch.empty(0).fake_mode, dict[int, torch.nn.Parameter | torch.Tensor]()
 
