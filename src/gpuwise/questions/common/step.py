@@ -330,16 +330,15 @@ def _any_measured(gpus: Sequence[Gpu]) -> bool:
 def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     """Return the host of these GPUs, named or usual; `notes` gets what was assumed about it."""
     host = named_host(cpu or DEFAULT_HOST, ram_speed)
-    what = f"{host.name}, like {host.example}"
     if cpu:
         named = cpu.lower() in {name.lower() for name in (host.name, *host.aliases)}
-        notes += [] if named else [assumed("cpu", what, f"the class of {cpu}, inferred from its name")]
+        notes += [] if named else [assumed("cpu", host.described, f"the class of {cpu}, inferred from its name")]
         return host
-    effect = f"takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
+    effect = f"it issues an op in {host.launch_s * 1e6:.0f} µs, which matters for small models; change it with `--cpu laptop`"
     if not _any_measured(gpus):
         makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
-    notes.append(assumed("cpu", what, effect))
+    notes.append(assumed("cpu", host.described, effect))
     return host
 
 

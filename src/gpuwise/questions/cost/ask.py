@@ -171,7 +171,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        effect = "determines the electricity price and the carbon intensity; set yours with `--region DE`"
+        effect = "it determines the electricity price and the carbon intensity; set yours with `--region DE`"
         notes.append(assumed("region", found.name, effect))
     return found
 
@@ -186,7 +186,10 @@ def _use(options: CostOptions, lab: bool, notes: list[Assumption]) -> float:
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     usual = LAB_USE if lab else DESK_USE
-    effect = "of all hours; typical values are 5 to 10% for personal use, 15% for a busy desktop and over 35% for a cluster"
+    effect = (
+        "the share of all hours in use; typical values are 5 to 10% for personal use, 15% for a busy desktop "
+        "and over 35% for a cluster"
+    )
     notes.append(assumed("utilisation", f"{usual:.0%}", effect, overrides=lab))
     return usual
 

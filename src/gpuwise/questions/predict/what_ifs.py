@@ -117,7 +117,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
     first, last = (end.serving.users for end in ends)
     few = f"{_times(gains[0])} {_at(first)}"
     many = "" if first == last else f" and {gains[1]:.2f} times {_at(last)}"
-    told = f"{_DRAFTED} drafted tokens, of which {_ACCEPTED:.0%} are accepted and each takes {_DRAFT_COST:.0%} of a step"
+    told = f"{_DRAFTED} drafted tokens, of which {_ACCEPTED:.0%} are accepted; drafting one takes {_DRAFT_COST:.0%} of a step"
     return WhatIf(
         gpu=gpu.name,
         change="speculative decoding",

@@ -354,7 +354,7 @@ def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
     years = _YEARS if options.years is None else options.years
     new, used = (f"{remaining(years, new=kind):.0%}" for kind in (True, False))
     span = plural(f"{years:g}", "year")
-    effect = f"of the price for new cards and {used} for used ones after {span}; change it with `--resale`"
+    effect = f"the share of the price that new cards keep after {span}; used cards keep {used}; change it with `--resale`"
     notes.append(assumed("resale", new, effect, basis="fitted"))
     return None
 

@@ -197,7 +197,10 @@ def describe_sparing(priced: Priced) -> str:
     (way, first), *others = priced.skipped
     usual = "full training" if priced.way in METHODS else "the usual method"
     even = ", even with recomputed activations" if way == "checkpoint" else ""
-    needs = [f"{usual} needs {first / GIB:,.0f} GiB{even}", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
+    needs = [
+        f"{usual} needs {first / GIB:,.0f} GiB{even}",
+        *(f"or {need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others),
+    ]
     return f"{taken} ({', '.join(needs)}{once})"
 
 

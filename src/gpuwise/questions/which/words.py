@@ -167,8 +167,11 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     if chance >= SURE:
         return ""
     other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
+    sure = "it is" if best.gpu_count == 1 else "they are"
     return (
-        f", but {other} {are(rival.name)} about as fast" if chance < TIED else f" ({chance:.0%} likely to be faster than {other})"
+        f", but {other} {are(rival.name)} about as fast"
+        if chance < TIED
+        else f" ({sure} {chance:.0%} likely to be faster than {other})"
     )
 
 

@@ -204,7 +204,9 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
     ram = host_memory_bytes(serving.host, gpu, generation_memory(serving).total_bytes) / GIB
     rate = format_si(serving.host.memory_bytes_per_s, "B/s")
     machine = f"{a(f'{serving.host.name} CPU')} with {ram:.0f} GiB of system memory at {rate}"
-    effect = f"not all layers fit in GPU memory; this assumes {machine}; change its speed with `--ram-speed DDR5-6000`"
+    effect = (
+        f"not all layers fit in GPU memory; this assumes {machine}; set the speed of your memory with `--ram-speed DDR5-6000`"
+    )
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 

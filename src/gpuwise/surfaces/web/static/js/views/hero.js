@@ -61,7 +61,7 @@ function rental(answer, option) {
 function cheaper(answer, option, state) {
   const found = rental(answer, option);
   if (!found || found.run_s > NEAR * option.run_s || found.total_usd >= option.total_usd || [...grouped(answer.verdict), ...answer.changes_if].some(onRent)) return "";
-  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} at the same hours, and is ${pace(found, option)}.`;
+  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} for the same hours of use, and is ${pace(found, option)}.`;
 }
 
 function renting(answer, option, state) {
@@ -124,7 +124,7 @@ function budgeted(option, state) {
   const [machine, budget] = [around(option), Number(state.budget)];
   if (!machine || !budget || state.machine !== "" || option.upfront_usd + machine <= budget) return null;
   return h("div", { class: "offer" },
-    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}: ${f.usd(option.upfront_usd + machine)} together, ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
+    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}. The total is then ${f.usd(option.upfront_usd + machine)}, which is ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: "0" }) }, "I have a desktop"),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: String(machine) }) }, "Include it in my budget"));
 }

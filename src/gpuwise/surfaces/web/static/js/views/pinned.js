@@ -14,7 +14,7 @@ export function mount(root) {
   const [list, beside, tools] = [1, 2, 3].map(() => h("div", {}));
   const laid = card("Side by side", tools, beside);
   laid.classList.add("beside");
-  const none = h("section", { class: "card empty" }, h("h2", {}, "Nothing is pinned yet"), h("p", { class: "note" }, "Pin an answer to keep it here, in this browser only, and to lay it beside others."), h("p", { class: "ways" }, inside("Find a GPU", { view: "choose" }), inside("Compare two cards", { view: "compare" })));
+  const none = h("section", { class: "card empty" }, h("h2", {}, "Nothing is pinned yet"), h("p", { class: "note" }, "Pin an answer to keep it in this browser and compare it with others."), h("p", { class: "ways" }, inside("Find a GPU", { view: "choose" }), inside("Compare two cards", { view: "compare" })));
   const kept = card("Pinned answers", list);
   root.append(none, kept, laid);
   const show = () => {
@@ -82,7 +82,7 @@ function sideBySide(chosen) {
   return [
     mixed && h("p", { class: "note", id: "mixed" }, "These answers are for different questions. Compare their figures with care."),
     table(["", ...chosen.map((pin) => head(pin.name))], [row(["for", ...chosen.map((pin) => left(mixed && pin.question && h("div", {}, pin.question), h("div", { class: "small" }, purposeOf(pin))))]), ...shared.map(line), row(["verdict", ...chosen.map((pin) => left(h("div", { class: "small" }, pin.verdict)))])], { caption: "Pinned answers side by side" }),
-    single.length > 0 && fold("Figures that only one of them has", h("dl", { class: "lone" }, chosen.map((pin) => pin.figures.filter(([figure]) => single.includes(figure)).map(([figure, value, more]) => [h("dt", {}, `${pin.name}: ${figure}`), h("dd", {}, [value, more].filter(Boolean).join(" · "))])))),
+    single.length > 0 && fold("Figures that appear in only one answer", h("dl", { class: "lone" }, chosen.map((pin) => pin.figures.filter(([figure]) => single.includes(figure)).map(([figure, value, more]) => [h("dt", {}, `${pin.name}: ${figure}`), h("dd", {}, [value, more].filter(Boolean).join(" · "))])))),
   ];
 }
 

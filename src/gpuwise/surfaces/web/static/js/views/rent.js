@@ -99,7 +99,7 @@ function turns({ own, rent, rent_market: market, gpu_count: count, break_even_ut
   const hours = fraction == null ? "" : `${f.plural(f.number(168 * fraction, 2), "hour")} a week (${f.percent(fraction)} of the time)`;
   const usd = f.usd((first.usd_per_gpu_hour * own.total_usd) / first.total_usd, 2);
   const asked = `${usd} an hour${count > 1 ? " for each GPU" : ""}${market ? ` (clouds charge ${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)})` : ""}`;
-  if (first.total_usd < own.total_usd) return `Owning becomes cheaper ${hours ? `above ${hours}, or ` : ""}if rent costs more than ${asked}.`;
+  if (first.total_usd < own.total_usd) return `Owning becomes cheaper ${hours ? `above ${hours}, or ` : ""}if renting costs more than ${asked}.`;
   return `Renting becomes cheaper ${hours ? `below ${hours}, or ` : ""}if it costs less than ${asked}.`;
 }
 

@@ -63,7 +63,7 @@ export function mount(root) {
     h("div", { class: "actions" }, chooser("files", "Trace files", "Choose files", diagnose),
       h("button", { type: "button", class: "plain", id: "sample", onclick: async () => diagnose([await sample("slow_loader.json.gz")]) }, "Try a sample trace"),
       h("button", { type: "button", class: "plain", id: "sample-pair", onclick: async () => diagnose([await sample("slow_loader.json.gz"), await sample("fast_loader.json.gz")], true) }, "Compare two samples")),
-    h("p", { class: "note" }, "You get the cause of slow steps with its fix and the gain to expect, where the time of a step goes, and a timeline. Several files are treated as the ranks of one run. They do not leave this machine."));
+    h("p", { class: "note" }, "The result shows what slows the steps down, how to fix it and what you would gain, and where the time of a step goes, with a timeline. Several files are treated as the ranks of one run. No file leaves this machine."));
   const guide = recording();
   const sending = asking("", box, guide, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status);
   root.append(sending, result);
@@ -171,7 +171,7 @@ function compared(answer) {
       h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part), entry.why && h("small", { class: "note small why" }, entry.why)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry),
     ])), { caption: "Parts of the step in both runs" }),
     two.unlike.length > 0 && points(two.unlike.map((text) => `The runs differ: ${text}`)),
-    two.unknown.length > 0 && fold("What the traces do not say", points(two.unknown)));
+    two.unknown.length > 0 && fold("What the traces do not show", points(two.unknown)));
 }
 
 const deviceOf = (answer) => (answer.notes.some((note) => note.startsWith(NO_GPU)) ? "CPU" : "GPU");
@@ -191,7 +191,7 @@ function shown(answer) {
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
     answer.compare && compared(answer),
-    card(answer.findings.length ? "Causes, largest sure gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
+    card(answer.findings.length ? "Causes, largest minimum gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
