@@ -112,7 +112,7 @@ def test_a_users_card_wins_over_a_shipped_alias(tmp_path: Path) -> None:
         ("gpu = 3", "contains no [[gpu]] table"),
         ("[[gpu]\nname", "not valid TOML"),
         ("[[gpu]]\narch = 'ada'", "the name is missing"),
-        (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a custom GPU also needs sm, boost, mem, bw"),
+        (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a custom GPU also needs sm, boost, mem and bw"),
         (ROW.replace('"500 GB/s"', "500"), "has no unit"),
         (ROW + ROW, "the name appears twice"),
         ("x = " + "[" * 5000, "not valid TOML"),

@@ -138,7 +138,7 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
 
 
 def _psu(text: str) -> tuple[float | None, str, int | None]:
-    """`1600W gold atx3` -> watts, label, standard; each may be missing but the watts."""
+    """`1600W gold atx3` -> watts, label, standard; all but the watts may be missing."""
     if not text:
         return None, "", None
     hint = "give the rated watts, and optionally the label and standard: `--psu 1600` or `--psu '1600W gold atx3'`"

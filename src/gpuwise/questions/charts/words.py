@@ -11,7 +11,7 @@ __all__ = ["notes"]
 
 
 def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
-    """What stands for each kind of work, and how precisions, batches, costs and prices are taken."""
+    """Which jobs represent the kinds of work, and how precisions, batches, costs and prices are chosen."""
     owning, show = query.owning, query.book.currency.show
     return (
         *(_describe_job(work) for work in query.work),

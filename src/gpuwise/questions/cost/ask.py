@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import the
+from gpuwise.core.text import either, the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
@@ -161,7 +161,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
             assumed(
                 f"{what} '{name}'",
                 match.gpu.name,
-                "it could also be " + ", ".join(gpu.name for gpu in match.others),
+                "it could also be " + either(gpu.name for gpu in match.others),
                 code="gpu_name",
             )
         )
