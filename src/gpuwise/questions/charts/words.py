@@ -37,4 +37,4 @@ def _describe_job(work: Work) -> Assumption:
     job = work.job
     sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
     sizes += (f", sequence {job.seq}" if job.seq else "") + (f", {work.stack}" if work.stack else "")
-    return assumed(work.title, sizes, "represents this kind of work", code="work")
+    return assumed(work.title, sizes, "it represents this kind of work", code="work")

@@ -201,7 +201,7 @@ def _jobs(
             sizes = ", ".join(dict.fromkeys(f"{job.samples:,.0f} {unit}" for job in jobs))
             notes.append(assumed("run", sizes, f"set the number of {unit} per run with `--samples`"))
         if options.seq is None and any(job.seq for job in jobs):
-            notes.append(assumed("seq", str(_TUNED_LENGTH), "a usual length for fine-tuning; change it with `--seq`"))
+            notes.append(assumed("seq", str(_TUNED_LENGTH), "a common length for fine-tuning; change it with `--seq`"))
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,
