@@ -167,12 +167,9 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     if chance >= SURE:
         return ""
     other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
-    sure = "it is" if best.gpu_count == 1 else "they are"
-    return (
-        f", but {other} {are(rival.name)} about as fast"
-        if chance < TIED
-        else f" ({sure} {chance:.0%} likely to be faster than {other})"
-    )
+    if chance < TIED:
+        return f", but {other} {are(rival.name)} about as fast"
+    return f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
 
 
 def _sold(survey: Survey, best: Candidate) -> str:

@@ -40,7 +40,7 @@ function fits(option, answer) {
   return [tinted(option.fits ? "yes" : "no", text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
 }
 
-const NEAR = 1.1; // what takes a tenth longer still counts as equally fast
+const NEAR = 1.1; // an option that takes a tenth longer still counts as equally fast
 
 // How fast another set is, beside the one that is recommended.
 function pace(other, option) {
@@ -93,7 +93,7 @@ function priceOf(option) {
   return `${many} only; ${price}`;
 }
 
-// What a run is: so many models, or so many samples.
+// What a run is: a number of models, or a number of samples.
 function runOf(answer, state) {
   const run = answer.assumptions.find((entry) => entry.code === "run")?.value ?? "";
   if (state.model) return run && `a run is ${run}`;
@@ -119,7 +119,7 @@ function figures(option, answer, state) {
   ]);
 }
 
-// Who has no machine yet pays more than the price of the cards: said where that does not fit the budget.
+// A user without a machine pays more than the price of the cards. The page says so if the total exceeds the budget.
 function budgeted(option, state) {
   const [machine, budget] = [around(option), Number(state.budget)];
   if (!machine || !budget || state.machine !== "" || option.upfront_usd + machine <= budget) return null;
@@ -129,7 +129,7 @@ function budgeted(option, state) {
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: String(machine) }) }, "Include it in my budget"));
 }
 
-// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are said.
+// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are mentioned.
 function faster(answer, option, state) {
   if (!option || option.source === "rent" || answer.verdict.startsWith("The best value")) return [];
   const within = (other) => other.source !== "rent" && other.fits && other.gpu_count > option.gpu_count && (!state.budget || other.upfront_usd <= Number(state.budget));
@@ -139,7 +139,7 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
-// What belongs together: a sentence, and those that go on from it.
+// What belongs together: a sentence, and those that continue it.
 const grouped = (text) => text.split(/(?<=\.) (?=[A-Z])(?!(?:At \d|That |It |They ))/).filter(Boolean);
 const onRent = (text) => /^renting .* cheaper/i.test(text);
 

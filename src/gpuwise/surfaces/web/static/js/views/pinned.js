@@ -1,4 +1,4 @@
-// Pinned answers: named, laid side by side, and taken along as a file.
+// Pinned answers: named, compared side by side, and exported to a file.
 
 import { save, toCsv, toMarkdown, toPicture } from "../export.js";
 import { inside, whole } from "../links.js";
@@ -8,7 +8,7 @@ import { card, fill, fold, h, head, left, row, table } from "../ui.js";
 export const name = () => (pins().length ? `Pinned (${pins().length})` : "Pinned");
 export const title = "Answers side by side";
 
-const apart = new Set(); // by id: not laid beside the others
+const apart = new Set(); // by id: not shown next to the others
 
 export function mount(root) {
   const [list, beside, tools] = [1, 2, 3].map(() => h("div", {}));
@@ -56,20 +56,20 @@ const purposeOf = (pin) => (pin.purpose ?? "").replace(/^For /, "") || "–";
 const askedBy = (pin) => { const said = new URLSearchParams(pin.link); return [pin.view, said.get("model") ?? "", said.get("task") ?? ""].join("|"); };
 const isMixed = (chosen) => new Set(chosen.map(askedBy)).size > 1;
 
-// As texts, for a file. One column an answer; a row for every figure that any of them has.
+// As texts, for a file: one column per answer, and a row for every figure that any of them has.
 export function rowsOf(chosen) {
   const cell = (pin, figure) => figureOf(pin, figure)?.slice(1).filter(Boolean).join(" · ") || "–";
   return [["", ...chosen.map((pin) => pin.name)], ["for", ...chosen.map(purposeOf)], ...figuresOf(chosen).map((figure) => [figure, ...chosen.map((pin) => cell(pin, figure))]), ["verdict", ...chosen.map((pin) => pin.verdict)]];
 }
 
-// Which of the answers costs least, where all of them say a price; what is upfront is not the same in every view.
+// Which of the answers costs least, if all of them have a price; the upfront cost does not mean the same in every view.
 function least(chosen, figure) {
   if (figure === "upfront" && new Set(chosen.map((pin) => pin.view)).size > 1) return null;
   const prices = chosen.map((pin) => /^\$([\d,.]+)$/.exec(figureOf(pin, figure)?.[1] ?? "")?.[1].replaceAll(",", "")).map(Number);
   return prices.every(Number.isFinite) && new Set(prices).size > 1 ? chosen[prices.indexOf(Math.min(...prices))] : null;
 }
 
-// What the answers have in common, side by side; what only one of them says is folded below.
+// What the answers have in common, side by side; what appears in only one of them is folded below.
 function sideBySide(chosen) {
   const figures = figuresOf(chosen);
   const shared = figures.filter((figure) => count(chosen, figure) > 1);

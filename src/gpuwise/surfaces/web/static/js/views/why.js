@@ -38,12 +38,12 @@ function keep(answer) {
   try {
     if (answer) sessionStorage.setItem(KEPT, JSON.stringify(answer));
     else sessionStorage.removeItem(KEPT);
-  } catch {} // no room or not allowed: then a reload forgets it
+  } catch {} // no room, or not allowed: a reload then loses it
 }
 
 const sample = async (name) => new File([await (await fetch(`samples/${name}`)).blob()], name);
 
-// A button for files of the user's, which may also be dropped on `box`.
+// A button for the user's files, which may also be dropped on `box`.
 function chooser(id, label, text, take, multiple = true) {
   const input = h("input", { type: "file", multiple, accept: ENDINGS, id, class: "hidden", "aria-label": label, tabindex: "-1", onchange: () => { if (input.files.length) take([...input.files]); input.value = ""; } });
   return [input, h("button", { type: "button", class: `plain ${id === "files" ? "primary" : ""}`, onclick: () => input.click() }, text)];
@@ -115,7 +115,7 @@ export function mount(root) {
   };
 }
 
-// The cause as a headline, and what a fix would bring below it; then the fix itself.
+// The cause as a headline, and what a fix would gain below it; then the fix itself.
 function headed(verdict) {
   const [first, ...rest] = verdict.split("; ");
   return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)),
@@ -156,7 +156,7 @@ function markdown(answer) {
 
 const pieces = (seconds) => Object.entries(seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one);
 
-// ---------------------------------------------------------------- two runs beside each other
+// ---------------------------------------------------------------- two runs side by side
 
 function compared(answer) {
   const two = answer.compare;
