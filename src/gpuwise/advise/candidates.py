@@ -160,7 +160,7 @@ class Terms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
     """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time. With
-    `beside`, so many of the GPUs are of another kind, which the user has. If it `takes_turns`, one GPU works at a time.
+    `beside`, that many of the GPUs are of another kind, which the user has. If it `takes_turns`, one GPU works at a time.
     """
 
     gpu: Gpu

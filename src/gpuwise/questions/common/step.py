@@ -42,7 +42,7 @@ __all__ = [
     "workload_of",
 ]
 
-_MODEL_NUMBER = 100  # so many GPUs of one kind are rather the number of a model
+_MODEL_NUMBER = 100  # a larger count of GPUs is more likely the number of a model
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
 _MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published

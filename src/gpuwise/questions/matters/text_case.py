@@ -134,7 +134,7 @@ class TextCase:
         return fits(self.serving(count, weights), self.gpu)
 
     def fits_smaller(self, count: int) -> bool:
-        """Whether the same engine runs the model on so many of these GPUs with 4-bit weights."""
+        """Whether the same engine runs the model on this many of these GPUs with 4-bit weights."""
         return refusal(self.query.serving.engine, self.gpu, SMALLER) is None and self.fits(count, SMALLER)
 
     def describe(self) -> str:

@@ -205,7 +205,7 @@ def describe_sparing(priced: Priced) -> str:
 
 
 def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
-    """How many images or tokens so many rented hours bring."""
+    """How many images or tokens this many rented hours produce."""
     if survey.query.text:
         return f"{hours * 3600 * rented.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
     count = survey.query.jobs[0].samples

@@ -42,7 +42,7 @@ _CLEARLY_MORE = 1.1  # times the tokens: less is not worth a note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a user of the model notices. Times have the ends of a range that holds 8 of 10 measurements; `users_fit` is how
+    """What a user of the model notices. Times have the ends of a range that contains 8 of 10 measurements; `users_fit` is how
     many requests fit in memory at once; `offloaded_fraction` of the layers, or of the experts (`offloads_experts`), run on
     the CPU if not all fit.
     """
