@@ -52,8 +52,8 @@ def test_accumulate_half_halves_the_matrix_rates_that_accumulate_in_fp32() -> No
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("sm=60", BadValue, "arch, boost, mem, bw"),
-        ("arch=ada,sm=60", BadValue, "boost, mem, bw"),
+        ("sm=60", BadValue, "arch, boost, mem and bw"),
+        ("arch=ada,sm=60", BadValue, "boost, mem and bw"),
         ("arch=ada,sm=,boost=1GHz", BadValue, "does not have the form key=value"),
         ("arch=ada,sm=60,sm=61", BadValue, "appears twice"),
         ("arch=adda,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s", UnknownName, "unknown architecture 'adda'"),
