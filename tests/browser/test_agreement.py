@@ -62,7 +62,7 @@ def test_the_price_says_what_it_is_for(page: Page, server: Server) -> None:
     assert "card only" in facts["upfront"]
     assert f"${best['machine_usd']:,.0f} for the rest of the machine" in facts["3-year total"]
     whole = best["upfront_usd"] + best["machine_usd"]
-    assert f"${whole:,.0f} together, ${whole - 800:,.0f} over your budget" in page.text
+    assert f"${whole:,.0f}, which is ${whole - 800:,.0f} over your budget" in page.text
     twice = (
         "return [...document.querySelectorAll('main button')]"
         ".filter((one) => one.checkVisibility() && one.textContent === 'I have a desktop').length"
@@ -221,7 +221,7 @@ def test_a_diagnosis_begins_with_the_fix_and_the_causes(page: Page) -> None:
     page.until("return document.querySelector('.finding')")
     assert page.run("return document.getElementById('fix').textContent").startswith("Fix: ")
     titles = page.run("return [...document.querySelectorAll('main .card > h2')].map((one) => one.textContent)")
-    assert titles.index("Causes, largest sure gain first") < titles.index("Timeline of one step")
+    assert titles.index("Causes, largest minimum gain first") < titles.index("Timeline of one step")
 
 
 # ---------------------------------------------------------------- files dropped anywhere

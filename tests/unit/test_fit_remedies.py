@@ -196,4 +196,4 @@ def test_one_gpu_is_exhausted_before_a_second_one_is_added() -> None:
     assert [rung.name for rung in ladder] == ["checkpoint", "shorter-sequence"]
     assert all(rung.gpu_count == 1 for rung in ladder)
     assert ladder[-1].fits
-    assert "It BARELY FITS with checkpointing of all 32 blocks and sequence length" in render(found, width=400)
+    assert "It BARELY FITS with checkpointing of all 32 blocks and sequences of" in render(found, width=400)

@@ -182,7 +182,7 @@ def test_a_smaller_cache_comes_before_weights_of_three_and_two_bits() -> None:
     names = [rung.name for rung in found.rungs]
     assert names.index("kv-q8_0") < names.index("q3_k_m") < names.index("q2_k")
     text = render(asked("qwen3-32b", "RTX 3090", weights="q4_k_m", context=32768), width=400)
-    assert "FITS with key-value cache in q8_0" in text
+    assert "FITS with q8_0 keys and values" in text
     assert "fastest remedy is q2_k" not in text
 
 

@@ -44,10 +44,10 @@ def test_single_lanes_are_named_for_risers_and_for_text() -> None:
     riser = asked("riser", "RTX 3090", gpus=4).answer
     one = asked("pcie-lanes", "RTX 3090", gpus=4, pcie="PCIe 3.0 x1").together
     assert f"(PCIe 3.0 x1), one GPU is no slower, and 4 GPUs in one job are {one:.1f}% slower" in riser
-    for topic in ("pcie-lanes", "riser"):
+    for topic, four in (("pcie-lanes", "Four"), ("riser", "4")):
         text = gpuwise.matters(topic, model="llama-3-70b", gpu="4x RTX 3090", weights="q4_k_m").topics[0].answer
         assert "x1" in text
-        assert "4 GPUs that share the model are" in text
+        assert f"{four} GPUs that share the model are" in text
         assert "One GPU" not in text
         waits = gpuwise.predict("llama-3-70b", gpu="4x RTX 3090", weights="q4_k_m").results[0].generation
         assert f"The first token arrives after {waits.time_to_first_token_s:.2f} s in each case." in text

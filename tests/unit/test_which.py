@@ -120,7 +120,7 @@ def test_a_second_card_that_waits_for_gradients_is_no_gain() -> None:
 def test_two_cards_that_could_have_a_bridge_are_taken_without_it() -> None:
     options = asked("--model", "resnet50", "--budget", "1500", "--price", "RTX 3090=600")["options"]
     pair = next(option for option in options if option["gpu"] == "RTX 3090" and option["gpu_count"] == 2)
-    assert any("no NVLink bridge is assumed" in reason for reason in pair["reasons"])
+    assert any("assumed to have no NVLink bridge" in reason for reason in pair["reasons"])
 
 
 def test_a_deadline_brings_more_gpus() -> None:

@@ -86,7 +86,7 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]
     assert "only if they are 1.5 times as fast" in notes["rule"]
-    assert "only if renting an equally fast GPU costs less than 75% of buying one" in notes["rule"]
+    assert "only if an equally fast GPU costs less than 75% as much to rent as to buy" in notes["rule"]
     assert "could instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 

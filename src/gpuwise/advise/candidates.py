@@ -160,7 +160,7 @@ class Terms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
     """All jobs of the question on `gpu_count` GPUs of one kind. `low` and `high` are measured over predicted time. With
-    `beside`, so many of the GPUs are of another kind, which the user has. If it `takes_turns`, one GPU works at a time.
+    `beside`, that many of the GPUs are of another kind, which the user has. If it `takes_turns`, one GPU works at a time.
     """
 
     gpu: Gpu
@@ -186,7 +186,7 @@ class TaskRun:
         """How several GPUs hold what they train, in words."""
         if any(pace.shares_model for pace in self.paces):
             return "the GPUs share the weights, gradients and optimizer states of the model (FSDP)"
-        return "each GPU holds the whole model, so their memory does not add up"
+        return "each GPU holds the whole model, so the memory does not add up"
 
     @property
     def needed_bytes(self) -> float:

@@ -47,7 +47,7 @@ _TIED = 1.02  # times as long: less than the error of a prediction, so the cheap
 _IN_A_MACHINE = 8  # GPUs: more need a network and code for several machines
 _ROOMY = 24 * GIB  # of each of several GPUs is enough for most jobs
 _USEFUL = 4.0  # times as long as the best: slower options are not useful alternatives
-_FAR_DEARER = 5.0  # times the price of the best purchase: nobody who gave no budget is about to spend that
+_FAR_DEARER = 5.0  # times the price of the best purchase: a user who gave no budget would not spend that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,9 @@ def _fused(trial: Trial, choices: Choices) -> Proposal:
             if choices.optimizer
             else "no optimizer is used"
         )
-    return Proposal(choices=replace(choices, implementation="fused"), title="fused optimizer", how="torch.optim...(fused=True)")
+    return Proposal(
+        choices=replace(choices, implementation="fused"), title="fused optimizer kernels", how="torch.optim...(fused=True)"
+    )
 
 
 def _channels_last(trial: Trial, choices: Choices) -> Proposal:
@@ -109,7 +111,7 @@ def _channels_last(trial: Trial, choices: Choices) -> Proposal:
     if not any(op.kind == "conv" for op in trial.ways.plain(choices).ops):
         raise DoesNotApply("the model has no convolutions")
     how = "model.to(memory_format=torch.channels_last)"
-    return Proposal(choices=replace(choices, channels_last=True), title="channels-last layout", how=how)
+    return Proposal(choices=replace(choices, channels_last=True), title="channels-last tensors", how=how)
 
 
 def _accumulate(trial: Trial, choices: Choices) -> Proposal:
@@ -199,7 +201,7 @@ def _offload(trial: Trial, choices: Choices) -> Proposal:
     if trial.memory(choices).optimizer_bytes < 1e6:
         raise DoesNotApply(f"{choices.optimizer} stores no state" if choices.optimizer else "no optimizer is used")
     how = "DeepSpeed's ZeRO-Offload, or torchao's CPUOffload"
-    return Proposal(choices=replace(choices, offload=True), title="optimizer on the CPU", how=how)
+    return Proposal(choices=replace(choices, offload=True), title="optimizer states on the CPU", how=how)
 
 
 def _flash(trial: Trial, choices: Choices) -> Proposal:
@@ -262,7 +264,7 @@ def _adapters(kind: str) -> Callable[[Trial, Choices], Proposal]:
         return Proposal(
             choices=changed,
             title=f"{'QLoRA' if kind == 'qlora' else 'LoRA'} (rank {choices.rank}, {bits} weights)",
-            how=f"--method {kind}; PEFT trains only adapters on the linear layers",
+            how=f"--method {kind}; PEFT trains only the adapters of the linear layers",
             effect="quality" if choices.adapters else "",  # the method stays, its frozen weights are rounded
         )
 
@@ -279,7 +281,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
         raise DoesNotApply(
             "the model has no sequence length"
             if plain.seq is None
-            else f"the model was captured only at sequence length {plain.seq}"
+            else f"the model was captured only with a sequence length of {plain.seq}"
         )
     if plain.seq <= _SHORTEST:
         raise DoesNotApply(f"a sequence length of {plain.seq} is already short")
@@ -292,7 +294,7 @@ def _shorter(trial: Trial, choices: Choices) -> Proposal:
             known={-(-plain.seq // _SHORTEST): trial.need(choices)},
         )
         length = fitting * _SHORTEST or length
-    return Proposal(choices=replace(choices, seq=length), title=f"sequence length {length}", how=f"--seq {length}")
+    return Proposal(choices=replace(choices, seq=length), title=f"sequences of {length} tokens", how=f"--seq {length}")
 
 
 def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
@@ -300,7 +302,7 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     now = choices.image or plain.options.get("image")
     if not isinstance(now, int) or plain.source == "zoo":
         what = (
-            f"the built-in {plain.model} is available only at image size {now}"
+            f"the built-in {plain.model} is available only with an image size of {now}"
             if now
             else "the image size is unknown; set it with `--image`"
         )
@@ -308,7 +310,7 @@ def _smaller_image(trial: Trial, choices: Choices) -> Proposal:
     size = max(32, now * 3 // 4 // 32 * 32)
     if size >= now:
         raise DoesNotApply(f"an image size of {now} is already small")
-    return Proposal(choices=replace(choices, image=size), title=f"image size {size}", how=f"--image {size}")
+    return Proposal(choices=replace(choices, image=size), title=f"images of {size} pixels", how=f"--image {size}")
 
 
 # ---------------------------------------------------------------- inference

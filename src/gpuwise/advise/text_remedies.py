@@ -197,7 +197,7 @@ def _smaller_caches(now: TextWay) -> list[_Proposal]:
             found.append(
                 _Proposal(
                     name=f"kv-{name}",
-                    title=f"key-value cache in {name}",
+                    title=f"{name} keys and values",
                     effect="numerics",
                     how=_how_cache(engine, name),
                     way=way,
@@ -279,7 +279,7 @@ def _shorter_context(now: TextWay) -> Iterator[_Proposal]:
     if 0 < longest < now.serving.context:
         way = replace(now, serving=with_context(now.serving, longest))
         how = f"--context {longest}"
-        yield _Proposal(name="shorter-context", title=f"context of {longest:,} tokens", effect="task", how=how, way=way)
+        yield _Proposal(name="shorter-context", title=f"contexts of {longest:,} tokens", effect="task", how=how, way=way)
 
 
 def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:

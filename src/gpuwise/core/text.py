@@ -6,11 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["a", "are", "both", "counted", "either", "plain", "plural", "share_of", "the"]
+__all__ = ["a", "are", "both", "counted", "either", "opening", "plain", "plural", "share_of", "the"]
 
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format (such as bidirectional marks), lone surrogates, line ends
 _SEVERAL = re.compile(r"\d+ ?x[ A-Z]|.* \+ ")  # "2x T4", "RTX 3090 + T4"
 _WORD = re.compile(r"[A-Za-z]?[a-z]+")
+_OPENINGS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
 _SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"  # letters whose names begin with a vowel, as in "an RTX 3090"
 
 
@@ -64,6 +65,15 @@ def counted(count: float, noun: str) -> str:
     ('1 kernel', '1,234 kernels')
     """
     return plural(f"{count:,.0f}", noun)
+
+
+def opening(count: int) -> str:
+    """Return a count that begins a sentence, in words up to twelve.
+
+    >>> opening(2), opening(1024)
+    ('Two', '1,024')
+    """
+    return _OPENINGS[count] if 0 <= count < len(_OPENINGS) else f"{count:,}"
 
 
 def _written(letter: str) -> str:

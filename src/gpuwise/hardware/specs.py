@@ -25,7 +25,7 @@ from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.core.provenance import Basis, Fact, Source
-from gpuwise.core.text import either
+from gpuwise.core.text import both, either
 from gpuwise.core.units import GIB, parse, parse_memory
 from gpuwise.hardware import physics, tables
 from gpuwise.hardware.types import Architecture, Gpu
@@ -138,7 +138,7 @@ def gpu_from_spec(values: Mapping[str, str], *, source: Source, find: Callable[[
     base = find(values[_LIKE]) if find and _LIKE in values else None
     missing = [key for key in _REQUIRED if key not in values] if base is None else []
     if missing:
-        raise BadValue(f"a custom GPU also needs {', '.join(missing)}", hint=f"try {EXAMPLE}")
+        raise BadValue(f"a custom GPU also needs {both(missing)}", hint=f"try {EXAMPLE}")
     fields = {KEYS[key][0]: KEYS[key][1](value) for key, value in values.items() if key != _LIKE}
     if base is None:
         _check_memory(fields["architecture"], fields["memory_bytes_per_s"])

@@ -12,6 +12,7 @@ from datetime import date
 from functools import cached_property
 
 from gpuwise.core.provenance import Fact, Source
+from gpuwise.core.text import a
 
 __all__ = [
     "DTYPES",
@@ -211,6 +212,12 @@ class Host:
     memory_channels: int = 0
     source: Source
     note: str = ""
+
+    @property
+    def described(self) -> str:
+        """The class with an example, such as `desktop, like an AMD Ryzen 7 5800X from 2020`."""
+        name, _, year = self.example.removesuffix(")").partition(" (")
+        return f"{self.name}, like {a(name)}{f' from {year}' if year else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

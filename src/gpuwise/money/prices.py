@@ -303,10 +303,10 @@ def stale_sentence(price: Price, now: date) -> str:
     """Return a warning if the price has probably changed, or nothing."""
     if not is_stale(price.dated, price.kind, now):
         return ""
-    current = f'set the current one with `--price "{price.gpu}=…"`'
+    current = f'set it with `--price "{price.gpu}=…"`'
     whose = "your" if price.kind == "given" else f"the {_KINDS[price.kind]}"
     age = f"{_age_by_month(price.dated, now)} ({price.dated:%Y-%m})"
-    return f"{whose} price of {the(price.gpu)} is {age} and may have changed a lot; {current}"
+    return f"{whose} price of {the(price.gpu)} is {age}, so the current price may be very different; {current}"
 
 
 _FEW_PRICES = 3  # cards that are named one by one

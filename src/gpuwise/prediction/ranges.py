@@ -188,8 +188,8 @@ def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
 
     published = f"{unknown_range().rows:,} published step times for language models split over several GPUs"
     kinds = (
-        ("range for data parallelism alone", alone, "contains 80% of measured step times, as in `gpuwise predict`"),
-        ("range for other plans", divided, f"also covers 80% of {published}"),
+        ("range for data parallelism alone", alone, "it contains 80% of measured step times, as in `gpuwise predict`"),
+        ("range for other plans", divided, f"it also contains 80% of {published}"),
     )
     return [
         assumed(name, f"{one.low:.2f} to {one.high:.2f} times the predicted step", effect, basis="measured")

@@ -104,7 +104,7 @@ def _plain(values: Sequence[float], *, even: bool) -> list[str]:
 
 
 def _decimals(value: float) -> int:
-    """How many a value needs that is round but for the last bits of a float."""
+    """How many digits a value needs that is round except for the last bits of a float."""
     digits = f"{value:.{_MOST_DIGITS}g}"
     shown = f"{float(digits):.{_MOST_DIGITS + 3}f}".rstrip("0")
     return len(shown.partition(".")[2])

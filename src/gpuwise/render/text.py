@@ -95,7 +95,7 @@ def folded(assumptions: Sequence[Assumption], *, verbose: bool) -> list[str]:
 def _short(value: str) -> str:
     """Return the text up to the first comma or semicolon that ends a part; commas inside numbers are kept.
 
-    >>> _short("$2,000"), _short("desktop, like AMD Ryzen 7 5800X (2020)")
+    >>> _short("$2,000"), _short("desktop, like an AMD Ryzen 7 5800X from 2020")
     ('$2,000', 'desktop')
     """
     return re.split(r"[,;] ", value, maxsplit=1)[0]

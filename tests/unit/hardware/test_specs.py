@@ -52,8 +52,8 @@ def test_accumulate_half_halves_the_matrix_rates_that_accumulate_in_fp32() -> No
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("sm=60", BadValue, "arch, boost, mem, bw"),
-        ("arch=ada,sm=60", BadValue, "boost, mem, bw"),
+        ("sm=60", BadValue, "arch, boost, mem and bw"),
+        ("arch=ada,sm=60", BadValue, "boost, mem and bw"),
         ("arch=ada,sm=,boost=1GHz", BadValue, "does not have the form key=value"),
         ("arch=ada,sm=60,sm=61", BadValue, "appears twice"),
         ("arch=adda,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s", UnknownName, "unknown architecture 'adda'"),
@@ -112,7 +112,7 @@ def test_a_users_card_wins_over_a_shipped_alias(tmp_path: Path) -> None:
         ("gpu = 3", "contains no [[gpu]] table"),
         ("[[gpu]\nname", "not valid TOML"),
         ("[[gpu]]\narch = 'ada'", "the name is missing"),
-        (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a custom GPU also needs sm, boost, mem, bw"),
+        (ROW + "[[gpu]]\nname = 'half'\narch = 'ada'", "gpu 2 (half): a custom GPU also needs sm, boost, mem and bw"),
         (ROW.replace('"500 GB/s"', "500"), "has no unit"),
         (ROW + ROW, "the name appears twice"),
         ("x = " + "[" * 5000, "not valid TOML"),

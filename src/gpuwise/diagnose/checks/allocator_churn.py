@@ -1,8 +1,8 @@
 """Steps allocate memory from the driver.
 
 ## What it detects
-This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps, if these calls take at
-least half a percent of the time.
+This check looks for calls to `cudaMalloc`, `cudaFree`, `hipMalloc` or `hipFree` in steady steps. It reports them if
+they take at least half a percent of the time.
 
 ## Why it costs time
 These calls wait for the device and take milliseconds. PyTorch keeps freed memory in a pool, so steady steps should not

@@ -65,8 +65,8 @@ def check(view: View) -> Finding | None:
         confidence="medium",
         evidence=(
             f"{lost_s / view.step_s:.1%} of the step is spent in element-wise, norm and optimizer kernels "
-            f"{'and copies within the GPU ' if copies else ''}that are longer than 10 µs",
-            f"{already:.0%} of that time is spent in kernels that are already compiled",
+            f"{'and copies within the GPU ' if copies else ''}that take longer than 10 µs",
+            f"kernels that are already compiled account for {already:.0%} of that time",
         ),
         remedy=_FEWER_COPIES if copies else "use torch.compile, fused norms and attention, or 16-bit activations",
         verify=f"there should be far fewer copies {view.per}"

@@ -2,9 +2,9 @@
 
 ## What it detects
 This check looks for synchronising calls (`.item()`, `.cpu()`, `cudaStreamSynchronize`, `cudaDeviceSynchronize`) that
-are followed by a gap on the device, if these gaps take at least 2% of the step. Without a GPU, it looks for values that
-are read out of tensors one by one, and includes the time that Python spends between the reads and on creating an object
-for each value.
+are followed by a gap on the device. It reports them if these gaps take at least 2% of the step. Without a GPU, it looks
+for values that are read out of tensors one by one, and includes the time that Python spends between the reads and on
+creating an object for each value.
 
 ## Why it costs time
 While the host waits, it launches nothing. When it returns, the queue is empty, and the device is idle until the next

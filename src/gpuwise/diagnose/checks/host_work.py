@@ -103,7 +103,8 @@ def check(view: View) -> Finding | None:
         gain=_gain(view, lost_s) if found[0].kind is not None else _gain_if_again(view, lost_s, spans),
         confidence=_confidence(found[0]),
         evidence=(
-            f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses",
+            f"the host launches nothing for {lost_s * 1e3:,.1f} ms {view.per}, in {len(spans) / steps:,.1f} long pauses "
+            "on average",
             *each,
             *(_line(cause, steps) for cause in found[:_LISTED]),
         ),

@@ -1,8 +1,8 @@
 """Matrix sizes are not aligned to the matrix units.
 
 ## What it detects
-This check looks for matrix kernels with `align1` or `align2` in their name, or matrix products whose sizes are not a multiple
-of 8 (16 for 8-bit types), if they take at least 5% of the step.
+This check looks for matrix kernels with `align1` or `align2` in their name, and for matrix products whose sizes are not
+multiples of 8 (16 for 8-bit types). It reports them if they take at least 5% of the step.
 
 ## Why it costs time
 Matrix units load operands in 16-byte pieces. Unaligned sizes force narrow loads, or prevent the use of the matrix units

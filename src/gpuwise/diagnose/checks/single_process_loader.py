@@ -1,8 +1,9 @@
 """The loader has no workers.
 
 ## What it detects
-This check looks for `_SingleProcessDataLoaderIter` in the names of the loader's profiler ranges, if data loading also
-slows the step down. In a watched run, it looks for a `num_workers` of 0, or a Keras `PyDataset` with one thread.
+This check looks for `_SingleProcessDataLoaderIter` in the names of the loader's profiler ranges. It reports the loader
+only if data loading also slows the step down. In a watched run, it looks for a `num_workers` of 0, or a Keras
+`PyDataset` with one thread.
 
 ## Why it costs time
 With `num_workers=0`, the training process itself reads and augments each batch, one sample after another, while the GPU

@@ -1,8 +1,8 @@
 """Kernels are too small to fill the GPU.
 
 ## What it detects
-This check looks for kernels with fewer blocks than the GPU has multiprocessors, if they take at least half of the
-kernel time.
+This check looks for kernels with fewer blocks than the GPU has multiprocessors. It reports them if they take at least
+half of the kernel time.
 
 ## Why it costs time
 A block runs on one multiprocessor. With fewer blocks than multiprocessors, part of the chip is idle during every

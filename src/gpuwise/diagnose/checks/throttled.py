@@ -1,10 +1,10 @@
 """The GPU is throttled.
 
 ## What it detects
-This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock,
-if they are at least 5% of all samples under load. If the driver reports no reasons, the check looks for samples under
-load in which the clock is below 90% of the boost clock and the card draws less than 95% of its power limit. The power
-limit is then not the cause.
+This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock.
+It reports the GPU if they are at least 5% of all samples under load. If the driver gives no reasons, the check looks
+for samples under load in which the clock is below 90% of the boost clock and the card draws less than 95% of its power
+limit. In that case, the power limit is not the cause.
 
 ## Why it costs time
 All compute work runs at the lower clock. This check ignores the power cap, because every card reaches it under full

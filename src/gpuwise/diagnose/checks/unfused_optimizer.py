@@ -1,8 +1,8 @@
 """The optimizer updates one parameter at a time.
 
 ## What it detects
-This check looks for many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels, if the
-optimizer takes at least 3% of the step.
+This check looks for many small kernels launched inside `Optimizer.step` that are not multi-tensor kernels. It reports
+them if the optimizer takes at least 3% of the step.
 
 ## Why it costs time
 A model has hundreds of parameter tensors, and Adam needs a dozen element-wise ops for each. That adds up to thousands
@@ -58,7 +58,7 @@ def check(view: View) -> Finding | None:
         confidence="high",
         evidence=(
             f"{launches:,.0f} separate kernels per step inside {', '.join(sorted(filter(None, names))) or 'the optimizer'}",
-            f"{lost_s * 1e3:,.2f} ms of GPU time and launch waits per step",
+            f"these kernels and the waits for their launch take {lost_s * 1e3:,.2f} ms per step",
         ),
         remedy="pass foreach=True or fused=True to the optimizer",
         verify="the optimizer should launch at most a few dozen kernels, with multi_tensor_apply or fused in their names",

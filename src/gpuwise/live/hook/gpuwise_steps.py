@@ -40,9 +40,10 @@ _LONGEST_S = 60.0
 
 
 class Marks:
-    """The marks of this process. Kinds: L a loader begins (its workers), B a batch is waited for, E it is there (its samples), C
-    there is none left, D the wait counts no more (1 where the step is none of its own: it evaluates, or saves), S the optimizer
-    has stepped, P a profiler window opens, Q it is closed (1 where it was written)."""
+    """The marks of this process. Kinds: L a loader begins (with its number of workers), B the wait for a batch begins, E the
+    batch has arrived (with its number of samples), C no batches are left, D the wait no longer counts (1 if the step is not a
+    usual one, because it evaluates or saves), S the optimizer has stepped, P a profiler window opens, Q it closes (1 if it was
+    written)."""
 
     def __init__(self, folder: str | os.PathLike[str], *, window: bool = False) -> None:
         self.folder = Path(folder)

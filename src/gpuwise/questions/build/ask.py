@@ -138,7 +138,7 @@ def _limit(text: str, cards: Sequence[Cards], notes: list[Assumption]) -> float 
 
 
 def _psu(text: str) -> tuple[float | None, str, int | None]:
-    """`1600W gold atx3` -> watts, label, standard; each may be missing but the watts."""
+    """`1600W gold atx3` -> watts, label, standard; all but the watts may be missing."""
     if not text:
         return None, "", None
     hint = "give the rated watts, and optionally the label and standard: `--psu 1600` or `--psu '1600W gold atx3'`"
@@ -176,7 +176,7 @@ def _with_psu(box: Box, label: str, standard: int | None, given: int | None, not
             assumed(
                 "psu label",
                 f"80 PLUS {box.psu_label}",
-                "determines the power drawn at the wall; set yours with `--psu '1600 platinum'`",
+                "it determines the power drawn at the wall; set yours with `--psu '1600 platinum'`",
             )
         )
     return replace(box, psu_standard=standard or box.psu_standard, psu_label=label or box.psu_label)
@@ -263,7 +263,7 @@ def _ram(text: str) -> float | None:
 def _outlet(text: str, usual: Outlet, region: str, notes: list[Assumption]) -> Outlet:
     """The outlet as typed, or the usual one of the region."""
     if not text:
-        effect = f"the usual one in this region, {region}; it delivers {continuous_watts(usual):,.0f} W continuously"
+        effect = f"the usual outlet in this region, {region}; it delivers {continuous_watts(usual):,.0f} W continuously"
         notes.append(assumed("outlet", usual.name, f"{effect}; set yours with `--region DE` or `--outlet '230V 16A'`"))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
@@ -315,7 +315,7 @@ def _further(box: Box, cards: Sequence[Cards]) -> list[Assumption]:
             )
         )
     if box.cooler is None:
-        sold = ", ".join(dict.fromkeys(f"{each.gpu.name} {each.gpu.cooler or 'open'}" for each in cards))
+        sold = ", ".join(dict.fromkeys(f"{each.gpu.name}: {each.gpu.cooler or 'open'}" for each in cards))
         notes.append(
             assumed(
                 "coolers",

@@ -32,7 +32,7 @@ class BuildOptions:
     nvme: Annotated[Optional[int], Option(help="The number of NVMe drives; each uses four lanes.", low=0, high=1000)] = None
     cooler: Annotated[str, Option(help="The card cooler: blower, open-air, water or passive.")] = ""
     ram: Annotated[str, Option(help="The amount of RAM, such as 64GB.")] = ""
-    region: Annotated[str, Option(help="The country whose wall outlets to assume, such as US, DE or JP (default: US).")] = ""
+    region: Annotated[str, Option(help="The country whose wall outlets are assumed, such as US, DE or JP (default: US).")] = ""
     outlet: Annotated[str, Option(help="The wall outlet (default: by region): '120V 15A', '230V 16A', us, eu, uk.")] = ""
     room: Annotated[str, Option(help="The room's floor area in square metres.")] = ""
     power_limit: Annotated[str, Option(help="A power limit for each GPU in watts, such as 280.")] = ""

@@ -92,7 +92,7 @@ def _line(line: CheckLine, width: int) -> str:
 
 
 def _curve(answer: BuildAnswer, width: int | None, colour: bool) -> str:
-    """Speeds at power limits, a row a limit."""
+    """Speeds at power limits, with one row for each limit."""
     if not answer.power_limits:
         return ""
     points = answer.power_limits

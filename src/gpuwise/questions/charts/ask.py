@@ -107,7 +107,7 @@ def ask(options: ChartsOptions, *, today: date | None = None) -> ChartsQuery:
 
 
 def _split(text: str) -> list[str]:
-    """Names set off by commas, each once."""
+    """Names separated by commas, without duplicates."""
     return list(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
 
 

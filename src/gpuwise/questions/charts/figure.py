@@ -18,7 +18,7 @@ __all__ = ["charts_figure"]
 
 
 def charts_figure(answer: ChartsAnswer, chart: str = "speed") -> Figure:
-    """All rows under each other, all kinds of work beside each other."""
+    """One row for each GPU, with the kinds of work side by side."""
     check_chart(chart)
     value, owned = chart != "speed", chart == "owned"
     rows = _rows(answer, value=value, owned=owned)

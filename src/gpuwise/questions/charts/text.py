@@ -42,7 +42,8 @@ def render(
     base = answer.baseline
     meaning = f"2.00 means twice as fast as {the(base.gpu.name)} in its fastest precision."
     if base.price:
-        meaning += f" Speed for the price is relative to its price of {answer.query.book.currency.show(base.price.usd)}."
+        paid = answer.query.book.currency.show(base.price.usd)
+        meaning += f" Speed for the price is relative to the same card at {paid}."
     head = f"{plural(str(len(answer.rows)), 'GPU')}, fastest first. {meaning}"
     notes = [_EMPTY] + ([] if all(row.known for row in rows) else [_STAR])
     left = len(answer.rows) - len(rows)

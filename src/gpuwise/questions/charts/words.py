@@ -11,7 +11,7 @@ __all__ = ["notes"]
 
 
 def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
-    """What stands for each kind of work, and how precisions, batches, costs and prices are taken."""
+    """Which jobs represent the kinds of work, and how precisions, batches, costs and prices are chosen."""
     owning, show = query.owning, query.book.currency.show
     return (
         *(_describe_job(work) for work in query.work),
@@ -37,4 +37,4 @@ def _describe_job(work: Work) -> Assumption:
     job = work.job
     sizes = f"{job.model}, {job.mode}{f' ({job.phase})' if job.phase else ''}, batch {job.batch}"
     sizes += (f", sequence {job.seq}" if job.seq else "") + (f", {work.stack}" if work.stack else "")
-    return assumed(work.title, sizes, "represents this kind of work", code="work")
+    return assumed(work.title, sizes, "it represents this kind of work", code="work")

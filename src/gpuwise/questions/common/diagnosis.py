@@ -232,11 +232,11 @@ def _lacking(view: View) -> str:
     if not view.scene.steps.marked:
         few, short = len(work) < _LEAST_WORK, end - begin < _LEAST_NS
         held = f"{len(work):,} {'piece' if len(work) == 1 else 'pieces'} of work in {format_si((end - begin) * 1e-9, 's')}"
-        return f"because the recording is too short: it contains {held} and no steps" if few or short else ""
+        return f"the recording is too short: it contains {held} and no steps" if few or short else ""
     span = int(work.end_ns.max() - work.start_ns.min())
     if len(view.scene.steps.start_ns) > 1 or (end - begin) >= _FRAGMENT * span:
         return ""
-    return f"because the recording is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of the device activity"
+    return f"the recording is a fragment: its only step covers {(end - begin) / max(span, 1):.0%} of the device activity"
 
 
 def _is_worth(finding: Finding) -> bool:
@@ -276,7 +276,7 @@ def _verdict(view: View, findings: tuple[Finding, ...], lacking: str) -> str:
     is_busy = f"the {view.calls_it} {'computes' if view.scene.on_cpu else 'is busy'}"
     busy = f"{is_busy} {view.whole.busy_fraction:.0%} of the time"
     if lacking:
-        return f"no verdict, {lacking} ({busy}); {_RECORD}"
+        return f"no verdict, because {lacking} ({busy}); {_RECORD}"
     if serious:
         top = serious[0]
         of = "step" if view.scene.steps.marked else "recording"
@@ -338,7 +338,7 @@ def _notes(ranks: Sequence[Rank], view: View) -> tuple[str, ...]:
     for rank in (rank for rank in ranks if rank.first):
         notes += [f"{rank.view.scene.trace.file}: {_loss(loss.count)}{loss.what}" for loss in rank.view.scene.trace.losses]
     if len(ranks) > 1:
-        chosen = "most kernel time" if in_one_file(ranks) else "the median step"
+        chosen = "the most kernel time" if in_one_file(ranks) else "the median step"
         notes.append(f"the parts and findings are from {typical(ranks).label}, which has {chosen}")
     own = view.parts.share("profiler")
     measured = f" by at least {own:.0%} of the step" if own >= _OWN_TIME else ""

@@ -69,9 +69,8 @@ def cost(finding: Finding, per: str = "per step") -> str:
 def promise(gain: Gain) -> str:
     """Return what a fix would gain, or that the range is too wide to say."""
     times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
-    return (
-        f"this trace cannot tell you how much a fix would help ({times})" if gain.is_wide else f"a fix would make the run {times}"
-    )
+    doubt = "; this trace does not allow a narrower range" if gain.is_wide else ""
+    return f"a fix would make the run {times}{doubt}"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:

@@ -185,7 +185,7 @@ def _sharing_note(workload: Workload, query: StepQuery, result: Prediction) -> t
     seconds = float(collective_s("all_reduce", gradient_bytes(workload), cluster, cluster.gpus_per_node, cluster.node_count))
     waits = result.bound_fractions["communication"]
     effect = (
-        f"adds {waits:.0%} to the step, including time spent waiting for other GPUs; the rest overlaps with the backward pass"
+        f"it adds {waits:.0%} to the step, including time spent waiting for other GPUs; the rest overlaps with the backward pass"
     )
     value = f"{format_si(seconds, 's')} between {result.gpu_count} GPUs over {cluster.gpu_link.name}"
     return (*notes, assumed(f"{result.gpu.name} gradient averaging", value, effect, code="averaging"))

@@ -42,7 +42,7 @@ __all__ = [
     "workload_of",
 ]
 
-_MODEL_NUMBER = 100  # so many GPUs of one kind are rather the number of a model
+_MODEL_NUMBER = 100  # a larger count of GPUs is more likely the number of a model
 _MOST_GPUS = 4096  # a bound against typing errors; larger clusters are a question for `plan`
 _MOST_WORKERS = 1024  # loader processes: more than any host has threads for
 _LEAST_POWER = 0.2  # of the rated power, where the lowest limit is not published
@@ -330,16 +330,15 @@ def _any_measured(gpus: Sequence[Gpu]) -> bool:
 def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> Host:
     """Return the host of these GPUs, named or usual; `notes` gets what was assumed about it."""
     host = named_host(cpu or DEFAULT_HOST, ram_speed)
-    what = f"{host.name}, like {host.example}"
     if cpu:
         named = cpu.lower() in {name.lower() for name in (host.name, *host.aliases)}
-        notes += [] if named else [assumed("cpu", what, f"the class of {cpu}, inferred from its name")]
+        notes += [] if named else [assumed("cpu", host.described, f"the class of {cpu}, inferred from its name")]
         return host
-    effect = f"takes {host.launch_s * 1e6:.0f} µs to issue an op, which matters for small models; change it with `--cpu laptop`"
+    effect = f"it issues an op in {host.launch_s * 1e6:.0f} µs, which matters for small models; change it with `--cpu laptop`"
     if not _any_measured(gpus):
         makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"
-    notes.append(assumed("cpu", what, effect))
+    notes.append(assumed("cpu", host.described, effect))
     return host
 
 

@@ -172,7 +172,8 @@ def _gpu(scene: Scene, notes: list[Assumption]) -> Gpu | None:
         told = assumed(
             "gpu",
             found.name,
-            f"it has {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB; set another with `--gpu`",
+            f"inferred from its {device.sm_count} multiprocessors and {(device.memory_bytes or 0) / 1e9:.1f} GB of memory; "
+            "set another with `--gpu`",
         )
         if told not in notes:
             notes.append(told)

@@ -62,10 +62,8 @@ def ask(options: CompareOptions) -> CompareQuery:
 
 def _server_note() -> Assumption:
     host = find_host(_SERVER)
-    effect = (
-        f"data-centre GPUs are used in servers; takes {host.launch_s * 1e6:.0f} µs to issue an op; change it with `--cpu desktop`"
-    )
-    return assumed("cpu", f"{host.name}, like {host.example}", effect)
+    issues = f"it issues an op in {host.launch_s * 1e6:.0f} µs"
+    return assumed("cpu", host.described, f"data-centre GPUs are used in servers; {issues}; change it with `--cpu desktop`")
 
 
 def _jobs(options: CompareOptions, rigs: Sequence[Rig], notes: list[Assumption]) -> tuple[ComparedJob, ...]:

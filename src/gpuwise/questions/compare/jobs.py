@@ -204,7 +204,9 @@ def _join(entries: Sequence[tuple[str, str, Assumption]]) -> Assumption:
     if first.code == "precision":  # each workload shows its own
         if not any(note.value == "fp32" for _, _, note in entries):
             return assumed(
-                "precision", "16-bit", "usual on GPUs that run it well; use `--model` with `--precision fp32` to change it"
+                "precision",
+                "16-bit",
+                "the usual choice on GPUs that run it well; use `--model` with `--precision fp32` to change it",
             )
         effect = "16-bit on GPUs with matrix cores, fp32 on others; use `--model` with `--precision fp32` to compare all in fp32"
         return assumed("precision", "best for each GPU", effect)

@@ -37,7 +37,7 @@ def _describe_card(gpu: Gpu, book: PriceBook) -> str:
         alike = one.chip == gpu.chip and abs(one.memory_bytes / gpu.memory_bytes - 1) < _SAME_MEMORY
         price = price_now(one, book) if alike and not is_module(one) and one.name.split()[0] == gpu.name.split()[0] else None
         if price is not None:
-            return f"; the card is the {one.name} ({book.currency.show(price.usd)})"
+            return f"; the most similar card is the {one.name} ({book.currency.show(price.usd)})"
     return ""
 
 
@@ -80,7 +80,7 @@ def describe_machines(rigs: Sequence[Rig], machines: Sequence[float], show: Call
         return []
     costs = [(rig, usd) for rig, usd in zip(rigs, machines, strict=True) if rig in large]
     needs = both(f"{the(rig.name)} need a machine that costs about {show(usd)}" for rig, usd in costs)
-    return [f"{needs} more than a plain desktop, which these prices do not include{_checked(large)}"]
+    return [f"{needs} more than a plain desktop; these prices do not include it{_checked(large)}"]
 
 
 def _places(rig: Rig) -> str:

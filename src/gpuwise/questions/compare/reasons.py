@@ -122,12 +122,14 @@ def _describe_second(second: str, base: Prediction, other: Prediction) -> str:
 
 def _describe_own_limit(base: Prediction, other: Prediction) -> str:
     """What limits the step of `other`, and how much of that it has relative to `base`."""
+    who = _describe_count(other) if base.gpu.name == other.gpu.name else the(other.gpu.name)
+    who = f"{who} {are(who)}"
     if other.bound in _LIMITS:
-        return f"limited {_LIMITS[other.bound]}"
+        return f"{who} limited {_LIMITS[other.bound]}"
     ratio, resource = _resource_ratio(other.bound, base, other), _RESOURCES[other.bound]
     if _is_even(ratio):
-        return f"limited by {other.bound}"
-    return f"limited by {other.bound} ({the(other.gpu.name)} has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
+        return f"{who} limited by {other.bound}"
+    return f"{who} limited by {other.bound} (it has {share_of(ratio, f'the {resource}')} of {the(base.gpu.name)})"
 
 
 def _describe_base_limit(base: Prediction, other: Prediction) -> str:

@@ -52,7 +52,7 @@ def render(answer: CompareAnswer, *, width: int | None = None, colour: bool = Fa
 
 
 def _with_room(notes: Sequence[str], lines: int) -> list[str]:
-    """The notes that fit on so many lines; a long one is left out for shorter ones behind it."""
+    """The notes that fit on this many lines; a long one is left out if shorter ones after it fit."""
     found = []
     for note in notes:
         if len(note.splitlines()) <= lines:

@@ -87,7 +87,7 @@ def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
 
 
 def _in_groups(rig: Rig, asked: TextOptions, whole: TextAnswer) -> tuple[int, float, TextAnswer]:
-    """Return how many groups of these GPUs serve the users fastest, all their tokens a second, and the answer for one group."""
+    """Return how many groups of these GPUs serve the users fastest, their tokens per second, and the answer for one group."""
     best = (1, _rate(whole), whole)
     query = asked_for_text(asked, gpus=[rig.gpu], gpu_count=rig.count, link=rig.link) if len(rig.parts) == 1 else None
     for groups, part in groupings(query) if query is not None else ():

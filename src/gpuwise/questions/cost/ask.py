@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import the
+from gpuwise.core.text import either, the
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money import costs
@@ -161,7 +161,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
             assumed(
                 f"{what} '{name}'",
                 match.gpu.name,
-                "it could also be " + ", ".join(gpu.name for gpu in match.others),
+                "it could also be " + either(gpu.name for gpu in match.others),
                 code="gpu_name",
             )
         )
@@ -171,7 +171,7 @@ def _gpu(name: str, what: str, notes: list[Assumption]) -> Gpu:
 def _region(name: str, notes: list[Assumption]) -> Region:
     found = find_region(name or DEFAULT_REGION)
     if not name:
-        effect = "determines the electricity price and the carbon intensity; set yours with `--region DE`"
+        effect = "it determines the electricity price and the carbon intensity; set yours with `--region DE`"
         notes.append(assumed("region", found.name, effect))
     return found
 
@@ -186,7 +186,10 @@ def _use(options: CostOptions, lab: bool, notes: list[Assumption]) -> float:
     if utilization is not None:
         return fraction(utilization, "a utilisation", "--utilization", "0.15")
     usual = LAB_USE if lab else DESK_USE
-    effect = "of all hours; typical values are 5 to 10% for personal use, 15% for a busy desktop and over 35% for a cluster"
+    effect = (
+        "the share of all hours in use; typical values are 5 to 10% for personal use, 15% for a busy desktop "
+        "and over 35% for a cluster"
+    )
     notes.append(assumed("utilisation", f"{usual:.0%}", effect, overrides=lab))
     return usual
 

@@ -47,7 +47,7 @@ class CostOptions:
         Option(help="Other household electricity use in kWh per month, for --tariff.", low=0, high=_MOST_MONEY),
     ] = None
     region: Annotated[
-        str, Option(help="The country whose electricity price and carbon intensity to use, such as US, DE or France.")
+        str, Option(help="The country whose electricity price and carbon intensity are used, such as US, DE or France.")
     ] = ""
     resale: Annotated[
         Optional[float],

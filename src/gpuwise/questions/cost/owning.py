@@ -94,9 +94,9 @@ def resale_usd_of(
     span = plural(f"{years:g}", "year")
     used, share = used_now(gpu, book.today), remaining(years, new=not is_used(gpu, price, book.today))
     if used is not None and usd < price.usd * share:
-        of = f"{remaining(years, new=False):.0%} of {book.currency.show(used.usd)}, today's price of a used one, after {span}"
+        of = f"after {span}, {remaining(years, new=False):.0%} of {book.currency.show(used.usd)}, today's price of a used one"
     else:
-        of = f"{share:.0%} of the price after {span}, the usual loss of value"
+        of = f"{share:.0%} of the price after {span}, based on the usual loss of value"
     effect = f"{of}; set yours with `--resale 300`"
     notes.append(assumed("resale", book.currency.show(count * usd), effect, basis="fitted"))
     return count * usd
@@ -131,7 +131,7 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         assumed(
             "rest of the machine",
             f"{usual:g} W",
-            "drawn only while in use, because the machine is otherwise off; set yours with `--machine-watts`",
+            "drawn only during use, because the machine is otherwise off; set yours with `--machine-watts`",
         )
     )
     return usual

@@ -36,7 +36,7 @@ def render(answer: CostAnswer, *, width: int | None = None, colour: bool = False
 
 
 def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
-    """A line for each part: what, how much, and of what it is made."""
+    """A line for each part: what it is, how much it costs, and what it consists of."""
     query, show = answer.query, answer.query.book.currency.show
     rows: list[tuple[str, str, str]] = []
     owned = answer.ownership

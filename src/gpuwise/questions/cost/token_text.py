@@ -36,5 +36,5 @@ def _parts(price: TokenPrice, told: TextPrediction, currency: Currency, verbose:
     return (
         f"per million output tokens, including prompts of {asked.prompt:,} tokens for outputs of {asked.output:,} ({read} to "
         f"read a million tokens, {written} to write a million); {asked.tokens_per_s:,.0f} tokens/s for {users} on "
-        f"{the(told.gpu.name)}, {asked.weights} weights in {asked.engine}"
+        f"{the(told.gpu.name)}, with {asked.weights} weights in {asked.engine}"
     )

@@ -90,7 +90,7 @@ def _is_language_model(model: str) -> bool:
 
 
 def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer:
-    """The model on each of these GPUs, or on so many of each."""
+    """The model on each of these GPUs, or on this many of each."""
     from gpuwise.questions.common.text.answer import predict_text
     from gpuwise.questions.common.text.ask import text_query
 

@@ -49,7 +49,9 @@ def verdict(answer: CostAnswer) -> str:
         else "; owning is never cheaper"
     )
     rents = (
-        f"{' or if' if pays is not None else ' unless'} rent costs more than {_asked(answer, even)}" if even is not None else ""
+        f"{' or if' if pays is not None else ' unless'} renting costs more than {_asked(answer, even)}"
+        if even is not None
+        else ""
     )
     return f"Renting is {show(-gap)} cheaper over {horizon}{more}{rents}."
 
@@ -94,7 +96,7 @@ def unpaid(answer: CostAnswer) -> str:
     if answer.here is None or not in_server(answer.query.gpu):
         return ""
     committed = any(rental.way == "commitment" for rental in answer.rentals)
-    less = "" if committed else "; clouds charge less for a commitment, such as `--commit 0.4`"
+    less = "" if committed else "; clouds charge less for committed use (try `--commit 0.4`)"
     return f" Owning also requires rack space, a network and staff, which are not included{less}."
 
 

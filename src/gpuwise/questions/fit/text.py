@@ -116,7 +116,7 @@ def bar(memory: Memory, usable_bytes: float) -> str:
 
 
 def bar_of(parts: Sequence[tuple[str, float]], usable_bytes: float) -> str:
-    """The same of any kinds of bytes, each with its letter."""
+    """The same for any kinds of bytes, each with its letter."""
     scale = max(usable_bytes, sum(held for _, held in parts))
     ends, filled = [], 0.0
     for letter, held in parts:

@@ -229,7 +229,7 @@ def _cite(marks: _Footnotes, what: Fact | Architecture) -> str:
 
 
 class _Footnotes:
-    """Numbers the sources in the order they are first cited; one used on two grounds has two numbers."""
+    """Numbers the sources in the order they are first cited; a source cited for two reasons has two numbers."""
 
     def __init__(self) -> None:
         self._cited: dict[tuple[Source, Basis], int] = {}

@@ -78,7 +78,7 @@ def power_limit(case: Case) -> Matter:
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
     kept = case.seconds() / case.seconds(watts=watts)
     saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per {case.unit}"
-    saved = saved if kept < _UNHURT else f"saves little energy, because {case.work} hardly draws more power than that"
+    saved = saved if kept < _UNHURT else f"saves little energy, because {case.work} draws hardly more power than that"
     return Matter(
         topic="power-limit",
         question="Can I use a lower power limit?",

@@ -144,7 +144,7 @@ class MattersCase:
         return self._asked(batch="auto")
 
     def accumulating(self, count: int) -> MattersCase:
-        """The same case with so many micro-batches of this size in each step."""
+        """The same case with this many micro-batches of this size in each step."""
         return self._asked(batch=count * self.step().batch, accumulate=count)
 
     def _asked(self, **options: Any) -> MattersCase:

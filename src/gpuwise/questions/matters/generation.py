@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuwise.core.text import the
+from gpuwise.core.text import opening, the
 from gpuwise.core.units import format_si
 from gpuwise.questions.matters.host import other_cpu
 from gpuwise.questions.matters.links import format_each, format_gain, format_loss
@@ -20,7 +20,7 @@ _WIDTHS = (8, 4, 1)  # lanes, fewer than a slot has
 _TOKENS_ONLY = "the weights cross PCIe once, when the model is loaded; after that, only tokens do"
 _PARTIALS = "after each layer, the GPUs add up their partial results over the same lanes"
 _LAYERS = "each GPU holds some of the layers and passes its result on, so little data crosses the lanes"
-_MOVED = "to read a prompt, the weights that stay in RAM cross PCIe, but not for each token of the output"
+_MOVED = "weights that stay in RAM cross PCIe when a prompt is read, but not for each token of the output"
 _LOADED_OFTEN = "layers run on the CPU because the model does not fit, or you load models very often"
 
 
@@ -99,7 +99,8 @@ def pcie_lanes(case: TextCase) -> Matter:
         unit="% slower at x8",
         together=100 * shared["x8"],
         gpu_count=case.count,
-        answer=f"{one}{case.count} GPUs that share the model are {format_each(shared)}.{_describe_first_tokens(case, links)}",
+        answer=f"{one}{opening(case.count)} GPUs that share the model are {format_each(shared)}."
+        f"{_describe_first_tokens(case, links)}",
         how=f"{_TOKENS_ONLY if _is_held(case) else _MOVED}; {_describe_traffic(case)}",
         source="computed",
         unless=_LOADED_OFTEN,
@@ -115,13 +116,13 @@ def riser(case: TextCase) -> Matter:
     """A cable between the slot and the card, with all lanes or with one."""
     single = f"PCIe {min(3, _generation(case))}.0 x1"
     lost = _lost_sharing(case, min(3, _generation(case)), 1)
-    one = "" if case.held > 1 else "one GPU generates tokens no slower, and "
+    one = "" if case.held > 1 else "one GPU generates tokens just as fast, and "
     return Matter(
         topic="riser",
         question="Does a riser cable cost speed?",
         value=0.0,
         unit=f"% slower with a cable for PCIe {_generation(case)}.0; mining risers with one lane: {100 * lost:.1f}%",
-        answer=f"A cable made for PCIe {_generation(case)}.0 x16 passes on all lanes, so nothing is slower. With mining risers, "
+        answer=f"A cable made for PCIe {_generation(case)}.0 x16 carries all lanes, so nothing is slower. With mining risers, "
         f"which have a single lane ({single}), {one}{case.count} GPUs that share the model are {format_loss(lost)}."
         f"{_describe_first_tokens(case, {single: single})} Loading the model over a single lane takes far longer.",
         how=f"{_TOKENS_ONLY if _is_held(case) else _MOVED}; {_describe_traffic(case)}",
@@ -140,7 +141,7 @@ def _describe_one(case: TextCase, where: str, lanes: tuple[int, ...]) -> str:
         for count in lanes
     ]
     times = ", ".join(f"{format_si(wait, 's')} at x{count}" for count, wait in dict(waits).items())
-    return f"One GPU generates tokens no slower {where}, but the first token arrives after {times}."
+    return f"One GPU generates tokens just as fast {where}, but the first token arrives after {times}."
 
 
 def _describe_first_tokens(case: TextCase, links: Mapping[str, str]) -> str:
@@ -168,9 +169,9 @@ def pcie_gen(case: TextCase) -> Matter:
         unit=f"% slower with PCIe {older}.0",
         together=100 * shared,
         gpu_count=case.count,
-        answer=f"In a PCIe {older}.0 x16 slot, one GPU is no slower; "
+        answer=f"In a PCIe {older}.0 x16 slot, one GPU generates tokens just as fast, and "
         f"{case.count} GPUs that share the model are {format_loss(shared)}."
-        + (f" {_MOVED[0].upper()}{_MOVED[1:]}." if case.offloads else ""),
+        + (" Reading a prompt takes longer, because part of the model stays in RAM." if case.offloads else ""),
         how=f"{_MOVED if case.offloads else _TOKENS_ONLY}; {_describe_traffic(case)}",
         source="computed",
         unless=_LOADED_OFTEN,
@@ -202,7 +203,7 @@ def cpu(case: TextCase) -> Matter:
         value=max(0.0, 100 * lost),
         unit=f"% slower with {own.name}",
         answer=f"With {own.name} instead of a current desktop CPU, text generation is {format_loss(lost)}.",
-        how="the CPU runs what does not fit on the GPU, limited by its cores and the usual RAM for its class"
+        how="the CPU runs what does not fit on the GPU; its cores and the usual RAM for its class limit the speed"
         if case.offloads
         else "the host launches every op for each token; this costs time only where it does not overlap with GPU work",
         source="computed",

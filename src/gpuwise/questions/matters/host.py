@@ -120,7 +120,7 @@ def ssd(case: MattersCase) -> Matter:
         topic="ssd",
         question="Do I need a fast disk?",
         value=need / 1e6,
-        unit=f"MB/s to read; {enough} is enough",
+        unit=f"MB/s to read the data; {enough} is enough",
         answer=f"Reading {what} per second takes {format_si(need, 'B/s')}, and {enough} is fast enough. {heads} "
         "A dataset that fits in RAM is read only once.",
         how="we multiply the samples per second of this step by the sample size",
@@ -135,7 +135,7 @@ def _describe_hard_disk(files_per_s: float, need: float) -> str:
     times = max(files_per_s / _HARD_DISK_FILES_PER_S, need / _HARD_DISK_BYTES_PER_S)
     if times <= 1:
         return "Even a hard disk keeps up."
-    packed = ", unless the files are packed into large ones" if need <= _HARD_DISK_BYTES_PER_S else ""
+    packed = ", unless the files are packed into larger ones" if need <= _HARD_DISK_BYTES_PER_S else ""
     reads = "100 shuffled files" if files_per_s else "150 MB"
     return f"A hard disk reads only about {reads} per second, so training would take {times:,.1f} times as long{packed}."
 

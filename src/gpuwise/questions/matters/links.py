@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gpuwise.core.errors import BadValue
-from gpuwise.core.text import both, either, the
+from gpuwise.core.text import both, either, opening, the
 from gpuwise.core.units import format_si
 from gpuwise.hardware.machines import find_link
 from gpuwise.questions.common.plan_case import PlanQuery, plan_case
@@ -98,7 +98,7 @@ def _fewer_lanes(case: MattersCase) -> Matter:
         together=100 * shared[8],
         gpu_count=case.count,
         answer=(
-            f"One GPU is {format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {case.count} GPUs in one job are "
+            f"One GPU is {format_losses(lost[8], 'at x8', lost[4], 'at x4')}. {opening(case.count)} GPUs in one job are "
             f"{losses(case)}.{_describe_larger(case, shared[4], losses)}"
         ),
         how=f"{_describe_copies(case)}; several GPUs exchange gradients over the same lanes during the backward pass",
@@ -162,7 +162,7 @@ def riser(case: MattersCase) -> Matter:
         value=0.0,
         unit=f"% slower with a cable for PCIe {case.generation}.0; a mining riser with one lane: {100 * one:.1f}%",
         answer=(
-            f"A cable made for PCIe {case.generation}.0 x16 passes on all lanes, so one GPU is no slower. If a cheaper cable "
+            f"A cable made for PCIe {case.generation}.0 x16 carries all lanes, so one GPU is no slower. If a cheaper cable "
             f"forces the slot to PCIe {older}.0, one GPU is {format_loss(slow)}. With a mining riser, which has a single lane "
             f"({single}), one GPU is {format_loss(one)}, and {case.count} GPUs in one job are {format_loss(many)}."
         ),
@@ -219,11 +219,11 @@ def _describe_bridge(case: MattersCase, slot: str, gain: float) -> str:
     need = "Yes" if gain >= WORTH_A_BRIDGE else "No"
     lines = [f"{need}: {job} are {format_gain(gain)} with NVLink than with {slot} links. Separate jobs gain nothing."]
     if work < 1:
-        lines.append(f"Over {slot}, they are slower than one GPU, at {work:.0%} of its speed.")
+        lines.append(f"Over {slot}, the GPUs together are slower than one GPU, at {work:.0%} of its speed.")
     without, with_it = (_best_s(case, link) for link in (slot, "NVLink"))
     if without and with_it:
         lines.append(
-            f"With the best split that `gpuwise plan` finds for each link, they are "
+            f"With the best split that `gpuwise plan` finds for each link, the GPUs are "
             f"{format_gain(without / with_it - 1)} with NVLink."
         )
     return " ".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpuwise.core.text import the
+from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.machines import with_ram
 from gpuwise.prediction.generation import Serving, generation_memory
@@ -19,6 +19,7 @@ __all__ = ["ram_size", "ram_speed", "text_ram_size", "text_ram_speed"]
 
 _PAIRS_GB = (16, 32, 64, 96, 128, 192, 256)  # pairs of memory modules that are sold
 _PASSES = 3.0  # of inputs through the host's memory: written by a worker, read and written again when collected into a batch
+_SEEN = 0.005  # percent: two decimals show nothing smaller
 _SYSTEM_GIB = 8.0  # of RAM for the system and the program itself, assumed
 _OLDER, _NEWER = "DDR4-3200", "DDR5-6000"  # what machines of the last and of the current generation have
 _SIZE, _SPEED = "How much RAM do I need?", "Does faster RAM help?"
@@ -67,8 +68,8 @@ def text_ram_size(case: TextCase) -> Matter:
             f"({offloaded_layers(serving)}). With {_SYSTEM_GIB:.0f} GiB for the system and the program, "
             f"that is {need:.1f} GiB, so buy {usual} GB."
         ),
-        how=f"we place as many layers or experts on the GPU as fit, as `gpuwise predict` does; {_SYSTEM_GIB:.0f} GiB for the "
-        f"system and the program are assumed; memory is sold in sizes of {', '.join(str(size) for size in _PAIRS_GB)} GB",
+        how=f"we place as many layers or experts on the GPU as fit, as `gpuwise predict` does; we assume {_SYSTEM_GIB:.0f} GiB "
+        f"for the system and the program; memory is sold in sizes of {both(str(size) for size in _PAIRS_GB)} GB",
         source="computed",
         unless="you use weights with fewer bits, a longer context or more GPUs, all of which change how much must stay in RAM",
     )
@@ -93,12 +94,13 @@ def ram_speed(case: MattersCase) -> Matter:
     rates = [with_ram(host, f"{max(1, host.memory_channels)}x {name}").memory_bytes_per_s for name in (_OLDER, _NEWER)]
     slow, fast = (case.seconds(link_bytes_per_s=rate / _PASSES) for rate in rates)
     gain = 100 * (slow / fast - 1)
+    more = f"{gain:.2f}%" if gain >= _SEEN else "no"
     return Matter(
         topic="ram-speed",
         question=_SPEED,
         value=gain,
         unit=f"% faster with {_NEWER} than with {_OLDER}",
-        answer=f"It makes the step {gain:.2f}% faster, because RAM traffic overlaps with the step.",
+        answer=f"It makes the step {more} faster, because RAM traffic overlaps with the step.",
         how=f"each step moves {format_si(_PASSES * case.input_bytes(), 'B')} through RAM while the GPU works",
         source=f"computed; {GUIDE} reports 0 to 0.5%",
         unless="the model runs on the CPU, or weights are kept in RAM because they do not fit on the GPU; RAM then limits the "
@@ -116,7 +118,7 @@ def text_ram_speed(case: TextCase) -> Matter:
         layers = offloaded_layers(slow.serving)
         answer = (
             f"Yes: text generation is {format_gain(gain)} with {_NEWER} ({bandwidths[1]}) than with {_OLDER} ({bandwidths[0]}): "
-            f"{rates[1]:.3g} tokens/s instead of {rates[0]:.3g}. {layers[0].upper()}{layers[1:]} run on the CPU, which reads "
+            f"{rates[1]:.3g} tokens/s instead of {rates[0]:.3g}. The CPU runs {layers} and reads "
             "their weights from RAM for every token."
         )
     elif case.fits():

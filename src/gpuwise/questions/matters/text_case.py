@@ -134,7 +134,7 @@ class TextCase:
         return fits(self.serving(count, weights), self.gpu)
 
     def fits_smaller(self, count: int) -> bool:
-        """Whether the same engine runs the model on so many of these GPUs with 4-bit weights."""
+        """Whether the same engine runs the model on this many of these GPUs with 4-bit weights."""
         return refusal(self.query.serving.engine, self.gpu, SMALLER) is None and self.fits(count, SMALLER)
 
     def describe(self) -> str:
@@ -151,7 +151,7 @@ class TextCase:
             return ()
         found = placed(self.serving(), self.gpu)
         if found.offloaded:
-            effect = f"not all layers fit in the memory of one {self.gpu.name}; effects on one GPU are computed with these there"
+            effect = f"not all layers fit in the memory of one {self.gpu.name}; effects on one GPU take this into account"
             return (assumed("offload", f"{offloaded_layers(found)} on the CPU", effect, code="offload"),)
         why = f"one {self.gpu.name} has {self.has_gib():.1f} GiB for it, but the model needs {self.needs_gib():.1f} GiB"
         return (assumed("memory", "enough for the model", f"{why}; the effect is computed as if it fitted", code="memory"),)

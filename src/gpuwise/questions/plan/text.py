@@ -139,7 +139,8 @@ def _time(best: PlanEntry, width: int) -> str:
     )
     shown = ", ".join(f"{name} {format_si(seconds, 's')}" for name, seconds in parts if seconds > _SMALL * one.step_s)
     hidden = f"{format_si(one.hidden_comm_s, 's') if one.hidden_comm_s else 'none'} of the communication overlaps with compute"
-    lines = [f"Time per step of the recommended plan: {shown}; {hidden}."]
+    told = f"; {hidden}" if one.collectives else ""
+    lines = [f"Time per step of the recommended plan: {shown}{told}."]
     lines += [
         f"  {_PURPOSES.get(message.purpose, message.purpose)}: {message.count:,.0f} x {message.op}, "
         f"{format_si(message.total_bytes, 'B')} per GPU, {format_si(message.seconds, 's')}"

@@ -29,7 +29,7 @@ BY_SPEED = "samples in proportion to speed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntry:
-    """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that holds 8 of 10
+    """One plan worth knowing and why (`labels`). `width` is the range of measured over predicted time that contains 8 of 10
     measurements; `shares` are the samples of each kind of GPU if they differ; `fits` means that nine in ten such jobs run.
     `gpu` is the only kind that a plan uses of several.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwise.core.text import both, share_of, the
+from gpuwise.core.text import both, opening, share_of, the
 from gpuwise.core.units import format_si
 from gpuwise.questions.common.plan_case import usable_bytes
 from gpuwise.questions.plan.types import PlanAnswer, PlanEntry
@@ -164,7 +164,7 @@ def _describe_room(answer: PlanAnswer, entry: PlanEntry) -> list[str]:
     if answer.cluster.is_mixed or need <= safe:
         return []
     use = f"it needs {format_gib(need)} of {format_gib(usable)} per GPU"
-    return [f"Memory is tight: {use}, and only below {format_gib(safe)} do nine in ten such jobs fit."]
+    return [f"Memory is tight: {use}, and nine in ten such jobs fit only if they need less than {format_gib(safe)}."]
 
 
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
@@ -208,7 +208,7 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
     if answer.alone:
         base = f"{_named(first['gpu'], first['gpu_count'])} alone"
         ideal = "of their combined speed"
-    text = f"{last['gpu_count']:,} GPUs are {times:.2f} times as fast as {base}"
+    text = f"{opening(last['gpu_count'])} GPUs are {times:.2f} times as fast as {base}"
     if last["efficiency_fraction"]:
         text += f" ({last['efficiency_fraction'] * best.samples_per_s / last['samples_per_s']:.0%} {ideal})"
     if answer.stops_at is not None:
@@ -264,7 +264,7 @@ def _describe_separate(answer: PlanAnswer) -> list[str]:
     rates = [format_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
     ratio = found.samples_per_s / found.one_job_samples_per_s
     return [
-        f"{found.jobs:,} separate training runs, each on {each}, process {rates[0]} samples/s in total, which is "
+        f"{opening(found.jobs)} separate training runs, each on {each}, process {rates[0]} samples/s in total, which is "
         f"{share_of(ratio, 'the throughput')} of one run on all GPUs ({rates[1]} samples/s)."
     ]
 

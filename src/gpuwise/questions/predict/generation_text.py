@@ -138,7 +138,7 @@ def _fits(result: TextPrediction) -> str:
 
 
 def rate(value: float) -> str:
-    """Tokens a second: 1,234 or 12.3."""
+    """Tokens per second: 1,234 or 12.3."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -72,7 +72,7 @@ def predict_grid(options: PredictOptions, progress: Callable[[str], None] = lamb
 
 
 def _batches(text: str) -> list[int]:
-    """`8,32,128` as it stands; `1..128` by doubling, its end included.
+    """`8,32,128` as given; `1..128` by doubling, including its end.
 
     >>> _batches("8,32"), _batches("1..10")
     ([8, 32], [1, 2, 4, 8, 10])

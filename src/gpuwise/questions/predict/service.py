@@ -43,7 +43,7 @@ def asks_for_curve(options: PredictOptions) -> bool:
 
 
 def asked_users(options: PredictOptions) -> tuple[int, ...]:
-    """`1,8,32` as it stands; `1..64` by doubling, its end included; none where none is given."""
+    """`1,8,32` as given; `1..64` by doubling, including its end; none if none is given."""
     return users_of(options.users)
 
 

@@ -56,7 +56,7 @@ class ServingAnswer(TextAnswer):
 
     @property
     def points(self) -> tuple[TextPrediction, ...]:
-        """The results, as what they are."""
+        """The results with their own type."""
         return tuple(result for result in self.results if isinstance(result, TextPrediction))
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def points_of(query: TextQuery, gpu: Gpu, users: Sequence[int]) -> list[Generati
 
 
 def _usual_users(query: TextQuery) -> tuple[int, ...]:
-    """By doubling to what the roomiest GPU holds."""
+    """By doubling, up to what the GPU with the most memory holds."""
     last = min(_USUAL_MOST, max(1, *(most_users(query.serving, gpu) for gpu in query.gpus)))
     return tuple(sorted({*(2**power for power in range(last.bit_length())), last}))
 

@@ -41,7 +41,7 @@ def _name(gpu: str, answer: ServingAnswer) -> str:
 
 
 def _shown(points: Sequence[TextPrediction], names: Sequence[str], verbose: bool) -> list[TextPrediction]:
-    """The first and the last of these, and some that lie evenly between them."""
+    """The first and the last of these, and some spaced evenly between them."""
     most = max(_LEAST_ROWS, _MOST_ROWS // len(names))
     if verbose or len(points) <= most:
         return list(points)

@@ -14,7 +14,7 @@ from gpuwise.step.time.engines import refusal
 
 __all__ = ["WhatIf", "what_ifs"]
 
-_CACHED = 0.5  # of a prompt, where nobody says: instructions and earlier turns that requests share, assumed
+_CACHED = 0.5  # of a prompt, if not given: instructions and earlier turns that requests share, assumed
 _DRAFTED, _ACCEPTED = 4, 0.7  # tokens drafted at a time, and the chance that the next one of them is right, assumed
 _DRAFT_COST = 0.05  # of a step for each drafted token, as a draft head of about one layer costs, assumed
 _WORTH = 1.02  # times the tokens or of the wait: what gains less is not told
@@ -24,7 +24,7 @@ _SMALL_CACHES = ("fp8", "q8_0", "int8")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """One change: how many times the tokens a second at `users` users, the wait for the first token, the requests that fit."""
+    """One change: the gain in tokens per second at `users` users, the wait for the first token, the requests that fit."""
 
     gpu: str
     change: str
@@ -117,7 +117,7 @@ def _drafted(points: Sequence[Generations], gpu: Gpu) -> WhatIf | None:
     first, last = (end.serving.users for end in ends)
     few = f"{_times(gains[0])} {_at(first)}"
     many = "" if first == last else f" and {gains[1]:.2f} times {_at(last)}"
-    told = f"{_DRAFTED} drafted tokens, of which {_ACCEPTED:.0%} are accepted and each takes {_DRAFT_COST:.0%} of a step"
+    told = f"{_DRAFTED} drafted tokens, of which {_ACCEPTED:.0%} are accepted; drafting one takes {_DRAFT_COST:.0%} of a step"
     return WhatIf(
         gpu=gpu.name,
         change="speculative decoding",

@@ -83,7 +83,7 @@ class SweepQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask(options: SweepOptions) -> SweepQuery:
-    """The question, checked and completed with resolve_model defaults."""
+    """The question, checked and completed with stated defaults."""
     sizes, notes = parse_batches(options.batches)
     precisions = _precisions(options, notes)
     named = tuple(
@@ -139,7 +139,7 @@ def _step(options: SweepOptions) -> StepOptions:
 
 
 def parse_batches(text: str) -> tuple[tuple[int, ...], list[Assumption]]:
-    """`1..1024` doubles, `8..64:8` counts by eight, commas list; and what was taken for granted.
+    """`1..1024` doubles, `8..64:8` counts by eight, and commas separate a list. Also returns what was assumed.
 
     >>> parse_batches("1..20")[0], parse_batches("8..24:8,100")[0]
     ((1, 2, 4, 8, 16, 20), (8, 16, 24, 100))
@@ -168,7 +168,7 @@ def parse_batches(text: str) -> tuple[tuple[int, ...], list[Assumption]]:
 
 
 def _doubling(low: int, high: int) -> list[int]:
-    """From low by twos, and high itself."""
+    """Doubling from low, and high itself."""
     sizes = [low]
     while sizes[-1] * 2 <= high:
         sizes.append(sizes[-1] * 2)

@@ -60,7 +60,7 @@ def decode(data: bytes) -> Block:
 
 
 def block_of(task: SweepTask) -> bytes:
-    """The block of this task, in bytes, for it may come from another machine. A model that cannot be predicted is a block too."""
+    """The block of this task, in bytes, because it may come from another machine. An unpredictable model has one too."""
     check_versions(task.versions)
     try:
         return msgspec.msgpack.encode(_priced(task))

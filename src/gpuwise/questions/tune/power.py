@@ -152,7 +152,9 @@ def tune_power(query: PowerQuery, progress: Callable[[str], None] = lambda text:
 
 def _curve_notes(workload: Workload) -> tuple[Assumption, ...]:
     off = f"a factor of e^(±{_OFF:g} × the fractional reduction of the limit), based on published curves for four GPUs"
-    draws = "a step is assumed to draw the lowest limit at which it keeps 99% of its speed; below that, it draws the full limit"
+    draws = (
+        "a step is assumed to draw as much as the lowest limit at which it keeps 99% of its speed, or the limit if that is lower"
+    )
     told: list[Assumption] = [
         assumed("uncertainty of the remaining speed", off, "docs/accuracy.md shows the curves"),
         assumed("power draw", "read from the same curve", draws, basis="computed"),

@@ -179,7 +179,7 @@ def _own_table(measured_rows: int, progress: Callable[[str], None]) -> ValidateA
     with as_file(files("gpuwise.evidence") / "data" / "measurements.csv") as path:
         table = read_table(path)
     asked, reasons = questions(table, progress, zoo_only=True)
-    progress(f"predicting {len(asked):,} rows, first without its GPU, then without its model family")
+    progress(f"predicting {len(asked):,} rows, each first without its GPU and then without its model family")
     unseen_gpu = _unseen(asked, "gpu", lambda question: question.gpu.name)
     unseen_family = _unseen(asked, "family", lambda question: question.cells["family"])
     if measured_rows:

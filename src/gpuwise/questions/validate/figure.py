@@ -13,7 +13,7 @@ __all__ = ["accuracy_figure"]
 
 _COLOURS = 8
 _RANGES = 60  # ranges drawn; all of them would hide the points
-_POINTS = 4000  # more make a file that no browser likes and a cloud that nobody can read
+_POINTS = 4000  # more would make the file slow to open and the points impossible to tell apart
 _GROUPS = 24
 _RULES = {
     "flops_ratio": "by FLOP/s",

@@ -205,13 +205,13 @@ def _assumptions(fleet: Fleet, members: tuple[Member, ...], found: list[Gpu | No
     if any(one.assumed for one in members):
         value, effect = (
             "GPUs of the same product on one host, where no label names their job",
-            "determines which GPUs are compared to find stragglers",
+            "this determines which GPUs are compared to find stragglers",
         )
         made.append(assumed("peers", value, effect))
     if any(found) and not fleet.has("power_limit_watts"):
-        effect = "determines whether a low clock is due to the power cap"
+        effect = "this determines whether a low clock is due to the power cap"
         made.append(assumed("power limit", "the product's TDP", effect))
     if any(found) and not fleet.has("pcie_lanes"):
-        effect = "determines how much of the link is in use, for vram_spill"
+        effect = "this determines how much of the link is in use, for vram_spill"
         made.append(assumed("PCIe link", "the full link of the product", effect))
     return tuple(made)

@@ -23,7 +23,7 @@ from gpuwise.advise.choosing import (
 )
 from gpuwise.advise.jobs import WAYS, Job
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import a, both, plural
+from gpuwise.core.text import a, are, both, plural
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
 from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, WEEK_HOURS
@@ -168,7 +168,7 @@ def _rule(query: WhichQuery) -> Assumption:
         effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
     if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
         effect.append(
-            f"renting is recommended only if renting an equally fast GPU costs less than {RENT_BELOW:.0%} of buying one"
+            f"renting is recommended only if an equally fast GPU costs less than {RENT_BELOW:.0%} as much to rent as to buy"
         )
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
@@ -266,17 +266,19 @@ def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
             span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
             most = survey.query.limits.budget_usd or 0.0
             more = f"more than the {survey.money(most)} that you can spend" if at == survey.money(most) else f"{at} or more"
-            found.append(f"if {a(flip.option.gpu.name)} costs {more} ({span}), {_instead(flip.then)} is the better choice")
+            found.append(f"if {a(flip.option.gpu.name)} costs {more} ({span}), {_instead(flip.then)} the better choice")
         elif f" {(named := flip.option.gpu.name)} " not in above:
             now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
-            found.append(f"if {a(named)} costs {at} or less ({now}), {_instead(flip.then, named)} is the better choice")
+            found.append(f"if {a(named)} costs {at} or less ({now}), {_instead(flip.then, named)} the better choice")
     return found[:_FEW]
 
 
 def _instead(option: Candidate, named: str = "") -> str:
     if option.kind == "keep":
-        return "keeping what you have"
-    return f"renting {a(option.name)}" if option.kind == "rent" else "it" if option.name == named else a(option.name)
+        return "keeping what you have is"
+    if option.kind == "rent":
+        return f"renting {a(option.name)} is"
+    return "it is" if option.name == named else f"{a(option.name)} {are(option.name)}"
 
 
 def _hours(survey: Survey, chosen: Selection) -> str:

@@ -201,7 +201,7 @@ def _jobs(
             sizes = ", ".join(dict.fromkeys(f"{job.samples:,.0f} {unit}" for job in jobs))
             notes.append(assumed("run", sizes, f"set the number of {unit} per run with `--samples`"))
         if options.seq is None and any(job.seq for job in jobs):
-            notes.append(assumed("seq", str(_TUNED_LENGTH), "a usual length for fine-tuning; change it with `--seq`"))
+            notes.append(assumed("seq", str(_TUNED_LENGTH), "a common length for fine-tuning; change it with `--seq`"))
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,
@@ -354,7 +354,7 @@ def _resale(options: WhichOptions, notes: list[Assumption]) -> float | None:
     years = _YEARS if options.years is None else options.years
     new, used = (f"{remaining(years, new=kind):.0%}" for kind in (True, False))
     span = plural(f"{years:g}", "year")
-    effect = f"of the price for new cards and {used} for used ones after {span}; change it with `--resale`"
+    effect = f"the share of the price that new cards keep after {span}; used cards keep {used}; change it with `--resale`"
     notes.append(assumed("resale", new, effect, basis="fitted"))
     return None
 

@@ -26,9 +26,9 @@ from gpuwise.step.time.engines import refusal
 __all__ = ["affordable", "more_of_the_same", "with_own"]
 
 _LAYERED = "llama.cpp"  # the usual engine for layers on the CPU, and for GPUs of several kinds
-_SAME_BITS = {"int8": "q8_0", "int4": "q4_k_m"}  # its weights where others were taken unasked, because more bits fit nowhere
+_SAME_BITS = {"int8": "q8_0", "int4": "q4_k_m"}  # its weights if others were chosen by default, because more bits fit nowhere
 
-_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
+_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on this many of a GPU
 _More = Sequence[tuple[Gpu, int, Price]]  # a GPU, how many there would be, and the price of one
 _Sold = Sequence[tuple[Gpu, Price | None]]
 
@@ -99,7 +99,7 @@ def _helped(found: Priced, pace: JobPace) -> TextPace | None:
 
 
 def _asked(found: Priced, gpu: Gpu, count: int, engine: str) -> TextQuery | None:
-    """Return the question for so many of this GPU in an engine (empty: the most usual), unless another one was asked for. The
+    """Return the question for this many of this GPU in an engine (empty: the most usual), unless another one was asked for. The
     weights have as many bits as on all other GPUs.
     """
     usual = found.paces.get(gpu.name)

@@ -197,12 +197,15 @@ def describe_sparing(priced: Priced) -> str:
     (way, first), *others = priced.skipped
     usual = "full training" if priced.way in METHODS else "the usual method"
     even = ", even with recomputed activations" if way == "checkpoint" else ""
-    needs = [f"{usual} needs {first / GIB:,.0f} GiB{even}", *(f"{need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others)]
+    needs = [
+        f"{usual} needs {first / GIB:,.0f} GiB{even}",
+        *(f"or {need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others),
+    ]
     return f"{taken} ({', '.join(needs)}{once})"
 
 
 def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
-    """How many images or tokens so many rented hours bring."""
+    """How many images or tokens this many rented hours produce."""
     if survey.query.text:
         return f"{hours * 3600 * rented.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
     count = survey.query.jobs[0].samples

@@ -56,7 +56,7 @@ class _Pacer:
         return {gpu.name: self._paces[gpu.name] for gpu in gpus if gpu.name in self._paces}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
-        """The same on so many of each GPU."""
+        """The same on this many of each GPU."""
         return {pace.gpu.name: replace(pace, choices=replace(pace.choices, gpu_count=gpu_count)) for pace in paces}
 
     def _options(self, precision: str) -> TextOptions:

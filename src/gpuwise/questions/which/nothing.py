@@ -67,7 +67,7 @@ def _nearest(survey: Survey, spared: Sequence[Remedied]) -> str:
         need = min(option.run.needed_bytes for option in survey.options)
         split = "" if spared else " Split the model over several GPUs (`gpuwise plan`), or try the remedies in `gpuwise fit`."
         return (
-            f"Nothing fits. Even the method that saves the most memory needs {need / GIB:.1f} GiB on one GPU, but "
+            f"Nothing fits. Even the method that saves the most memory needs {need / GIB:,.1f} GiB on one GPU, but "
             f"{a(most.name)} has only {most.run.paces[0].usable_bytes / GIB:.1f} GiB.{split}"
         )
     if not timely:

@@ -72,7 +72,7 @@ _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
 SAME = 0.005  # a smaller difference counts as none
 
-_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on so many of a GPU
+_Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on this many of a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

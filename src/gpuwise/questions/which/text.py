@@ -116,7 +116,7 @@ def _free(option: Candidate) -> str:
 
 
 def _timed(query: WhichQuery) -> str:
-    """What the speed is told as: people count tokens a second, and how long an image takes."""
+    """The unit of speed: people count tokens per second, and how long an image takes."""
     if query.text:
         return "tokens/s"
     return (

@@ -73,7 +73,7 @@ def _is_plain(options: WhichOptions) -> bool:
 
 
 def _writes(model: str, mode: str) -> bool:
-    """Whether a model generates text: in inference, or where it does so unasked."""
+    """Whether a model generates text: in inference, or if it does so by default."""
     return language_shape(model) is not None if mode == "infer" else generates_unasked(model)
 
 
@@ -98,7 +98,7 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> T
 
 
 def text_job(model: str, tokens: float, text: TextAsked) -> Job:
-    """A model that writes so many tokens: in fewer bits where no GPU holds it, unless the format was given."""
+    """A model that writes this many tokens: in fewer bits if no GPU holds it, unless the format was given."""
     return Job(
         model=model,
         samples=tokens,

@@ -112,11 +112,11 @@ class TextPacer:
         return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
-        """The same model divided over so many of each GPU."""
+        """The same model divided over this many of each GPU."""
         return self.paces([pace.gpu for pace in paces], gpu_count)
 
     def query(self, gpu: Gpu, gpu_count: int, usual_engine: str = "", weights: str = "") -> TextQuery | None:
-        """Return the question for so many of this GPU; None if they cannot run it. Without an engine asked for, it is the most
+        """Return the question for this many of this GPU; None if they cannot run it. Without an engine asked for, it is the most
         usual one, or `usual_engine`; `weights` replace those asked for.
         """
         asked = replace(self._asked, engine=self._asked.engine or usual_engine, weights=weights or self._asked.weights)

@@ -41,7 +41,7 @@ def _cheapest(survey: Survey) -> Candidate | None:
 
 
 def _cheapest_of_any(survey: Survey, least: Candidate) -> str:
-    """The cheapest option of any vendor, where only one vendor was considered unasked and another sells one for less."""
+    """The cheapest option of any vendor, if only one vendor was considered by default and another sells one for less."""
     query = survey.query
     if query.vendor_given or not query.wanted.vendor:
         return ""

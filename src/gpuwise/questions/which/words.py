@@ -167,9 +167,9 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     if chance >= SURE:
         return ""
     other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
-    return (
-        f", but {other} {are(rival.name)} about as fast" if chance < TIED else f" ({chance:.0%} likely to be faster than {other})"
-    )
+    if chance < TIED:
+        return f", but {other} {are(rival.name)} about as fast"
+    return f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
 
 
 def _sold(survey: Survey, best: Candidate) -> str:
@@ -308,7 +308,7 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
     if option.gpu_count > 1:
         found.append(shares(option) if survey.query.text else option.run.held)
         if takes_bridge(option.gpu) and option.kind != "rent" and option.run.beside is None:
-            found.append("no NVLink bridge is assumed; `gpuwise matters nvlink` shows the gain from one")
+            found.append("these GPUs are assumed to have no NVLink bridge; `gpuwise matters nvlink` shows the gain from one")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]

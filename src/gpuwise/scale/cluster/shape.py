@@ -120,9 +120,10 @@ def link_note(kinds: Sequence[tuple[Gpu, int]], wires: Wires) -> Assumption:
     if wires.gpu_link != wires.host_link:
         return assumed(name, wires.gpu_link.name, _ANOTHER, code="link")
     bare = len(kinds) == 1 and takes_bridge(kinds[0][0])
-    how = "peer to peer" if wires.peer_to_peer else "through host memory (the standard driver does not support peer access)"
+    how = "peer to peer" if wires.peer_to_peer else "through host memory"
     value = f"{wires.gpu_link.name} {how}{', without an NVLink bridge' if bare else ''}"
-    return assumed(name, value, _BOUGHT_APART if bare else _ANOTHER, code="link")
+    why = "" if wires.peer_to_peer else "the standard driver does not support peer access; "
+    return assumed(name, value, why + (_BOUGHT_APART if bare else _ANOTHER), code="link")
 
 
 def _on_board(gpu: Gpu) -> Link | None:

@@ -113,9 +113,7 @@ def search(costs: Costs, cluster: Cluster, wishes: Wishes, *, executor: Executor
     mesh = np.concatenate([np.full(len(plans), order[one]) for one, plans, _, _ in rows])
     fits = memory <= wishes.memory_bytes
     if (~fits).any():
-        rejected[f"more memory is needed than the {wishes.memory_bytes / 2**30:.3g} GiB that a GPU can safely use"] += int(
-            (~fits).sum()
-        )
+        rejected[f"not enough memory; a GPU can safely use only {wishes.memory_bytes / 2**30:.3g} GiB"] += int((~fits).sum())
     return Found(
         meshes=tuple(possible),
         mesh=mesh,

@@ -178,7 +178,7 @@ def _no_device(engine: Engine, gpu: Gpu) -> BadValue:
     others = [one.name for one in _preferred() if _runs_on(one, gpu)]
     needs = f"only on devices from {either(engine.vendors)}" + (" and on CPUs" if engine.runs_on_cpu else "")
     if gpu.vendor in engine.vendors and not gpu.is_cpu:
-        needs = f"which is too old (it needs {_least(engine, gpu)} or newer)"
+        needs = f"which is too old ({engine.title} needs {_least(engine, gpu)} or newer)"
     return BadValue(
         f"{engine.title} does not run on the {gpu.name}, {needs}",
         hint=f"use one of these engines instead: {', '.join(others)}"

@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a command ended: 0 answered, None stopped because nobody waits for it or it took too long."""
+    """How a command ended: 0 answered, None stopped because the client left or it took too long."""
 
     code: int | None
     out: bytes = b""

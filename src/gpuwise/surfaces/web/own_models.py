@@ -56,7 +56,7 @@ class OwnModels:
         self._kept: OrderedDict[str, tuple[Own, bytes]] = OrderedDict()
 
     def keep(self, own: Own, description: bytes) -> None:
-        """Keep a file that was understood, and let those go that nobody used for longest."""
+        """Keep a file that was understood, and discard those that have been unused for longest."""
         self._kept[own.handle] = (own, description)
         self._kept.move_to_end(own.handle)
         while len(self._kept) > self._most or sum(len(one.content) for one, _ in self._kept.values()) > self._most_bytes:

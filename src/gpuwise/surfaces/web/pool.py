@@ -55,7 +55,7 @@ class Answers:
 
     async def prepare(self, questions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         """Work out the answers that people are likely to ask for, one after the other in a process of its own, which runs only
-        when no other wants the CPU and ends when it is done. It holds nobody up, and what fails is left out."""
+        when no other wants the CPU and ends when it is done. It delays nothing, and what fails is left out."""
         worker = _worker(_IDLE)
         try:
             for question, options in questions:
@@ -82,7 +82,7 @@ class Answers:
 class _Workers:
     """Processes that each serve one question at a time, so that ending one harms no other question.
 
-    A worker that dies, takes too long or works for nobody is replaced; it starts when first asked.
+    A worker that dies, takes too long or has no client left is replaced; it starts when first asked.
     """
 
     def __init__(self, count: int, seconds: float) -> None:

@@ -310,7 +310,9 @@ def _losses(stream: EventStream, collected: _ChromeTable) -> tuple[Loss, ...]:
     if collected.malformed:
         found.append(Loss(what="events without a start, or with a missing or negative duration", count=collected.malformed))
     if collected.pairs.unmatched:
-        found.append(Loss(what="begin events without an end event, or the reverse", count=collected.pairs.unmatched))
+        found.append(
+            Loss(what="begin events without an end event, or end events without a begin event", count=collected.pairs.unmatched)
+        )
     return tuple(found)
 
 

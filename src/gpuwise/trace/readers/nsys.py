@@ -138,7 +138,7 @@ class _Reader:
             events=self._table.build(),
             names=tuple(self._names),
             devices=tuple(self._devices()),
-            losses=(Loss(what="rows without a start and a later end", count=lost),) if lost else (),
+            losses=(Loss(what="rows without a valid start and end", count=lost),) if lost else (),
             cut=cut_off(path),
         )
 

@@ -84,7 +84,7 @@ def read_rocprof(path: Path, progress: Callable[[float], None] = lambda fraction
         events=reader.table.build(),
         names=tuple(reader.names),
         devices=tuple(reader.devices.values()),
-        losses=(Loss(what="records without a start and a later end", count=reader.lost),) if reader.lost else (),
+        losses=(Loss(what="records without a valid start and end", count=reader.lost),) if reader.lost else (),
     )
 
 

@@ -34,7 +34,7 @@ def read_rpd(path: Path, tables: Tables, progress: Callable[[float], None] = lam
         format="rocmProfileData",
         events=reader.table.build(),
         names=tuple(reader.names),
-        losses=(Loss(what="rows without a start and a later end", count=lost),) if lost else (),
+        losses=(Loss(what="rows without a valid start and end", count=lost),) if lost else (),
         cut=cut_off(path),
     )
 

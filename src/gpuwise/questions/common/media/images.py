@@ -151,7 +151,8 @@ def _check(options: StepOptions, pipeline: Pipeline, steps: int | None) -> None:
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
-            "each image is generated on one GPU", hint="give one GPU; throughput grows in proportion to the number of GPUs"
+            "each image is generated on one GPU, but several were given",
+            hint="give one GPU; throughput grows in proportion to the number of GPUs",
         )
 
 

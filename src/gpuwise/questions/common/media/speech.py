@@ -120,7 +120,8 @@ def _check(options: TextOptions) -> None:
         )
     if options.gpus > 1 or any(counted(name)[0] > 1 for name in names(options.gpu)):
         raise BadValue(
-            "each recording is transcribed on one GPU", hint="give one GPU; throughput grows in proportion to the number of GPUs"
+            "each recording is transcribed on one GPU, but several were given",
+            hint="give one GPU; throughput grows in proportion to the number of GPUs",
         )
 
 

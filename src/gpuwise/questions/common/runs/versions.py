@@ -35,7 +35,7 @@ def versions() -> Versions:
 
 
 def check_versions(wanted: Versions) -> None:
-    """Refuse to work, on a worker, for someone who has another gpuwise."""
+    """Refuse to work, on a worker, for a user with another version of gpuwise."""
     if wanted != versions():
         raise GpuwiseError(
             f"a worker runs gpuwise {_text(versions())}, not {_text(wanted)}", hint="install the same gpuwise on all workers"

@@ -42,7 +42,7 @@ _CLEARLY_MORE = 1.1  # times the tokens: less is not worth a note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a user of the model notices. Times have the ends of a range that holds 8 of 10 measurements; `users_fit` is how
+    """What a user of the model notices. Times have the ends of a range that contains 8 of 10 measurements; `users_fit` is how
     many requests fit in memory at once; `offloaded_fraction` of the layers, or of the experts (`offloads_experts`), run on
     the CPU if not all fit.
     """
@@ -204,7 +204,9 @@ def _own_notes(serving: Serving, gpu: Gpu) -> tuple[Assumption, ...]:
     ram = host_memory_bytes(serving.host, gpu, generation_memory(serving).total_bytes) / GIB
     rate = format_si(serving.host.memory_bytes_per_s, "B/s")
     machine = f"{a(f'{serving.host.name} CPU')} with {ram:.0f} GiB of system memory at {rate}"
-    effect = f"not all layers fit in GPU memory; this assumes {machine}; change its speed with `--ram-speed DDR5-6000`"
+    effect = (
+        f"not all layers fit in GPU memory; this assumes {machine}; set the speed of your memory with `--ram-speed DDR5-6000`"
+    )
     return (assumed(f"{gpu.name} offload", value, effect, code="offload"),)
 
 

@@ -136,7 +136,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     """The question where these options ask a language model for text; None where they ask for a step.
 
     Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text, and so is a model
-    that generates unasked (docs/decisions/0029).
+    that generates by default (docs/decisions/0029).
     GPUs that were found already may be given, with how many of each, in place of those that the options name."""
     if options.method:
         if options.asks_for_text:
@@ -227,7 +227,7 @@ def _mixed_query(options: TextOptions, link: str) -> TextQuery:
 
 def generates_unasked(model: str) -> bool:
     """Whether this is a language model that generates text where nothing says that it is trained: every decoder by its name or
-    its sizes, but for those from before chat whose training is included."""
+    its sizes, except for models from before chat whose training is included."""
     if ":" in model or model.endswith((".py", ".gz")):
         return False
     if zoo.has(model) and zoo.entry(model).family in _RESEARCH:

@@ -4,7 +4,7 @@ import { Refused } from "./api.js";
 import { known } from "./own_model.js";
 import { nameModels } from "./words.js";
 
-// A number of the state; what is none is refused by name, for a link may hold anything.
+// A number of the state. Anything else is refused by name, because a link may contain anything.
 export function numeric(value, name) {
   if (value === "") return undefined;
   const number = Number(value);
@@ -31,7 +31,7 @@ let names = new Map();
 let drawers = new Set();
 let words = { included: [], trained: [], models: [], weights: [], engines: [] };
 
-// Which models have no sequence: they are not asked at one. And which models a task is made of.
+// Which models have no sequence length, so that none is sent, and which models a task consists of.
 export function know(choices) {
   fixed = new Set(choices.models.filter((entry) => !entry.sequence).flatMap((entry) => [entry.name, ...entry.aliases]));
   titles = new Map(choices.models.flatMap((entry) => [entry.name, ...entry.aliases].map((name) => [name, entry.title])));
@@ -77,7 +77,7 @@ const free = (state, size) => !isCaptured(state) || known(state.model).sizes?.in
 export const hasBatch = (state) => free(state, "batch");
 export const hasSequence = (state) => state.model !== "" && !fixed.has(state.model) && free(state, "seq");
 
-// The model, for questions about one. Where none is named, the first of the task stands for it, and the page says so.
+// The model, for questions about one. If none is named, the first model of the task represents it, and the page says so.
 export const model = (state) => state.model || standIns(state)[0];
 export const standIns = (state) => taskOf(state)?.models ?? ["resnet50", ...new Set(tasks.map((entry) => entry.models[0]))];
 
@@ -87,7 +87,7 @@ export const step = (state) => ({
   batch: state.batch,
   seq: hasSequence(state) ? numeric(state.seq, "Sequence") : undefined,
   precision: state.precision,
-  mode: state.mode || (isLanguage(state) ? "train" : ""), // a language model would generate text where nothing is said
+  mode: state.mode || (isLanguage(state) ? "train" : ""), // by default, a language model would generate text
 });
 
 // How it is trained, beyond what every question asks.

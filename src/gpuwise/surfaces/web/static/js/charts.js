@@ -1,4 +1,4 @@
-// Charts, drawn by Plotly in the page's own colours. Its script comes from this server; without it the tables still say all.
+// Charts, drawn by Plotly in the page's own colours. Its script comes from this server; without it, the tables still show everything.
 
 import { capital, seconds } from "./format.js";
 import { h } from "./ui.js";
@@ -71,7 +71,7 @@ export function apart(wanted, height, gap = LINE_PX) {
   return found;
 }
 
-// Names at the ends of lines in place of a legend. Traces with a `label` get one; the axes must say their range, in Plotly's units.
+// Names at the ends of lines instead of a legend. Traces with a `label` get one; the axes must state their range, in Plotly's units.
 export function labelled({ traces, x, y, height = 340, margin: given = {}, ...more }) {
   const logs = { x: x.type === "log", y: y.type === "log" };
   const at = (value, which) => (logs[which] ? Math.log10(value) : value);
@@ -95,14 +95,14 @@ export function labelled({ traces, x, y, height = 340, margin: given = {}, ...mo
   return { ...shown, margin, showlegend: false, annotations: [...annotations, ...(more.annotations ?? [])] };
 }
 
-// Charts of lines or bars say all their values at one place; charts of points say the nearest point.
+// Charts of lines or bars show all values at one position; charts of points show the nearest point.
 function hovered(traces) {
   const told = traces.filter((trace) => trace.hoverinfo !== "skip");
   if (told.some((trace) => trace.type === "bar" && trace.orientation === "h")) return "y unified";
   return told.some((trace) => trace.type === "bar" || (trace.mode ?? "").includes("lines")) ? "x unified" : "closest";
 }
 
-// Texts of points that do not lie on each other: the first ones are kept, and one without room is left to the hover. Places are
+// Labels of points that do not overlap: the first ones are kept, and one without room appears only on hover. Places are
 // pixels of a plot of this size; a text stands to the right of its point, or where `sides` says.
 export function uncrowded(texts, places, sides = []) {
   const kept = [];
@@ -118,10 +118,10 @@ export function uncrowded(texts, places, sides = []) {
   });
 }
 
-const FEW_TICKS = 4; // as many as stand beside each other on a phone
+const FEW_TICKS = 4; // as many as fit side by side on a phone
 const ROW_PX = 46; // a bar with its name above it
 
-// Of places that are chosen one by one, so many that they fit beside each other.
+// Of individually chosen positions, as many as fit side by side.
 function thinned(given) {
   if (!given.tickvals) return { ...given, nticks: FEW_TICKS };
   const every = Math.ceil(given.tickvals.length / FEW_TICKS);
@@ -166,7 +166,7 @@ export async function draw(node, label, build, onclick) {
     font: { family: "system-ui, sans-serif", size: 13, color: colour("ink"), ...font },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 13 }, ...legend }, xaxis: axis(x), yaxis: axis(y),
   };
-  node.style.height = more.height ? `${more.height}px` : ""; // else a change of width would leave the chart taller than its place
+  node.style.height = more.height ? `${more.height}px` : ""; // otherwise, a change of width would leave the chart taller than its place
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", label);
   await library.react(node, traces.map(({ label: said, ...trace }) => ({ name: said && plain(said), ...trace })), layout, { displayModeBar: false, responsive: true });

@@ -23,7 +23,7 @@ async function head(file) {
   return text;
 }
 
-// By its name where that is enough, else by what it begins with; what says nothing is taken as the open view takes it.
+// By its name where that is enough, otherwise by how it begins; an ambiguous file is handled as the open view would handle it.
 export async function isTrace(file) {
   if (/\.gguf$/i.test(file.name)) return false;
   if (TRACES.test(file.name)) return true;

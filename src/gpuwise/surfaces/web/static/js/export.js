@@ -2,7 +2,7 @@
 
 import { colour } from "./charts.js";
 
-// A spreadsheet takes a cell that begins like a formula for one: an apostrophe keeps it text.
+// A spreadsheet treats a cell that begins like a formula as one; an apostrophe keeps it text.
 const cell = (text) => {
   const safe = /^[=+@\t\r-]/.test(text) && !/^-?[\d.,]+$/.test(text) ? `'${text}` : text;
   return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -39,7 +39,7 @@ function wrapped(pen, text, width) {
 
 const [PAD, LINE, FIRST, WIDE] = [12, 19, 150, 250];
 
-// Drawn by hand: a page's own elements cannot be turned into a picture without code of others.
+// Drawn by hand: a page's own elements cannot be turned into a picture without third-party code.
 export function toPicture(rows) {
   const canvas = document.createElement("canvas");
   const pen = canvas.getContext("2d");

@@ -26,7 +26,7 @@ const VIEWS = { choose, model: model_, compare, rent, build, scale, why, gpus, a
 const OF_ONE_MODEL = ["model", "compare", "scale"];
 const UNPINNED = ["gpus", "accuracy", "pinned"];
 const WAIT_MS = 60;
-const LATE_MS = 400; // an answer that takes longer than this is announced
+const LATE_MS = 400; // progress is announced for an answer that takes longer than this
 const QUICK_MS = 1000; // only an answer that was quicker says so
 
 const main = document.getElementById("view");

@@ -1,4 +1,4 @@
-// A way out of every refusal: names like the one that is not known, and a button that clears what could not be used.
+// A way out of every refusal: names similar to the unknown one, and a button that clears what could not be used.
 
 import { nameOf, titleOf } from "./case.js";
 import { DEFAULTS, get, set } from "./state.js";

@@ -1,4 +1,4 @@
-// A model of the user's own as the model of the case: drop a config.json, a GGUF file (only its beginning is sent), or a workload file
+// The user's own model as the model of the case: drop a config.json, a GGUF file (only its beginning is sent), or a workload file
 // that `gpuwise capture` wrote. Nothing in it is run, and the server forgets it when it stops.
 //
 // How to use it:

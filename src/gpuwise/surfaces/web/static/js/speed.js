@@ -1,4 +1,4 @@
-// In which unit a recommendation says speed: tokens per second for text, seconds per image for pictures, time per run or epoch else.
+// The unit in which a recommendation gives speed: tokens per second for text, seconds per image, otherwise time per run or epoch.
 
 import { draws, writes } from "./case.js";
 import * as f from "./format.js";

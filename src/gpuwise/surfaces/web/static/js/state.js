@@ -1,4 +1,4 @@
-// What the user has said. It lives in the URL, so that a link shows the same view again; what is not said is not written.
+// What the user has chosen. It is stored in the URL, so that a link shows the same view again; defaults are not written.
 
 export const DEFAULTS = {
   view: "choose", model: "", task: "", budget: "", have: "", hours: "", kwh: "", years: "", region: "", batch: "", seq: "", precision: "",
@@ -30,7 +30,7 @@ function query(state) {
 }
 
 export const link = (changes = {}) => query({ ...current, ...changes });
-// A case of its own: nothing of what was said before.
+// A new case, without anything that was chosen before.
 export const fresh = (changes) => query({ ...DEFAULTS, ...changes });
 
 // Written when an answer is shown, not at every place of a slider: browsers allow few changes of the address a second.
@@ -60,7 +60,7 @@ export function set(changes, { quiet = false, flow = false } = {}) {
   for (const listener of listeners) listener(current);
 }
 
-// Everything that is not said goes back to its default: an example, or a pinned case.
+// Everything that is not given returns to its default: for an example, or a pinned case.
 export const open = (address) => {
   const given = new URLSearchParams(address.startsWith("?") ? address : "");
   set(Object.fromEntries(Object.entries(DEFAULTS).map(([key, usual]) => [key, given.get(key) ?? usual])));

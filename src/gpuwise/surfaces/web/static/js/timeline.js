@@ -89,7 +89,7 @@ export function timeline(line) {
   const kinds = new Map();
   for (const lane of line.lanes) for (const span of lane.spans) kinds.set(span.kind, (kinds.get(span.kind) ?? 0) + span.seconds);
   return h("div", { class: "stackable" },
-    h("div", { class: "zoom" }, button("Zoom in", "+", keys["+"]), button("Zoom out", "−", keys["-"]), button("Show the whole step", "Whole step", keys[0]), range, h("span", { class: "note small roomy" }, "Ctrl + wheel or a double click zooms; dragging moves.")),
+    h("div", { class: "zoom" }, button("Zoom in", "+", keys["+"]), button("Zoom out", "−", keys["-"]), button("Show the whole step", "Whole step", keys[0]), range, h("span", { class: "note small roomy" }, "Zoom with Ctrl and the mouse wheel, or with a double-click; drag to move.")),
     frame, told,
     h("ul", { class: "key" }, [...kinds].filter(([, seconds]) => seconds > step / 100).sort(([, one], [, other]) => other - one).map(([kind, seconds]) => h("li", {}, h("i", { style: { background: colourOf(kind) } }), `${f.words(kind)} ${f.seconds(seconds)}`))),
     h("p", { class: "note" }, `One median step (${f.seconds(step)}). Where the ${line.lanes.some((lane) => lane.name.startsWith("GPU")) ? "GPU" : "CPU"} is idle, the lane below says why.${line.joined ? ` ${line.joined.toLocaleString("en-US")} short spans are drawn together with their neighbours.` : ""}`));

@@ -15,7 +15,7 @@ export function h(tag, props, ...children) {
   return node;
 }
 
-// What had the keyboard's focus gives it to the one of its name among the new children, else to the one in its place.
+// The keyboard focus moves to the new child with the same name, or else to the one in the same place.
 export const fill = (node, ...children) => {
   const all = () => [...node.querySelectorAll("a, button, input, select")];
   const held = node.contains(document.activeElement) ? document.activeElement : null;
@@ -77,7 +77,7 @@ export function table(heads, rows, { caption, cards = false } = {}) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? "Table" }, made);
 }
 
-// Laid out as cards a table would lose its roles, so they are said.
+// Laid out as cards, a table would lose its roles, so they are set explicitly.
 function withRoles(made, names) {
   made.setAttribute("role", "table");
   for (const group of made.tBodies) group.setAttribute("role", "rowgroup");
@@ -100,7 +100,7 @@ export const row = (cells, props) =>
 export const left = (...content) => h("td", { class: "wide-text" }, content);
 export const brief = (...content) => h("td", { class: "left nowrap" }, content);
 export const head = (text) => h("th", { scope: "col", class: "left" }, text || unsaid("remarks"));
-// A column that needs no title to the eye still has one for those who listen.
+// A column without a visible title still has one for screen readers.
 const unsaid = (text) => h("span", { class: "hidden" }, text);
 
 export const bar = (fraction) =>

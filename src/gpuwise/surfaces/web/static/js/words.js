@@ -1,4 +1,4 @@
-// Sentences of the server for readers of a page: what tells them to type a command is left out, and what they can do here remains.
+// Sentences of the server for readers of a page: instructions to type a command are left out, and what they can do here remains.
 
 const COMMAND = /`[^`]*(?:--|gpuwise(?! capture)|nvidia-smi)[^`]*`|(?:^|\s)--[a-z]/; // capturing one’s own code is the one thing that the page cannot do itself
 
@@ -36,7 +36,7 @@ export function said(text) {
 // The same for a list, without the lines of which nothing remains.
 export const lines = (texts) => texts.map(said).filter(Boolean);
 
-// "Sep 2026, 2 months old", so that nobody takes an old price for today's.
+// "Sep 2026, 2 months old", so that an old price is not mistaken for today's.
 export function aged(dated, now = new Date()) {
   const [year, month] = String(dated ?? "").split("-").map(Number);
   if (!year || !month) return "";

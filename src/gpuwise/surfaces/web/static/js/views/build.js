@@ -117,7 +117,7 @@ function said(answer, names) {
   return [`${names}: ${f.sentence(first.text)}`, first.remedy && `Fix: ${f.sentence(first.remedy)}`, others.length && `Also failed: ${others.map(called).join(", ")}.`].filter(Boolean).join(" ");
 }
 
-// Fixes that are a matter of the inputs, each with a button.
+// Fixes that only change the inputs, each with a button.
 function mends(answer, state) {
   const failed = answer.lines.filter((line) => line.verdict === "fail");
   const limit = Math.min(...failed.map((line) => line.power_limit_watts ?? Infinity));
@@ -145,7 +145,7 @@ function figures(answer) {
   ]);
 }
 
-// Board, CPU, case and room; what is left empty is assumed, and said under the verdict.
+// Board, CPU, case and room; what is left empty is assumed, and listed under the verdict.
 function machineFields(box) {
   const named = (id, names) => h("datalist", { id }, names.map(([value, told]) => h("option", { value }, told)));
   const any = (names, title = (name) => name) => [["", "default"], ...names.map((name) => [name, title(name)])];

@@ -58,7 +58,7 @@ const worst = (checks) => ["fail", "tight", "pass"].find((verdict) => checks.som
 
 const notes = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict"));
 const remarks = (option) => notes(option).join("; ");
-// What is true of every option is said once, under the table.
+// What applies to every option is stated once, under the table.
 const common = (options) => (options.length > 1 ? notes(options[0]).filter((note) => options.every((option) => notes(option).includes(note))) : []);
 
 function remark(option, shared) {

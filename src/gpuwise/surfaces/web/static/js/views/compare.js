@@ -1,4 +1,4 @@
-// Two to four cards beside each other: ratios with their ranges, sheets, prices, and what turns the answer round.
+// Two to four cards side by side: ratios with their ranges, sheets, prices, and what would reverse the answer.
 
 import { Refused, ask } from "../api.js";
 import { list, model, wording, writes } from "../case.js";
@@ -42,7 +42,7 @@ export function mount(root) {
     const options = { names, ...(writes(state) ? wording(state) : { precision: state.precision, batch: state.batch, mode: state.mode }) };
     const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal).then(readable), ask("gpus", { names }, signal)]);
     verdict.textContent = lines([...own.pairs.map((pair) => said(pair, names.length === 2)), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
-    const [first, ...rest] = own.verdict.split(/(?<=\.) (?=(?:At|Choose) )/); // who is faster; then which one to buy
+    const [first, ...rest] = own.verdict.split(/(?<=\.) (?=(?:At|Choose) )/); // which card is faster; then which one to buy
     headline.textContent = first.replace(/\.$/, "");
     advice.textContent = rest.join(" ");
     advice.hidden = !rest.length;
@@ -89,7 +89,7 @@ function said(pair, alone) {
 
 const turned = (pair) => ({ ...pair, gpu: pair.baseline, baseline: pair.gpu, ratio: 1 / pair.ratio, ratio_low: 1 / pair.ratio_high, ratio_high: 1 / pair.ratio_low });
 
-// Where the model does not fit there is a way on: what would make it fit on a card, and which cards hold it.
+// If the model does not fit, the page offers a way forward: what would make it fit on a card, and which cards hold it.
 function remediesFor(misfits, names) {
   const unfit = names.filter((gpu) => misfits.some((pair) => (pair.gpu === gpu && !pair.fits) || (pair.baseline === gpu && !pair.baseline_fits)));
   return h("p", { class: "ways" }, unfit.map((gpu) => inside(`What would make it fit on ${f.the(gpu)}`, { view: "model", gpu, count: "1" })), inside("Cards that it fits on", { view: "choose", task: "", model: model(get()) }));
@@ -97,7 +97,7 @@ function remediesFor(misfits, names) {
 
 const both = (pair) => pair.fits && pair.baseline_fits;
 
-// What each card costs and what it does with the model, beside each other.
+// What each card costs and how fast it runs the model, side by side.
 function figures(answer) {
   const deals = answer.deals ?? [];
   const speed = (gpu) => answer.pairs.find((pair) => pair.gpu === gpu);

@@ -40,7 +40,7 @@ function fits(option, answer) {
   return [tinted(option.fits ? "yes" : "no", text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
 }
 
-const NEAR = 1.1; // what takes a tenth longer still counts as equally fast
+const NEAR = 1.1; // an option that takes a tenth longer still counts as equally fast
 
 // How fast another set is, beside the one that is recommended.
 function pace(other, option) {
@@ -61,7 +61,7 @@ function rental(answer, option) {
 function cheaper(answer, option, state) {
   const found = rental(answer, option);
   if (!found || found.run_s > NEAR * option.run_s || found.total_usd >= option.total_usd || [...grouped(answer.verdict), ...answer.changes_if].some(onRent)) return "";
-  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} at the same hours, and is ${pace(found, option)}.`;
+  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} for the same hours of use, and is ${pace(found, option)}.`;
 }
 
 function renting(answer, option, state) {
@@ -93,7 +93,7 @@ function priceOf(option) {
   return `${many} only; ${price}`;
 }
 
-// What a run is: so many models, or so many samples.
+// What a run is: a number of models, or a number of samples.
 function runOf(answer, state) {
   const run = answer.assumptions.find((entry) => entry.code === "run")?.value ?? "";
   if (state.model) return run && `a run is ${run}`;
@@ -119,17 +119,17 @@ function figures(option, answer, state) {
   ]);
 }
 
-// Who has no machine yet pays more than the price of the cards: said where that does not fit the budget.
+// A user without a machine pays more than the price of the cards. The page says so if the total exceeds the budget.
 function budgeted(option, state) {
   const [machine, budget] = [around(option), Number(state.budget)];
   if (!machine || !budget || state.machine !== "" || option.upfront_usd + machine <= budget) return null;
   return h("div", { class: "offer" },
-    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}: ${f.usd(option.upfront_usd + machine)} together, ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
+    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}. The total is then ${f.usd(option.upfront_usd + machine)}, which is ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: "0" }) }, "I have a desktop"),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: String(machine) }) }, "Include it in my budget"));
 }
 
-// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are said.
+// Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are mentioned.
 function faster(answer, option, state) {
   if (!option || option.source === "rent" || answer.verdict.startsWith("The best value")) return [];
   const within = (other) => other.source !== "rent" && other.fits && other.gpu_count > option.gpu_count && (!state.budget || other.upfront_usd <= Number(state.budget));
@@ -139,7 +139,7 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
-// What belongs together: a sentence, and those that go on from it.
+// What belongs together: a sentence, and those that continue it.
 const grouped = (text) => text.split(/(?<=\.) (?=[A-Z])(?!(?:At \d|That |It |They ))/).filter(Boolean);
 const onRent = (text) => /^renting .* cheaper/i.test(text);
 

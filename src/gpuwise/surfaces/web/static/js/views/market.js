@@ -43,7 +43,7 @@ export const entryTold = (entry, answer, speed) => ({
   ],
 });
 
-// Cards that the search means and that nobody sells at a known price: at least their fact sheets.
+// Cards that match the search but have no known price: at least their fact sheets are offered.
 function unpriced(gpus, wanted, market, state) {
   const priced = new Set(market.looked_at.map((entry) => entry.gpu));
   const found = state.find ? gpus.filter((gpu) => gpu.segment !== "cpu" && !priced.has(gpu.name) && wanted(`${gpu.name} ${gpu.vendor} ${gpu.segment}`, gpu.memory_bytes)) : [];
@@ -62,7 +62,7 @@ export function cardTable(market, answer, state, gpus) {
     .filter((entry) => !state.maker || entry.vendor.toLowerCase() === state.maker)
     .filter((entry) => !state.kind || entry.source === state.kind);
   const near = found.filter((entry) => !entry.short_of);
-  const none = reaches(state) && !near.length && !state.fits; // then the others are shown, and it is said
+  const none = reaches(state) && !near.length && !state.fits; // the others are then shown, and the page says so
   const within = reaches(state) && !none;
   const kept = within ? near : found;
   const perRun = writes(state) && !state.samples ? "per million tokens" : "cost per run";

@@ -1,4 +1,4 @@
-// Pinned answers: named, laid side by side, and taken along as a file.
+// Pinned answers: named, compared side by side, and exported to a file.
 
 import { save, toCsv, toMarkdown, toPicture } from "../export.js";
 import { inside, whole } from "../links.js";
@@ -8,13 +8,13 @@ import { card, fill, fold, h, head, left, row, table } from "../ui.js";
 export const name = () => (pins().length ? `Pinned (${pins().length})` : "Pinned");
 export const title = "Answers side by side";
 
-const apart = new Set(); // by id: not laid beside the others
+const apart = new Set(); // by id: not shown next to the others
 
 export function mount(root) {
   const [list, beside, tools] = [1, 2, 3].map(() => h("div", {}));
   const laid = card("Side by side", tools, beside);
   laid.classList.add("beside");
-  const none = h("section", { class: "card empty" }, h("h2", {}, "Nothing is pinned yet"), h("p", { class: "note" }, "Pin an answer to keep it here, in this browser only, and to lay it beside others."), h("p", { class: "ways" }, inside("Find a GPU", { view: "choose" }), inside("Compare two cards", { view: "compare" })));
+  const none = h("section", { class: "card empty" }, h("h2", {}, "Nothing is pinned yet"), h("p", { class: "note" }, "Pin an answer to keep it in this browser and compare it with others."), h("p", { class: "ways" }, inside("Find a GPU", { view: "choose" }), inside("Compare two cards", { view: "compare" })));
   const kept = card("Pinned answers", list);
   root.append(none, kept, laid);
   const show = () => {
@@ -56,20 +56,20 @@ const purposeOf = (pin) => (pin.purpose ?? "").replace(/^For /, "") || "–";
 const askedBy = (pin) => { const said = new URLSearchParams(pin.link); return [pin.view, said.get("model") ?? "", said.get("task") ?? ""].join("|"); };
 const isMixed = (chosen) => new Set(chosen.map(askedBy)).size > 1;
 
-// As texts, for a file. One column an answer; a row for every figure that any of them has.
+// As texts, for a file: one column per answer, and a row for every figure that any of them has.
 export function rowsOf(chosen) {
   const cell = (pin, figure) => figureOf(pin, figure)?.slice(1).filter(Boolean).join(" · ") || "–";
   return [["", ...chosen.map((pin) => pin.name)], ["for", ...chosen.map(purposeOf)], ...figuresOf(chosen).map((figure) => [figure, ...chosen.map((pin) => cell(pin, figure))]), ["verdict", ...chosen.map((pin) => pin.verdict)]];
 }
 
-// Which of the answers costs least, where all of them say a price; what is upfront is not the same in every view.
+// Which of the answers costs least, if all of them have a price; the upfront cost does not mean the same in every view.
 function least(chosen, figure) {
   if (figure === "upfront" && new Set(chosen.map((pin) => pin.view)).size > 1) return null;
   const prices = chosen.map((pin) => /^\$([\d,.]+)$/.exec(figureOf(pin, figure)?.[1] ?? "")?.[1].replaceAll(",", "")).map(Number);
   return prices.every(Number.isFinite) && new Set(prices).size > 1 ? chosen[prices.indexOf(Math.min(...prices))] : null;
 }
 
-// What the answers have in common, side by side; what only one of them says is folded below.
+// What the answers have in common, side by side; what appears in only one of them is folded below.
 function sideBySide(chosen) {
   const figures = figuresOf(chosen);
   const shared = figures.filter((figure) => count(chosen, figure) > 1);
@@ -82,7 +82,7 @@ function sideBySide(chosen) {
   return [
     mixed && h("p", { class: "note", id: "mixed" }, "These answers are for different questions. Compare their figures with care."),
     table(["", ...chosen.map((pin) => head(pin.name))], [row(["for", ...chosen.map((pin) => left(mixed && pin.question && h("div", {}, pin.question), h("div", { class: "small" }, purposeOf(pin))))]), ...shared.map(line), row(["verdict", ...chosen.map((pin) => left(h("div", { class: "small" }, pin.verdict)))])], { caption: "Pinned answers side by side" }),
-    single.length > 0 && fold("Figures that only one of them has", h("dl", { class: "lone" }, chosen.map((pin) => pin.figures.filter(([figure]) => single.includes(figure)).map(([figure, value, more]) => [h("dt", {}, `${pin.name}: ${figure}`), h("dd", {}, [value, more].filter(Boolean).join(" · "))])))),
+    single.length > 0 && fold("Figures that appear in only one answer", h("dl", { class: "lone" }, chosen.map((pin) => pin.figures.filter(([figure]) => single.includes(figure)).map(([figure, value, more]) => [h("dt", {}, `${pin.name}: ${figure}`), h("dd", {}, [value, more].filter(Boolean).join(" · "))])))),
   ];
 }
 

@@ -1,4 +1,4 @@
-// What would make a model fit, each with its price in time; a remedy that is part of the case can be applied with a click.
+// What would make a model fit, each with its cost in time; a remedy that is part of the case can be applied with a click.
 
 import { ask } from "../api.js";
 import * as f from "../format.js";
@@ -27,7 +27,7 @@ const together = (steps) => steps.map(changes).reduce((all, one) => (all && one 
 
 const apply = (to, title, kind = "plain") => h("button", { type: "button", class: kind, "aria-label": `Apply: ${title}`, onclick: () => set(to) }, "Apply");
 
-// The combination that fits, where no remedy is enough alone, then each remedy that is enough alone.
+// The combination that fits, if no remedy is enough on its own, then each remedy that is enough on its own.
 export async function remedies(node, asked, signal) {
   if (!node.hasChildNodes()) fill(node, h("p", { class: "note", role: "status" }, "Looking for ways to make it fit …"));
   try {

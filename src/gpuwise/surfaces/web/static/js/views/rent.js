@@ -1,4 +1,4 @@
-// Own or rent: what both come to over the years, and when owning has paid for itself.
+// Own or rent: the total of each over the years, and when owning has paid for itself.
 
 import { ask } from "../api.js";
 import { countOf, money, numeric, which } from "../case.js";
@@ -67,11 +67,11 @@ async function compared(asked, state, signal) {
   return beside?.rent.length ? { answer: beside, instead: equal.gpu } : { answer };
 }
 
-const BUSY = 0.35; // of the time: what the answer takes for cards in servers; for those in desktops it takes less
+const BUSY = 0.35; // of the time: what the answer assumes for cards in servers; for those in desktops it assumes less
 
 const usual = ({ utilization_fraction: used }) => `${f.percent(used)} of the time, usual for ${used >= BUSY ? "data-centre cards" : "a busy desktop"}`;
 
-// On what terms both are reckoned, in the words of the recommendation.
+// The terms on which both are computed, in the words of the recommendation.
 function terms({ utilization_fraction: used, years, price, own }) {
   const machine = own && (own.machine_usd ? `with ${f.usd(own.machine_usd)} for the rest of the machine` : "in a machine that you have");
   return [`For ${f.plural(f.number(168 * used, 2), "hour")} a week for ${f.plural(years, "year")}`, price ? `${price.kind} price, ${aged(price.dated)}` : own && "your own price", machine].filter(Boolean).join(" · ");
@@ -79,7 +79,7 @@ function terms({ utilization_fraction: used, years, price, own }) {
 
 const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
 
-const CLOSE = 0.1; // of the cost of owning: as in the verdict, what is nearer is not decided
+const CLOSE = 0.1; // of the cost of owning: as in the verdict, a smaller difference decides nothing
 
 // The verdict in a few words: buy or rent, or which one is cheaper by how much where that is too little to decide.
 function better({ own, rent, gpu, gpu_count: count, years, better: choice }) {
@@ -99,11 +99,11 @@ function turns({ own, rent, rent_market: market, gpu_count: count, break_even_ut
   const hours = fraction == null ? "" : `${f.plural(f.number(168 * fraction, 2), "hour")} a week (${f.percent(fraction)} of the time)`;
   const usd = f.usd((first.usd_per_gpu_hour * own.total_usd) / first.total_usd, 2);
   const asked = `${usd} an hour${count > 1 ? " for each GPU" : ""}${market ? ` (clouds charge ${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)})` : ""}`;
-  if (first.total_usd < own.total_usd) return `Owning becomes cheaper ${hours ? `above ${hours}, or ` : ""}if rent costs more than ${asked}.`;
+  if (first.total_usd < own.total_usd) return `Owning becomes cheaper ${hours ? `above ${hours}, or ` : ""}if renting costs more than ${asked}.`;
   return `Renting becomes cheaper ${hours ? `below ${hours}, or ` : ""}if it costs less than ${asked}.`;
 }
 
-// What the server says beside the headline and the line on when it turns.
+// What the server says in addition to the headline and the line on when the answer changes.
 function said(answer) {
   const { own, rent } = answer;
   const name = f.several(answer.gpu_count, answer.gpu);
@@ -113,7 +113,7 @@ function said(answer) {
   return `${rest} This assumes ${f.percent(answer.utilization_fraction)} utilisation.`.trim();
 }
 
-// Machines that may be taken away at any time can turn the answer, so they are named where they do.
+// Machines that can be taken away at any time may change the answer, so they are mentioned if they do.
 function spot({ own, rent, better: choice }) {
   const found = choice === "rent" || !own ? null : rent.find((other) => other.way === "spot" && other.total_usd < 0.75 * own.total_usd);
   return found ? `If your work can be interrupted, spot machines cost ${f.usd(found.total_usd)}.` : "";
@@ -129,7 +129,7 @@ function evenAt(answer, entry) {
   return `${paid} ÷ (${f.usd(rented, 2)} rent − ${f.usd(drawn, 2)} electricity per day at ${f.percent(entry.utilization_fraction)}) = ${f.days(entry.days_with_resale)}`;
 }
 
-// Without a price or a rent nobody knows when; `never` would say more than that.
+// Without a price or a rent, the time is unknown; `never` would claim too much.
 const pays = (answer, days, like) => (answer.own && answer.rent.length ? f.days(days, like) : "–");
 
 function figures(answer) {

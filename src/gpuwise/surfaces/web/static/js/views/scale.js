@@ -60,7 +60,7 @@ export function mount(root) {
     }
     fewer(asked, best, state.node, several, signal);
   };
-  // How fewer GPUs do takes longer than the plan itself: it comes afterwards.
+  // Plans for fewer GPUs take longer than the plan itself, so they come afterwards.
   async function fewer(asked, best, gpu, several, signal) {
     try {
       const [grown, price] = await Promise.all([ask("plan", asked, signal), ask("cost", { gpu }, signal).catch(() => null)]);

@@ -1,4 +1,4 @@
-// Time against money: every priced option as a point, the best for their cost joined by a line.
+// Time and money: every option with a price as a point, with a line through the best for their cost.
 
 import { clockTicks, colour, logTicks, narrow, plain, uncrowded } from "../charts.js";
 import * as f from "../format.js";
@@ -19,7 +19,7 @@ function drawnIn(answer) {
 // Whether any of them is grey.
 export const unreached = (answer) => drawnIn(answer).some((entry) => entry.short_of);
 
-// Speed is in the unit of the work: for text more is better, for all else less.
+// Speed is in the unit of the work: for text, more is better; for everything else, less.
 export function scatter(answer, best, speed) {
   const height = (entry) => speed.value(entry);
   const shown = shownIn(answer);
@@ -45,7 +45,7 @@ export function scatter(answer, best, speed) {
   return { traces, annotations: label ? [label] : [], x: { title: "total cost in US dollars", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)) }, y: speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) } };
 }
 
-// The options of the table by name, where a name lies on no other name and on no point; the others are left to the hover.
+// The names of the table's options, if a name overlaps no other name or point; the others appear only on hover.
 function names(entries, all, height, rising) {
   const [broad, tall] = [Math.min(1300, innerWidth - 160), 380]; // the plot, about
   const share = (value, values) => Math.log(value / Math.min(...values)) / Math.log(Math.max(...values) / Math.min(...values) || 2);

@@ -31,7 +31,7 @@ const CLEARED = { model: "", task: "", mode: "", method: "", weights: "", engine
 const chip = (title, pressed, act, assumed = false) => h("button", { type: "button", class: assumed ? "chip-button assumed" : "chip-button", "aria-pressed": String(pressed), title: assumed ? "Assumed, because nothing is chosen" : null, onclick: act }, title);
 const dollars = (value) => `$${Number(value).toLocaleString("en-US")}`;
 
-// Where nothing is said, the answer is for this one; its chip shows that.
+// If nothing is chosen, the answer is for this one; its chip shows that.
 const USUAL = { model: "", task: "kaggle" };
 const DESKTOP = [["I have a desktop", "0"], ["no desktop yet", "700"]];
 
@@ -56,7 +56,7 @@ export function start() {
   const show = () => {
     const state = get();
     fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state) || assumedIn(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ")));
-    desktop.hidden = state.machine === ""; // where it counts, the answer asks for it first
+    desktop.hidden = state.machine === ""; // if it matters, the answer asks for it first
     fill(desktop, DESKTOP.map(([title, value]) => chip(title, state.machine === value, () => set({ machine: state.machine === value ? "" : value }))));
     fill(aims, AIMS.map(([title, changes]) => chip(title, holds(changes, state), () => set({ ...CLEARED, ...changes }), assumedIn(changes, state))));
     fill(budgets, BUDGETS.map((value) => chip(dollars(value), state.budget === value, () => set({ budget: value }))), chip("no limit", false, () => set({ budget: "" }), state.budget === ""));

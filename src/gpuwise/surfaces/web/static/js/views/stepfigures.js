@@ -1,4 +1,4 @@
-// One step in words and figures: images by the second or seconds by the image, samples, epochs; nothing about speed where it does not fit.
+// One step in words and figures: images per second or seconds per image, samples, epochs; nothing about speed if it does not fit.
 
 import { titleOf } from "../case.js";
 import * as f from "../format.js";

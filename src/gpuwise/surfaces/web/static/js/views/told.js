@@ -1,4 +1,4 @@
-// How the figures of a recommendation come about, for the window in which a number is opened.
+// How the figures of a recommendation are computed, for the window that explains a number.
 
 import { titleOf } from "../case.js";
 import * as f from "../format.js";
@@ -20,7 +20,7 @@ export const rateTold = (option, answer, speed, state) => ({
   ...(option.tokens_per_s ? { title: "Tokens per second", value: f.number(option.tokens_per_s), formula: `${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}, ${f.seconds(option.step_s)} per step, with ${option.weights} weights in ${option.engine}`, rows: [["range", speed.range(option)], ["limited by", option.bound]] } : {}),
 });
 
-// A price as a reader would tell it: what was seen, when, and by whom.
+// A price as a reader would describe it: what was seen, when, and by whom.
 function priceRows(price) {
   if (!price) return [];
   if (price.usd_per_hour != null) return [["rents seen", `${f.usd(price.low_usd_per_hour, 2)} to ${f.usd(price.high_usd_per_hour, 2)} an hour`], ["clouds", (price.clouds ?? []).join(", ")], ["date", price.dated]].filter(([, value]) => value);

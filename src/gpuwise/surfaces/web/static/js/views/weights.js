@@ -14,7 +14,7 @@ export function quantized(option, answer, state) {
   if (!writes(state) || state.weights || !option?.weights) return null;
   const told = h("span", {}, "With 4-bit weights, it needs about a quarter of the memory.");
   const node = h("div", { class: "offer" },
-    h("p", {}, `This is for ${option.weights} weights, as most models are published. `, told),
+    h("p", {}, `This is for ${option.weights} weights, the format in which most models are published. `, told),
     h("button", { type: "button", class: "plain", id: "four-bit", onclick: () => set({ weights: FOUR_BIT }) }, "Use 4-bit weights"));
   ask("which", which({ ...state, weights: FOUR_BIT })).then((other) => {
     const best = pickOf(other);

@@ -38,12 +38,12 @@ function keep(answer) {
   try {
     if (answer) sessionStorage.setItem(KEPT, JSON.stringify(answer));
     else sessionStorage.removeItem(KEPT);
-  } catch {} // no room or not allowed: then a reload forgets it
+  } catch {} // no room, or not allowed: a reload then loses it
 }
 
 const sample = async (name) => new File([await (await fetch(`samples/${name}`)).blob()], name);
 
-// A button for files of the user's, which may also be dropped on `box`.
+// A button for the user's files, which may also be dropped on `box`.
 function chooser(id, label, text, take, multiple = true) {
   const input = h("input", { type: "file", multiple, accept: ENDINGS, id, class: "hidden", "aria-label": label, tabindex: "-1", onchange: () => { if (input.files.length) take([...input.files]); input.value = ""; } });
   return [input, h("button", { type: "button", class: `plain ${id === "files" ? "primary" : ""}`, onclick: () => input.click() }, text)];
@@ -63,7 +63,7 @@ export function mount(root) {
     h("div", { class: "actions" }, chooser("files", "Trace files", "Choose files", diagnose),
       h("button", { type: "button", class: "plain", id: "sample", onclick: async () => diagnose([await sample("slow_loader.json.gz")]) }, "Try a sample trace"),
       h("button", { type: "button", class: "plain", id: "sample-pair", onclick: async () => diagnose([await sample("slow_loader.json.gz"), await sample("fast_loader.json.gz")], true) }, "Compare two samples")),
-    h("p", { class: "note" }, "You get the cause of slow steps with its fix and the gain to expect, where the time of a step goes, and a timeline. Several files are treated as the ranks of one run. They do not leave this machine."));
+    h("p", { class: "note" }, "The result shows what slows the steps down, how to fix it and what you would gain, and where the time of a step goes, with a timeline. Several files are treated as the ranks of one run. No file leaves this machine."));
   const guide = recording();
   const sending = asking("", box, guide, h("div", { class: "controls" }, h("div", { class: "field" }, h("label", { for: gpu.id }, "GPU used for the recording"), gpu)), status);
   root.append(sending, result);
@@ -115,7 +115,7 @@ export function mount(root) {
   };
 }
 
-// The cause as a headline, and what a fix would bring below it; then the fix itself.
+// The cause as a headline, and what a fix would gain below it; then the fix itself.
 function headed(verdict) {
   const [first, ...rest] = verdict.split("; ");
   return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)),
@@ -156,7 +156,7 @@ function markdown(answer) {
 
 const pieces = (seconds) => Object.entries(seconds).filter(([, value]) => value > 0).sort(([, one], [, other]) => other - one);
 
-// ---------------------------------------------------------------- two runs beside each other
+// ---------------------------------------------------------------- two runs side by side
 
 function compared(answer) {
   const two = answer.compare;
@@ -171,7 +171,7 @@ function compared(answer) {
       h("span", {}, h("i", { class: "dot", style: { background: colourOf(entry.part) } }), f.words(entry.part), entry.why && h("small", { class: "note small why" }, entry.why)), f.seconds(entry.before_s), f.seconds(entry.after_s), shift(entry),
     ])), { caption: "Parts of the step in both runs" }),
     two.unlike.length > 0 && points(two.unlike.map((text) => `The runs differ: ${text}`)),
-    two.unknown.length > 0 && fold("What the traces do not say", points(two.unknown)));
+    two.unknown.length > 0 && fold("What the traces do not show", points(two.unknown)));
 }
 
 const deviceOf = (answer) => (answer.notes.some((note) => note.startsWith(NO_GPU)) ? "CPU" : "GPU");
@@ -191,7 +191,7 @@ function shown(answer) {
       answer.notes.length > 0 && points(answer.notes),
       answer.assumptions.length > 0 && assumptions(answer)),
     answer.compare && compared(answer),
-    card(answer.findings.length ? "Causes, largest sure gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
+    card(answer.findings.length ? "Causes, largest minimum gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
     card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
