@@ -42,7 +42,7 @@ BODIES: tuple[dict[str, Any], ...] = (
     {
         "question": "compare",
         "names": ["2x T4", "RTX 2070 Max-Q"],
-        "models": ["mnist_cnn"],
+        "model": ["mnist_cnn"],
         "price": ["T4=700"],
         "currency": "EUR=1.1",
     },
@@ -73,6 +73,8 @@ BODIES: tuple[dict[str, Any], ...] = (
         "power_limit": "60",
         "cpu": "laptop",
     },
+    {"question": "models", "search": "resnet"},
+    {"question": "predict", "model": "llama-3-8b", "gpu": ["RTX 3090"], "users": 4, "weights": "q4_k_m", "prompt": 100},
     {"question": "matters", "topic": "pcie-lanes", "model": "mnist_cnn", "gpu": "RTX 3090", "batch": "64"},
     {"question": "sweep", "model": "mnist_cnn", "gpu": ["RTX 3090"], "batches": [1, 64, 4096]},
     {

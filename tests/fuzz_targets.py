@@ -248,28 +248,29 @@ def _listed(question: Callable[..., object], name: str, **fixed: Any) -> Callabl
 # ---------------------------------------------------------------- bodies of the page
 
 
-def _body(data: bytes, folder: Path) -> None:
+def _body(data: bytes, folder: Path) -> int:
     """`{"question": name, ...}` as the page would send it: refused by the types, or answered without a fault of ours."""
     from pydantic import ValidationError
 
-    from gpuwise.surfaces.web.answers import answer
-    from gpuwise.surfaces.web.app import _BODIES
+    from gpuwise.surfaces.web.answers import QUESTIONS, answer
+    from gpuwise.surfaces.web.bodies import question_body
 
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    if not isinstance(raw, dict) or not isinstance(raw.get("question"), str) or raw["question"] not in _BODIES:
-        return
+        return 422
+    if not isinstance(raw, dict) or not isinstance(raw.get("question"), str) or raw["question"] not in QUESTIONS:
+        return 404
     name = raw.pop("question")
     try:
-        asked = _BODIES[name].model_validate(raw).model_dump(exclude_defaults=True)
+        asked = question_body(name).model_validate(raw).model_dump(exclude_defaults=True)
     except ValidationError:
-        return
+        return 422
     with _loud():
         status, content = answer(name, asked)
     assert status in (200, 400), content
     assert msgspec.json.decode(content).get("hint", "-"), content
+    return status
 
 
 @contextmanager
@@ -318,9 +319,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         name="config.json", seeds=lambda folder: [seeds.CONFIG], ask=_file("config.json", lambda path: find_config(str(path)))
     ),
-    Target(
-        name="language configs", seeds=lambda folder: list(seeds.LANGUAGE_CONFIGS), ask=_file("language.json", _language)
-    ),
+    Target(name="language configs", seeds=lambda folder: list(seeds.LANGUAGE_CONFIGS), ask=_file("language.json", _language)),
     Target(name="GGUF", seeds=seeds.ggufs, ask=_file("model.gguf", _language)),
     Target(name="models files", seeds=lambda folder: [seeds.MODELS], ask=_file("models.txt", _models_file)),
     Target(name="page", seeds=lambda folder: [msgspec.json.encode(body) for body in seeds.BODIES], ask=_body),
