@@ -59,6 +59,8 @@ def _kinds(data: bytes) -> list[Callable[[bytes, random.Random], bytes]]:
         return [_bytes, *[structures.sqlite_cells] * 4]
     if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return [_bytes, *[structures.pickle_opcodes] * 2, *[structures.pickle_values] * 3]
+    if data[:4] == b"GGUF":
+        return [_bytes, *[structures.gguf_numbers] * 4]
     if structures.is_protobuf(data):
         return [_bytes, *[structures.protobuf_fields] * 4]
     if data[:2] == b"\x1f\x8b" or b"\0" in data[:64]:

@@ -12,6 +12,7 @@ import gpuwise
 from gpuwise.workload.store import files
 from making_amd import rocprof, rpd
 from making_files import collective, dcgmi, dmon, flight, op_table, pickled, query, snapshot, wandb
+from making_gguf import deepseek, gpt_oss, header, llama
 from making_traces import SGEMM, Run, autograd_profile, chakra, execution_trace, nsys, training, with_graphs, xplane
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ BODIES: tuple[dict[str, Any], ...] = (
     {
         "question": "compare",
         "names": ["2x T4", "RTX 2070 Max-Q"],
-        "models": ["mnist_cnn"],
+        "model": ["mnist_cnn"],
         "price": ["T4=700"],
         "currency": "EUR=1.1",
     },
@@ -72,6 +73,8 @@ BODIES: tuple[dict[str, Any], ...] = (
         "power_limit": "60",
         "cpu": "laptop",
     },
+    {"question": "models", "search": "resnet"},
+    {"question": "predict", "model": "llama-3-8b", "gpu": ["RTX 3090"], "users": 4, "weights": "q4_k_m", "prompt": 100},
     {"question": "matters", "topic": "pcie-lanes", "model": "mnist_cnn", "gpu": "RTX 3090", "batch": "64"},
     {"question": "sweep", "model": "mnist_cnn", "gpu": ["RTX 3090"], "batches": [1, 64, 4096]},
     {
@@ -245,6 +248,39 @@ PRICES = (
 CONFIG = (
     b'{"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 64, "num_hidden_layers": 2, "auto_map": {}}'
 )
+LANGUAGE_CONFIGS = tuple(
+    json.dumps({"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 8, **more}).encode()
+    for more in (
+        {
+            "model_type": "llama",
+            "intermediate_size": 512,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 512,
+            "vocab_size": 1000,
+        },
+        {"model_type": "gpt2", "n_embd": 256, "n_layer": 4, "n_head": 8, "n_positions": 1024, "vocab_size": 1000},
+        {
+            "model_type": "qwen3_moe",
+            "intermediate_size": 512,
+            "num_key_value_heads": 2,
+            "head_dim": 64,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 128,
+            "max_position_embeddings": 4096,
+            "vocab_size": 1000,
+            "tie_word_embeddings": True,
+        },
+    )
+)
+MODELS = b"resnet50\n# the usual ones\nbert-base  # of language\ntimm:resnet50\n\nhf:gpt2\nmnist_cnn\n"
+
+
+def ggufs(folder: Path) -> list[bytes]:
+    """Headers alone, which are enough for a prediction; one whose tensors follow."""
+    found = [header(*made) for made in (llama(), gpt_oss(), deepseek())]
+    return [head for head, _ in found] + [found[0][0] + bytes(found[0][1])]
+
 
 PARTS = {
     "psu": ("1600W gold atx3", "850", "1.2kW 80 plus platinum"),

@@ -187,6 +187,18 @@ def _field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
+def gguf_numbers(data: bytes, chance: random.Random) -> bytes:
+    """A whole number in the header (a count, a length, a type, a setting or a size of a tensor) becomes another. Small numbers
+    show by the zeros behind them."""
+    places = [place for place in range(4, len(data) - 8) if data[place] and not any(data[place + 1 : place + 4])]
+    if not places:
+        return data[: chance.randrange(len(data) + 1)]
+    place = chance.choice(places)
+    size = 8 if not any(data[place + 4 : place + 8]) and chance.random() < 0.5 else 4
+    value = chance.choice((*NUMBERS, data[place] + 1, data[place] - 1, 2 * data[place])) % 2 ** (8 * size)
+    return data[:place] + value.to_bytes(size, "little") + data[place + size :]
+
+
 def pickle_opcodes(data: bytes, chance: random.Random) -> bytes:
     """An opcode is lost, comes twice, is put elsewhere, or another one is put in."""
     try:

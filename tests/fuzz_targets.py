@@ -40,6 +40,7 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.fit import text as fit_report
 from gpuwise.questions.gpus import text as gpus_report
 from gpuwise.questions.predict import text as predict_report
+from gpuwise.questions.sweep.models_file import read_models, resolve_model
 from gpuwise.questions.validate import text as validate_report
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.ask import ask as ask_which
@@ -49,6 +50,7 @@ from gpuwise.step.time.setting import find_stack
 from gpuwise.workload.capture.huggingface.configs import find_config
 from gpuwise.workload.capture.registry import source_of
 from gpuwise.workload.capture.request import Request, parse_input
+from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.store import files, zoo
 
 _NO_TIMES = ("which shows what ran, but not when",)  # a good file of ours that holds no answer
@@ -123,6 +125,21 @@ def _workload(path: Path) -> None:
     fits = gpuwise.fit(model=str(path), gpu=["RTX 3090"])
     fit_report.render(fits)
     _is_strict(fits)
+
+
+def _language(path: Path) -> None:
+    """Text from the model in this file: its speed, and what fits; and, where a header suffices, what the whole file holds."""
+    if path.suffix == ".gguf":
+        read_gguf(path, allow_header_only=True)
+    for question, report in ((gpuwise.predict, predict_report), (gpuwise.fit, fit_report)):
+        answer = question(model=str(path), gpu=["RTX 3090"], users=2)
+        report.render(answer)
+        _is_strict(answer)
+
+
+def _models_file(path: Path) -> None:
+    for model in read_models(path, here=False):
+        resolve_model(model)
 
 
 def _which_query(**asked: Any) -> WhichQuery:
@@ -231,28 +248,29 @@ def _listed(question: Callable[..., object], name: str, **fixed: Any) -> Callabl
 # ---------------------------------------------------------------- bodies of the page
 
 
-def _body(data: bytes, folder: Path) -> None:
+def _body(data: bytes, folder: Path) -> int:
     """`{"question": name, ...}` as the page would send it: refused by the types, or answered without a fault of ours."""
     from pydantic import ValidationError
 
-    from gpuwise.surfaces.web.answers import answer
-    from gpuwise.surfaces.web.app import _BODIES
+    from gpuwise.surfaces.web.answers import QUESTIONS, answer
+    from gpuwise.surfaces.web.bodies import question_body
 
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    if not isinstance(raw, dict) or not isinstance(raw.get("question"), str) or raw["question"] not in _BODIES:
-        return
+        return 422
+    if not isinstance(raw, dict) or not isinstance(raw.get("question"), str) or raw["question"] not in QUESTIONS:
+        return 404
     name = raw.pop("question")
     try:
-        asked = _BODIES[name].model_validate(raw).model_dump(exclude_defaults=True)
+        asked = question_body(name).model_validate(raw).model_dump(exclude_defaults=True)
     except ValidationError:
-        return
+        return 422
     with _loud():
         status, content = answer(name, asked)
     assert status in (200, 400), content
     assert msgspec.json.decode(content).get("hint", "-"), content
+    return status
 
 
 @contextmanager
@@ -301,6 +319,9 @@ TARGETS: tuple[Target, ...] = (
     Target(
         name="config.json", seeds=lambda folder: [seeds.CONFIG], ask=_file("config.json", lambda path: find_config(str(path)))
     ),
+    Target(name="language configs", seeds=lambda folder: list(seeds.LANGUAGE_CONFIGS), ask=_file("language.json", _language)),
+    Target(name="GGUF", seeds=seeds.ggufs, ask=_file("model.gguf", _language)),
+    Target(name="models files", seeds=lambda folder: [seeds.MODELS], ask=_file("models.txt", _models_file)),
     Target(name="page", seeds=lambda folder: [msgspec.json.encode(body) for body in seeds.BODIES], ask=_body),
     _texts(
         "names", lambda text: load_catalog().find(text), "RTX 3090", "NVIDIA GeForce RTX 2070 with Max-Q Design", "a100-80g", "M4"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from gpuwise.questions.fit.text_figure import text_memory_figure
 from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.render.chart import Bars
 from gpuwise.surfaces.cli.app import app
+from making_gguf import llama, write
 
 BIG = "llama-3-70b"
 STEP_KEYS = ("model", "gpu", "gpu_count", "batch", "memory", "fits", "max_batch", "safe_batch", "step_s", "remedies", "ladder")
@@ -245,6 +247,14 @@ def test_the_figure_shows_what_is_printed(gpu: str) -> None:
 def test_it_says_no_only_where_it_does_not_fit() -> None:
     assert asked(BIG, "RTX 3090", weights="q4_k_m").says_no
     assert not asked(BIG, "2x RTX 3090", weights="q4_k_m").says_no
+
+
+def test_the_usual_lengths_stay_within_a_short_context(tmp_path: Path) -> None:
+    short = write(tmp_path / "tiny.gguf", *llama())  # 512 tokens, fewer than a usual prompt and answer together
+    (found,) = asked(str(short), "RTX 3090").results
+    assert found.generation.prompt + found.generation.output == 512
+    with pytest.raises(BadValue, match="supports at most 512 tokens, but 700 were requested"):
+        asked(str(short), "RTX 3090", prompt=600, output=100)
 
 
 @pytest.mark.parametrize(

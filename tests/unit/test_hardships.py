@@ -8,10 +8,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path, PureWindowsPath
 
 import pytest
 
+import gpuwise
 from gpuwise.core import files as outputs
 from gpuwise.core.errors import BadFile
 from gpuwise.workload import find
@@ -151,6 +153,23 @@ def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
             outputs.check_place(path, "report.html")
     with pytest.raises(BadFile):
         outputs.write_whole(tmp_path / "file" / "report.html", b"x")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would be waited for, and /dev/zero would fill the memory."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", Path("/dev/zero")):
+        asked: tuple[Callable[[Path], object], ...] = (
+            lambda path: gpuwise.gpus(catalog=path),
+            lambda path: gpuwise.cost(gpu="RTX 3090", prices=path),
+            lambda path: gpuwise.validate(path),
+            lambda path: gpuwise.sweep(path, gpus=["T4"], batches="1", out=tmp_path / "out.csv"),
+        )
+        for ask in asked:
+            with pytest.raises(BadFile, match="is not a regular file") as refused:
+                ask(path)
+            assert refused.value.hint
 
 
 # ---------------------------------------------------------------- Windows

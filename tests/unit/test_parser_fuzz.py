@@ -38,7 +38,8 @@ def _seeds(target: Target) -> list[bytes]:
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_what_is_right_is_answered(target: Target, tmp_path: Path) -> None:
     for seed in _seeds(target)[:: 5 if len(_seeds(target)) > 20 else 1]:
-        target.ask(seed, tmp_path)
+        found = target.ask(seed, tmp_path)
+        assert target.name != "page" or found == 200, seed
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

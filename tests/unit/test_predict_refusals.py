@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,16 @@ def test_models_of_video_are_refused_with_what_can_be_asked(name: str) -> None:
     with pytest.raises(UnknownName, match="generate video") as fault:
         gpuwise.predict(name, gpu="RTX 4090")
     assert "sdxl" in fault.value.hint
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, 1e300])
+@pytest.mark.parametrize("name", ["samples", "epochs"])
+def test_a_training_that_nobody_can_run_is_refused(name: str, value: float) -> None:
+    with pytest.raises(BadValue, match=f"invalid --{name} "):
+        gpuwise.predict("resnet50", gpu="RTX 3090", **{"samples": 10.0, name: value})
+
+
+def test_a_name_that_no_file_can_have_is_refused_as_a_name() -> None:
+    with pytest.raises(UnknownName, match="unknown model 'aaaa") as refused:
+        gpuwise.matters("pcie-lanes", model="a" * 3000)
+    assert len(str(refused.value)) < 1000

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from gpuwise.core.errors import BadFile
 
-__all__ = ["check_place", "home", "write_whole"]
+__all__ = ["check_place", "check_readable", "home", "write_whole"]
+
+_LARGEST_TEXT = 64 * 2**20
 
 
 def home() -> Path:
@@ -17,6 +19,19 @@ def home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.devnull)
+
+
+def check_readable(path: Path, hint: str, most_bytes: int = _LARGEST_TEXT) -> None:
+    """Refuse what has no end, such as a pipe or a device, and what is too large to be a list or a table. Other faults are left to
+    whoever opens the file."""
+    try:
+        unending, size = path.exists() and not path.is_file() and not path.is_dir(), path.stat().st_size
+    except (OSError, ValueError):
+        return
+    if unending:
+        raise BadFile(f"{path} is not a regular file", hint=hint)
+    if size > most_bytes:
+        raise BadFile(f"{path} is {size / 1e6:.0f} MB in size, which is too large", hint=hint)
 
 
 def check_place(path: Path, example: str) -> None:

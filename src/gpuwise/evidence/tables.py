@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile, MissingExtra
+from gpuwise.core.files import check_readable
 from gpuwise.evidence.types import Table
 
 __all__ = ["KINDS", "read_table"]
 
+_LARGEST = 4 * 2**30  # bytes
 # table -> columns it must have
 KINDS: Mapping[str, frozenset[str]] = {
     "e2e": frozenset("source gpu gpu_count model mode precision batch_per_gpu image_or_seq step_ms".split()),
@@ -31,6 +33,7 @@ def read_table(path: Path) -> Table:
     hint = "see docs/reference/evidence.md for the columns of each table"
     if path.is_dir():
         raise BadFile(f"{path} is a folder", hint="pass a .csv or .parquet file")
+    check_readable(path, "pass a .csv or .parquet file with measurements", _LARGEST)
     try:
         columns, odd = (_parquet(path), {}) if path.suffix == ".parquet" else _csv(path)
     except FileNotFoundError:

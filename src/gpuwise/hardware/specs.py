@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
+from gpuwise.core.files import check_readable
 from gpuwise.core.provenance import Basis, Fact, Source
 from gpuwise.core.text import both, either
 from gpuwise.core.units import GIB, parse, parse_memory
@@ -242,6 +243,7 @@ def read_catalog(path: Path, find: Callable[[str], Gpu] | None = None) -> tuple[
 
 def _catalog_rows(path: Path) -> list[Mapping[str, Any]]:
     hint = "write [[gpu]] tables with the keys " + ", ".join(KEYS)
+    check_readable(path, hint)
     try:
         table = tables.parse_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

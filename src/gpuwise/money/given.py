@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError
+from gpuwise.core.files import check_readable
 from gpuwise.core.provenance import Basis
 from gpuwise.core.text import the
 from gpuwise.hardware.catalog import load_catalog
@@ -79,9 +80,8 @@ def read_price_file(path: Path, today: date) -> PriceFile:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    check_readable(path, _see(), _LARGEST)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise BadFile(f"{path} is too large for a price file", hint=_see())
         return parse_toml(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise BadFile(

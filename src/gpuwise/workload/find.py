@@ -193,13 +193,23 @@ def _not_a_model(path: Path) -> GpuwiseError:
     return BadValue(f"{path} is not a model file that gpuwise can read", hint=f"pass {known}")
 
 
+def _exists(path: Path) -> bool:
+    """Whether it is on the disk; no for names that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+_LONGEST_NAME = 100  # characters that an error repeats
 _VIDEO = re.compile(r"video|^svd|^wan(\d|ai|$)|^ltx|mochi|animatediff|opensora|stepvideo|^sora|skyreels")  # well-known names
 
 
 def unknown(model: str) -> GpuwiseError:
     """Return the error for a name that no source has."""
-    if Path(model).exists():
+    if _exists(Path(model)):
         return _not_a_model(Path(model))
+    model = model if len(model) <= _LONGEST_NAME else model[:_LONGEST_NAME] + "…"
     from gpuwise.workload.language.find import known_id  # reads tables that other models do not need
 
     if hub := known_id(model):

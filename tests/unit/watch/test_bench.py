@@ -241,6 +241,14 @@ def test_a_damaged_profile_is_refused(text: bytes) -> None:
     assert "gpuwise bench" in caught.value.hint
 
 
+@pytest.mark.parametrize("work", [0.0, -1.0, 1e-320, 1e300])
+def test_work_that_nothing_can_have_is_refused(work: float) -> None:
+    """A rate of almost nothing would make every prediction infinite."""
+    path = store.save(msgspec.structs.replace(made(), rows=(row("conv.forward", (8.0,) * 5, work, 1e-3),)))
+    with pytest.raises(BadFile, match="impossible measurement"):
+        store.read(path)
+
+
 def test_one_rate_everywhere_gives_work_over_rate(resnet: Workload) -> None:
     found = price(resnet, made(flops_per_s=1e11), 8.0)
     assert found.by_kind["conv"] == pytest.approx(price(resnet, made(flops_per_s=1e12), 8.0).by_kind["conv"] * 10, rel=0.01)

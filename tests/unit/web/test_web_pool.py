@@ -99,6 +99,19 @@ def test_one_who_leaves_the_queue_takes_no_worker_along(answers: Answers) -> Non
         answers.close()
 
 
+def test_answers_in_memory_have_a_limit_in_bytes(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_KEPT_BYTES", 100_000)
+    answers.close()
+    for place in range(20):
+        for _ in range(2):  # the same twice, as two people may ask at a time
+            answers._keep(b"%d" % place, (200, bytes(30_000)))
+    assert list(answers._known) == [b"17", b"18", b"19"]
+    assert answers._bytes == 3 * (2 + 30_000 + 500)
+    answers._keep(b"large", (200, bytes(200_000)))
+    assert not answers._known
+    assert answers._bytes == 0
+
+
 def test_answers_that_are_prepared_are_at_hand_and_hold_nobody_up(answers: Answers) -> None:
     likely = [("which", {"task": "vision", "seconds": 0}), ("which", {"seconds": 600})]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import http.client
 import json
 import signal
 import socket
@@ -63,6 +64,8 @@ def test_a_foreign_host_is_refused_even_for_reading(server: Server) -> None:
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://["},
+        {"Origin": "http://a]b"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -71,6 +74,16 @@ def test_another_site_cannot_ask(server: Server, headers: dict[str, str]) -> Non
     refused = server.ask("predict", headers, model="resnet50", gpu=["RTX 3090"])
     assert refused.status == 403
     assert "other sites" in refused.json["error"]
+
+
+def test_one_foreign_origin_among_several_is_enough(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/api/gpus")
+        for name, value in (("Origin", server.address), ("Origin", "http://evil.example"), ("Content-Length", "0")):
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.getresponse().status == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/api/choices", "/api/accuracy", "/js/main.js", "/plotly.js"])
@@ -211,6 +224,13 @@ def test_a_name_never_becomes_a_path(server: Server, folder: Path, tmp_path: Pat
         assert answer.status == 200, answer.body
         assert answer.json["files"] == [name]
     assert list(folder.iterdir()) == []
+
+
+def test_a_gpu_that_no_command_could_take_is_refused_in_words(server: Server, folder: Path) -> None:
+    refused = server.send("POST", "/api/why?name=a.json&gpu=a%00b", b"{}")
+    assert refused.status == 422
+    assert refused.json["error"].startswith("gpu:")
+    assert not any(folder.iterdir())
 
 
 def test_markup_in_a_kernel_name_stays_text(server: Server, tmp_path: Path) -> None:

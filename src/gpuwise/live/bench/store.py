@@ -16,7 +16,8 @@ from gpuwise.live.bench.types import VERSION, Profile
 __all__ = ["check", "folder", "latest", "path_of", "read", "save", "surer"]
 
 _AGAIN = "run `gpuwise bench` again"
-_SHORTEST_S, _LONGEST_S, _MOST_WORK = 1e-12, 1e6, 1e21
+_SHORTEST_S, _LONGEST_S = 1e-12, 1e6
+_LEAST_WORK, _MOST_WORK = 1e-3, 1e21  # rates outside these would make predictions infinite
 
 
 def folder() -> Path:
@@ -81,9 +82,7 @@ def read(path: Path) -> Profile:
     if profile.version != VERSION:
         raise BadFile(f"{path} was written by another version of gpuwise", hint=_AGAIN)
     for row in profile.rows:
-        if not (
-            _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 < row.work < _MOST_WORK and all(0 < n < _MOST_WORK for n in row.sizes)
-        ):
+        if not (_SHORTEST_S <= row.seconds <= _LONGEST_S and all(_LEAST_WORK < n < _MOST_WORK for n in (row.work, *row.sizes))):
             raise BadFile(
                 f"{path} contains an impossible measurement ({row.work:g} of {row.kind:.40} in {row.seconds:g} s)", hint=_AGAIN
             )

@@ -10,9 +10,14 @@ from gpuwise.questions.predict.options import PredictOptions
 
 __all__ = ["check_epochs", "with_epochs"]
 
+_MOST_SAMPLES, _MOST_EPOCHS = 1e18, 1e9  # as over HTTP
+
 
 def check_epochs(options: PredictOptions, *, generates: bool) -> None:
-    """Refuse a number of samples if nothing is trained, and epochs without samples."""
+    """Refuse numbers that no training has, a number of samples if nothing is trained, and epochs without samples."""
+    for name, value, most in (("samples", options.samples, _MOST_SAMPLES), ("epochs", options.epochs, _MOST_EPOCHS)):
+        if value is not None and not 0 < value <= most:
+            raise BadValue(f"invalid --{name} {value:g}", hint=f"give a number above 0, at most {most:,.0f}")
     if options.epochs is not None and options.samples is None:
         raise BadValue("`--epochs` needs the number of samples in an epoch", hint="try `--samples 50000 --epochs 3`")
     if options.samples is not None and (generates or options.mode == "infer" or options.phase):

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpuwise.core.errors import BadFile, GpuwiseError, MissingExtra
+from gpuwise.core.files import check_readable
 from gpuwise.core.text import either
 from gpuwise.workload import find
 from gpuwise.workload.capture.registry import PREFIXES, source_of
@@ -24,6 +25,7 @@ _TOLD = 20
 def read_models(path: Path, *, here: bool) -> tuple[str, ...]:
     """The models of the list, in its order. `here` is whether they are captured on this machine, so that what they need must be
     installed on it."""
+    check_readable(path, "give a text file with one model per line")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as fault:

@@ -25,16 +25,15 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, rent_median
 from gpuwise.questions.common.text.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
-from gpuwise.questions.registry import QUESTIONS as DECLARED
 from gpuwise.step.time.engines import engines
-from gpuwise.surfaces.web import bodies
 from gpuwise.surfaces.web.answers import LIKELY, QUESTIONS
+from gpuwise.surfaces.web.bodies import question_body
 from gpuwise.surfaces.web.commands import Once, told
 from gpuwise.surfaces.web.own_models import MOST_BYTES as OWN_BYTES
 from gpuwise.surfaces.web.own_models import OwnModels, own_file
 from gpuwise.surfaces.web.pool import Answers
 from gpuwise.surfaces.web.safety import LOCAL_HOSTS, Guard
-from gpuwise.surfaces.web.schema import Body, body_of
+from gpuwise.surfaces.web.schema import Body
 from gpuwise.surfaces.web.statics import page_routes
 from gpuwise.surfaces.web.traces import MOST_BYTES, MOST_FILES, Traces
 from gpuwise.workload.language.find import is_known_name, known_names
@@ -47,9 +46,6 @@ __all__ = ["create_app"]
 _Name = Annotated[str, Field(max_length=200)]
 _Bytes = Annotated[int, Field(ge=0, le=2**40)]
 
-_BODIES: dict[str, type[Body]] = {
-    "sweep": bodies.SweepBody,
-}
 _PREPARE_AFTER_S = 3.0
 _REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request could not be understood. The response contains error, looked_in and hint."},
@@ -88,7 +84,7 @@ def create_app(
     app.add_exception_handler(ClientDisconnect, _left)
     own = OwnModels()
     for name in QUESTIONS:
-        _add_question(app, answers, own, name, _BODIES.get(name) or body_of(DECLARED[name].options))
+        _add_question(app, answers, own, name, question_body(name))
     _add_own(app, answers, own)
     _add_why(app, Traces(most_trace_bytes))
     _add_kept(app, "accuracy", kept["accuracy"], "How accurate are predictions for GPUs that were not used in the fit?")
@@ -183,7 +179,7 @@ def _add_why(app: FastAPI, traces: Traces) -> None:
         request: Request,
         name: Annotated[list[_Name], Query(min_length=1, max_length=MOST_FILES)],
         size: Annotated[list[_Bytes] | None, Query(max_length=MOST_FILES)] = None,
-        gpu: Annotated[str, Query(max_length=200)] = "",
+        gpu: Annotated[str, Query(max_length=200, pattern=r"^[^\x00]*$")] = "",
         compare: bool = False,
     ) -> Response:
         """Why is this training slow? The body contains one profiler file, or the concatenated files of several ranks with the

@@ -19,7 +19,7 @@ from gpuwise.surfaces.web.own_models import Own
 
 __all__ = ["Answers"]
 
-_KEPT = 4096
+_KEPT_BYTES = 64 * 2**20  # of answers, hundreds of the longest
 _LONG = frozenset({"plan"})  # these may take a minute: they have workers of their own
 _SECONDS = 60.0
 _LONG_SECONDS = 300.0
@@ -36,6 +36,7 @@ class Answers:
         self._small = _Workers(workers, _SECONDS)
         self._long = _Workers(workers, _LONG_SECONDS)
         self._known: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
+        self._bytes = 0
 
     def start(self) -> None:
         """Let workers load what they need before anyone waits for it."""
@@ -68,10 +69,12 @@ class Answers:
             _end(worker, wait=True)
 
     def _keep(self, key: bytes, found: tuple[int, bytes]) -> None:
-        if found[0] in (200, 400):
-            self._known[key] = found
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+        if found[0] not in (200, 400) or key in self._known:
+            return
+        self._known[key] = found
+        self._bytes += _size(key, found)
+        while self._bytes > _KEPT_BYTES:
+            self._bytes -= _size(*self._known.popitem(last=False))
 
     def close(self) -> None:
         """End all workers, whatever they do."""
@@ -151,6 +154,10 @@ class _Workers:
         """End them at once."""
         for worker in self._all:
             _end(worker, wait=True)
+
+
+def _size(key: bytes, found: tuple[int, bytes]) -> int:
+    return len(key) + len(found[1]) + 500  # what Python adds to each, about
 
 
 def _key(question: str, options: Mapping[str, Any]) -> bytes:

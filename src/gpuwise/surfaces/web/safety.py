@@ -67,15 +67,27 @@ class Guard:
         host = _name(headers.get("host", ""))
         if "*" not in self._hosts and host not in self._hosts:
             return "this server does not accept this host name", f"{_OPEN_PAGE}, or start the server with `--allow-host NAME`"
-        origin = headers.get("origin")
+        ours = headers.get("host", "").lower()
         asks = method not in ("GET", "HEAD", "OPTIONS")
-        if asks and origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if asks and any(_netloc(origin) != ours for origin in headers.getlist("origin")):
             return "requests from other sites are not allowed", _OPEN_PAGE
         foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
         followed = not asks and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         if foreign and not followed:  # a link to the page may be followed; nothing of it may be fetched, framed or timed
             return "requests from other sites are not allowed", _OPEN_PAGE
         return "", ""
+
+
+def _netloc(origin: str) -> str:
+    """The name and port of an origin; empty where it has none that can be read.
+
+    >>> _netloc("http://Localhost:80"), _netloc("null"), _netloc("http://[")
+    ('localhost:80', '', '')
+    """
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _refused(status: int, error: str, hint: str) -> JSONResponse:

@@ -322,9 +322,11 @@ def preferred_engines(weights: str) -> tuple[str, ...]:
 
 def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption]) -> tuple[int, int]:
     """Tokens of a prompt and an answer, within what the model can look back on."""
-    output = options.output or min(_OUTPUT, max(1, (options.context or 2 * _OUTPUT) // 2))
-    prompt = options.prompt or (max(1, options.context - output) if options.context else _PROMPT)
     longest = shape.context
+    unasked = options.prompt is None and options.output is None and 0 < longest < _PROMPT + _OUTPUT
+    within = options.context or (longest if unasked else None)
+    output = options.output or min(_OUTPUT, max(1, (within or 2 * _OUTPUT) // 2))
+    prompt = options.prompt or (max(1, within - output) if within else _PROMPT)
     if longest and (options.context or prompt + output) > longest:
         raise BadValue(
             f"{shape.name} supports at most {longest:,} tokens, but {options.context or prompt + output:,} were requested",
