@@ -322,8 +322,9 @@ def _window(shape: LanguageShape, seq: int) -> int:
 
 @lru_cache(maxsize=64)
 def _workload(shape: LanguageShape, phase: str, weights: Format, cache: str, parts: int, seq: int) -> Workload:
-    whole = generation_pass(shape, phase, weights=weights, cache=cache, seq=seq)
-    return split(whole, parts, matrices=True) if parts > 1 else whole
+    if parts > 1:
+        return split(_workload(shape, phase, weights, cache, 1, seq), parts, matrices=True)
+    return generation_pass(shape, phase, weights=weights, cache=cache, seq=seq)
 
 
 # ---------------------------------------------------------------- memory

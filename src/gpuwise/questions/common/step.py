@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
@@ -342,6 +343,7 @@ def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]
     return host
 
 
+@lru_cache(maxsize=64)  # a survey of many GPUs asks for the same CPU each time
 def named_host(name: str, ram_speed: str = "") -> Host:
     """Return the class of this CPU, with the cores of the CPU itself if its name is known, and with this RAM if it is given."""
     from gpuwise.box.parts import find_cpu_family  # reads the table of CPU names

@@ -7,6 +7,7 @@ plus all other stages once; 1F1B holds fewer micro-batches at a time. With v chu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,9 +33,12 @@ def blocks_of_stages(costs: Sequence[float], stages: int, first: float = 0.0, la
             f"{count} block{'' if count == 1 else 's'} cannot be divided into {stages} pipeline stages",
             hint="use fewer stages or chunks, because each of them needs its own block",
         )
-    if stages == 1:
-        return (count,)
-    weights = np.array(costs, dtype=float)
+    return (count,) if stages == 1 else _divided(tuple(costs), stages, first, last)
+
+
+@lru_cache(maxsize=1024)  # plans that differ only in what they shard or hold have the same stages
+def _divided(costs: tuple[float, ...], stages: int, first: float, last: float) -> tuple[int, ...]:
+    count, weights = len(costs), np.array(costs, dtype=float)
     weights[0] += first
     weights[-1] += last
     if np.ptp(costs) == 0 and count % stages == 0 and (first + last) < weights.mean():

@@ -154,11 +154,6 @@ class CachingAllocator:
         block.free, block.freed_at = True, self._clock
         block.pool.add(joined(block))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether memory never runs out and any block may be split, so that `allocate` and `release` take their short ways."""
-        return type(self) is CachingAllocator and self.limit == self._largest_split == float("inf")
-
     def empty_cache(self) -> None:
         """Release every completely free segment to the device."""
         for pool in self.pools:

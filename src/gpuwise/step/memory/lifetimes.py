@@ -4,10 +4,9 @@ frameworks.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -17,7 +16,7 @@ import numpy as np
 
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS
-from gpuwise.step.memory.allocator import ROUNDED_TO, SMALL, Block, CachingAllocator, insert_after, merged
+from gpuwise.step.memory.allocator import Block
 from gpuwise.step.types import Array
 from gpuwise.workload.model.evaluate import product_values
 from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Form, Op, Workload
@@ -38,6 +37,7 @@ __all__ = [
     "memory_data",
     "peak_bytes",
     "preallocated_bytes",
+    "program_of",
     "replay",
     "tensor_bytes_of",
 ]
@@ -46,6 +46,9 @@ __all__ = [
 # When each buffer of a step is live: the arrays from which peaks and allocators are computed.
 #
 # Whatever does not depend on the size is extracted from a workload once, so evaluating many batches is array arithmetic.
+
+
+_WEIGHT, _OPTIMIZER, _INPUT = (CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +81,33 @@ class Lives:
         np.add.at(change, (self.category, self.died), -sizes)
         found: Array = np.cumsum(change, axis=1)[:, : max(1, self.calls)]
         return found
+
+    @property
+    def lasting(self) -> Array:
+        """Buffers that exist before the step and after it."""
+        found: Array = (self.born == 0) & (self.died >= self.calls)
+        return found
+
+    @cached_property
+    def loaded(self) -> int:
+        """The number of requests for weights, which come first."""
+        return int(np.count_nonzero(self.lasting & (self.category == _WEIGHT)))
+
+    @cached_property
+    def order(self) -> tuple[Array, Array]:
+        """The requests of a program in order: the block, and the row that has its size, or -1 where the block is freed."""
+        weights, states, inputs = (self.lasting & (self.category == which) for which in (_WEIGHT, _OPTIMIZER, _INPUT))
+        rows = np.flatnonzero(~(weights | states | inputs) & (self.born < self.died))
+        call = np.concatenate([self.died[rows], self.born[rows]])  # frees come before requests
+        by_call = np.argsort(call, kind="stable")
+        who, size = np.concatenate([rows, rows])[by_call], np.concatenate([np.full(len(rows), -1), rows])[by_call]
+        update = int(np.searchsorted(call[by_call], first_update(self)))
+        loaded, made, read = (np.flatnonzero(which) for which in (weights, states, inputs))
+        again = read + len(self.tensor)  # the second inputs, which a training loop loads before it frees the first
+        reload = [(again, read), (read, np.full(len(read), -1))] if self.trains else []
+        first = [(loaded, loaded), (read, read), (who[:update], size[:update]), (made, made), (who[update:], size[update:])]
+        parts = [*first, *reload, (who, size)]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def tensor_bytes_of(workload: Workload, batch: float | None, seq: float | None) -> Array:
@@ -179,9 +209,6 @@ def first_update(lives: Lives) -> int:
 # The order is that of a program: weights first, then steps. At the end of the first step, the optimizer creates its state. The
 # second step finds the blocks left by the first. A training loop loads the next inputs before it frees the previous ones.
 
-_WEIGHT, _OPTIMIZER, _INPUT = (CATEGORIES.index(name) for name in ("weight", "optimizer", "input"))
-_STEPS = 2
-
 
 class Allocator(Protocol):
     """The methods of an allocator that a replay uses."""
@@ -205,103 +232,25 @@ class Replayed:
 
 def replay(lives: Lives, tensor_bytes: Array, allocator: Allocator, held: tuple[float, ...] = ()) -> Replayed:
     """Run the steps. `held` are buffers that libraries keep from their first use."""
-    sizes = tensor_bytes[lives.tensor]
-    lasting = (lives.born == 0) & (lives.died >= lives.calls)
-    weights, states = (lasting & (lives.category == which) for which in (_WEIGHT, _OPTIMIZER))
-    inputs = lasting & (lives.category == _INPUT)
-    events = _events(lives, ~(weights | states | inputs), sizes)
     blocks: dict[int, Block] = {}
-    for number in np.flatnonzero(weights).tolist():
-        blocks[number] = allocator.allocate(sizes[number])
-    for size in held:
-        allocator.allocate(size)
-    update = first_update(lives)
-    old: list[Block] = []
-    for step in range(_STEPS):
-        fresh = [allocator.allocate(size) for size in sizes[inputs].tolist()] if step == 0 or lives.trains else old
-        if fresh is not old:
-            for block in old:
-                allocator.release(block)
-        old = fresh
-        pending = [] if step else sizes[states].tolist()
-        _run(events, allocator, blocks, update, pending)
+    who, sizes = program_of(lives, tensor_bytes)
+    for index, (number, size) in enumerate(zip(who.tolist(), sizes.tolist(), strict=True)):
+        if index == lives.loaded:
+            for kept in held:
+                allocator.allocate(kept)
+        if size < 0:
+            allocator.release(blocks.pop(number))
+        else:
+            blocks[number] = allocator.allocate(size)
     return Replayed(allocated_bytes=float(allocator.peak_allocated), reserved_bytes=float(allocator.peak_reserved))
 
 
-def _events(lives: Lives, passing: Array, sizes: Array) -> list[tuple[int, int, float]]:
-    """Return (call, buffer, size) in program order. Frees have size -1 and come before allocations."""
-    rows = np.flatnonzero(passing & (lives.born < lives.died))
-    call = np.concatenate([lives.died[rows], lives.born[rows]])
-    who = np.concatenate([rows, rows])
+def program_of(lives: Lives, tensor_bytes: Array) -> tuple[Array, Array]:
+    """Return which block is requested, and with how many bytes, in program order. A size of -1 frees the block."""
+    who, rows = lives.order
     # a size that shrinks with the batch may become negative at a batch other than the captured one: the buffer is then absent
-    size = np.concatenate([np.full(len(rows), -1.0), np.maximum(sizes[rows], 0.0)])
-    order = np.argsort(call, kind="stable")
-    return list(zip(call[order].tolist(), who[order].tolist(), size[order].tolist(), strict=True))
-
-
-def _run(
-    events: list[tuple[int, int, float]], allocator: Allocator, blocks: dict[int, Block], update: int, pending: list[float]
-) -> None:
-    if isinstance(allocator, CachingAllocator) and allocator.is_plain:
-        before = bisect_left(events, (update,)) if pending else 0
-        _run_quickly(allocator, events[:before], blocks)
-        for state in pending:
-            allocator.allocate(state)
-        _run_quickly(allocator, events[before:], blocks)
-        return
-    allocate, release = allocator.allocate, allocator.release
-    for call, who, size in events:
-        if pending and call >= update:
-            for state in pending:
-                allocate(state)
-            pending = []
-        if size < 0:
-            release(blocks.pop(who))
-        else:
-            blocks[who] = allocate(size)
-    for state in pending:
-        allocate(state)
-
-
-def _run_quickly(allocator: CachingAllocator, events: Sequence[tuple[int, int, float]], blocks: dict[int, Block]) -> None:
-    """Apply the rules of `allocator.py` in one fast loop, if memory never runs out: a ladder of remedies replays many steps."""
-    large, small = allocator.pools
-    allocated, peak = allocator.allocated, allocator.peak_allocated
-    for _, who, size in events:
-        if size < 0:
-            block = blocks.pop(who)
-            allocated -= block.size
-            _release(block, block.pool.blocks)
-            continue
-        rounded = -(-int(size) // ROUNDED_TO) * ROUNDED_TO or ROUNDED_TO
-        pool, least = (small, ROUNDED_TO) if rounded <= SMALL else (large, SMALL + 1)
-        free = pool.blocks
-        at = bisect_left(free, (rounded, -1))
-        block = free.pop(at)[2] if at < len(free) else allocator.new(pool, rounded) or Block(0, 0, pool)  # there is always room
-        left = block.size - rounded
-        if left >= least:
-            rest = Block(block.place + rounded, left, pool)
-            block.size = rounded
-            insert_after(block, rest)
-            insort(free, (left, rest.place, rest))
-        block.free = False
-        allocated += block.size
-        peak = allocated if allocated > peak else peak
-        blocks[who] = block
-    allocator.allocated, allocator.peak_allocated = allocated, peak
-
-
-def _release(block: Block, free: list[tuple[int, int, Block]]) -> None:
-    """Return a block to the free ones, merged with its free neighbours."""
-    block.free = True
-    before, after = block.previous, block.next
-    if before is not None and before.free:
-        del free[bisect_left(free, (before.size, before.place))]
-        block = merged(before, block)
-    if after is not None and after.free:
-        del free[bisect_left(free, (after.size, after.place))]
-        block = merged(block, after)
-    insort(free, (block.size, block.place, block))
+    sizes = np.append(np.maximum(tensor_bytes[lives.tensor], 0.0), -1.0)
+    return who, sizes[rows]
 
 
 # ---------------------------------------------------------------- besides tensors

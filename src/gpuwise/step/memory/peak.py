@@ -29,9 +29,11 @@ from gpuwise.step.memory.lifetimes import (
     memory_data,
     peak_bytes,
     preallocated_bytes,
+    program_of,
     replay,
     tensor_bytes_of,
 )
+from gpuwise.step.memory.reserved import reserved_after
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Form, Workload, no_collection
 
 __all__ = [
@@ -331,7 +333,11 @@ def _simulated(workload: Workload, batch: float | None, seq: float | None, alloc
     """Return the bytes that the allocator holds after replaying a few steps. Each case is simulated once."""
     known, key = _results.setdefault(workload.form, {}), ("simulated", *_size(workload, batch, seq), allocator)
     if key not in known:
-        made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
+        lives, tensor_bytes = lives_of(workload), tensor_bytes_of(workload, batch, seq)
         with no_collection():
-            known[key] = replay(lives_of(workload), tensor_bytes_of(workload, batch, seq), made).reserved_bytes
+            if allocator == TorchSettings():
+                known[key] = float(reserved_after(*program_of(lives, tensor_bytes)))
+            else:
+                made = make_allocator(allocator) if isinstance(allocator, TorchSettings) else BfcAllocator()
+                known[key] = replay(lives, tensor_bytes, made).reserved_bytes
     return known[key]

@@ -161,10 +161,10 @@ def refusal(engine: Engine, gpu: Gpu, weights: str = "", cache: str = "") -> Bad
     """Return why this engine cannot run on this device in these formats, and what would work; None if it can run."""
     if not _runs_on(engine, gpu):
         return _no_device(engine, gpu)
-    if weights and weights not in _held(engine, gpu, engine.formats, engine.limits):
+    if weights and not _holds(engine, gpu, weights, engine.formats, engine.limits):
         return _no_format(engine, gpu, weights)
-    able = _held(engine, gpu, engine.caches, engine.kv_limits)
-    if cache and cache not in able:
+    if cache and not _holds(engine, gpu, cache, engine.caches, engine.kv_limits):
+        able = _held(engine, gpu, engine.caches, engine.kv_limits)
         why = _why(engine, gpu, engine.kv_limits.get(cache)) if cache in engine.caches else ""
         return BadValue(
             f"{engine.title} does not support a key-value cache in {cache}" + (f" on {the(gpu.name)}{why}" if why else ""),
@@ -194,7 +194,7 @@ def _no_format(engine: Engine, gpu: Gpu, weights: str) -> BadValue:
     where = ", except experimentally" if weights in engine.experimental else where
     able = _held(engine, gpu, engine.formats, engine.limits)
     others = [one.name for one in _preferred() if one != engine and _runs_on(one, gpu)]
-    others = [name for name in others if weights in _held(engines()[name], gpu, engines()[name].formats, engines()[name].limits)]
+    others = [name for name in others if _holds(engines()[name], gpu, weights, engines()[name].formats, engines()[name].limits)]
     ways = [f"`--engine {others[0]}`"] if others else []
     ways += [f"`--weights {_nearest(weights, able)}`"] if able else []
     return BadValue(
@@ -205,8 +205,12 @@ def _no_format(engine: Engine, gpu: Gpu, weights: str) -> BadValue:
 
 
 def _held(engine: Engine, gpu: Gpu, names: tuple[str, ...], limits: Mapping[str, Limit]) -> list[str]:
-    """Return which of these formats an engine supports on this device."""
-    return [name for name in names if name not in limits or _within(engine, gpu, limits[name])]
+    """Return those of these formats that an engine supports on this device."""
+    return [name for name in names if _holds(engine, gpu, name, names, limits)]
+
+
+def _holds(engine: Engine, gpu: Gpu, name: str, names: tuple[str, ...], limits: Mapping[str, Limit]) -> bool:
+    return name in names and (name not in limits or _within(engine, gpu, limits[name]))
 
 
 def _within(engine: Engine, gpu: Gpu, limit: Limit) -> bool:

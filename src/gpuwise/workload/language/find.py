@@ -48,7 +48,7 @@ def find_shape(name: str) -> LanguageShape:
 def is_known_name(name: str) -> bool:
     """Return whether this can only be a name in our tables, and not the name of a file, a folder or code."""
     if "/" in name:
-        return name.lower() in {row.lower() for row in _configs()}
+        return name.lower() in _by_id()
     return not name.endswith(_FILES) and not set(name) & set(":\\") and _row_of(name) is not None
 
 
@@ -146,10 +146,14 @@ def _keys() -> tuple[Mapping[tuple[str, ...], str], Mapping[tuple[str, ...], str
     return whole, short
 
 
+@cache
+def _by_id() -> Mapping[str, str]:
+    return {row.lower(): row for row in _configs()}
+
+
 def _row_of(name: str) -> str | None:
     """Return the model in the tables that this name means."""
-    by_id = {row.lower(): row for row in _configs()}
-    if (found := by_id.get(name.lower())) is not None:
+    if (found := _by_id().get(name.lower())) is not None:
         return found
     key = key_of(name)
     if not key:

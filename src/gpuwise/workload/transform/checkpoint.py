@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from gpuwise.workload.model.edit import Draft, makers
-from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Workload
+from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Form, Workload
 
-__all__ = ["blocks_of", "checkpointed"]
+__all__ = ["blocks_of", "checkpointed", "inside_of"]
 
 _FORWARD, _BACKWARD = PHASES.index("forward"), PHASES.index("backward")
 _PASSING = tuple(CATEGORIES.index(name) for name in ("activation", "temporary"))
+
+
+_blocks: WeakKeyDictionary[Form, dict[int, tuple[str, ...]]] = WeakKeyDictionary()
 
 
 def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
@@ -25,6 +29,19 @@ def blocks_of(workload: Workload, depth: int = 1) -> tuple[str, ...]:
 
     A `depth` of 1 means the outermost blocks (`layers.0`), 2 those inside them (`layers.0.blocks.0`).
     """
+    known = _blocks.setdefault(workload.form, {})
+    if depth not in known:
+        known[depth] = _blocks_at(workload, depth)
+    return known[depth]
+
+
+def inside_of(workload: Workload, blocks: Collection[str]) -> list[bool]:
+    """Return which modules are in one of these outermost blocks."""
+    wanted = set(blocks)
+    return [_numbered(path, 1) in wanted for path in workload.modules]
+
+
+def _blocks_at(workload: Workload, depth: int) -> tuple[str, ...]:
     ran = dict.fromkeys(workload.calls.module[workload.calls.phase == _FORWARD].tolist())
     found: dict[str, set[str]] = {}
     for module in ran:

@@ -19,7 +19,7 @@ import numpy as np
 
 from gpuwise.workload.model.edit import Draft, makers
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Buffer, Buffers, Call, Calls, Op, Workload
-from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed
+from gpuwise.workload.transform.checkpoint import blocks_of, checkpointed, inside_of
 
 __all__ = ["RankStep", "accumulating", "offloaded", "rank_step", "sharded", "split", "without_update"]
 
@@ -323,16 +323,21 @@ def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
     blocks = blocks_of(workload)
     share = 1.0 / count if matrices else -(-len(blocks) // count) / max(1, len(blocks))
     draft = Draft(workload)
-    prefixes = tuple(f"{block}." for block in blocks)
-    inside = [path.startswith(prefixes) or path in blocks for path in workload.modules]
+    inside = inside_of(workload, blocks)
     owned = {row for call in workload.calls if inside[call.module] for row in (*call.reads, *call.writes)}
     shared = {row for call in workload.calls if not inside[call.module] for row in (*call.reads, *call.writes)}
     for row in owned - shared:
         if workload.buffers[row].category in (_WEIGHT, _INPUT):
             draft.buffers[row] = replace(workload.buffers[row], tensor=_scaled(draft, workload.buffers[row].tensor, share))
+    parts: dict[int, int | None] = {}  # the part of each op: blocks repeat the same ones
     for number, call in enumerate(workload.calls):
-        if matrices and inside[call.module] and (op := _part(draft, workload.ops[call.op], share)):
-            draft.calls[number] = Call(draft.op(op), call.phase, call.module, call.reads, call.writes)
+        if not matrices or not inside[call.module]:
+            continue
+        if call.op not in parts:
+            op = _part(draft, workload.ops[call.op], share)
+            parts[call.op] = None if op is None else draft.op(op)
+        if (row := parts[call.op]) is not None:
+            draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
     return draft.done(options={**workload.options, "split": count})
 
 

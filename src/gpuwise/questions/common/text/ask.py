@@ -280,11 +280,15 @@ def _engine(text: str, weights: str, kv: str, gpus: Sequence[Gpu], said: list[As
     if text:
         return find_engine(text)
     named = preferred_engines(weights)
-    able = [name for name in named if all(refusal(engines()[name], gpu, weights, kv) is None for gpu in gpus)]
-    if not able:
+
+    def is_able(name: str) -> bool:
+        return all(refusal(engines()[name], gpu, weights, kv) is None for gpu in gpus)
+
+    usual = next(filter(is_able, named), "")
+    if not usual:
         raise _none_able(weights, kv, gpus)
-    engine = engines()[able[0]]
-    other = f"; change it with `--engine {able[-1]}`" if len(able) > 1 else ""
+    engine, last = engines()[usual], next(filter(is_able, reversed(named)))
+    other = f"; change it with `--engine {last}`" if last != usual else ""
     said.append(assumed("engine", engine.title, f"the usual choice for these weights{other}"))
     return engine
 
