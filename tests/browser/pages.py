@@ -19,10 +19,10 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 DRIVER = shutil.which("chromedriver")
 _SETTLED = "return document.querySelector('.waiting') ? 0 : Number(document.body.dataset.settled || 0)"
-# its sentences, whether in one paragraph or partly folded
+# its sentences, whether in one paragraph or in several
 VERDICT = (
-    "((node) => [...node.querySelectorAll('h2, p, li')].map((part) => part.textContent).join(' ') || node.textContent)"
-    "(document.querySelector('.verdict'))"
+    "[...document.querySelectorAll('.verdict')].map((node) => [...node.querySelectorAll('h2, p, li')]"
+    ".map((part) => part.textContent).filter(Boolean).join(' ') || node.textContent).join(' ')"
 )
 _WAIT_S = 90.0
 

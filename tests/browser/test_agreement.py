@@ -104,7 +104,7 @@ def test_the_default_purpose_is_outlined_and_the_recommended_row_is_first(page: 
     assert page.run(look) == ["dashed", page.run(other)]
     purpose = page.run("return document.querySelector('.purpose').textContent")
     assert purpose.startswith("Example: ")
-    assert purpose.endswith("Choose above to change it.")
+    assert purpose.endswith("Answer the questions for your own case.")
     first = page.run(
         "const row = document.querySelector('.options table tbody tr'); return row.className + row.cells[0].innerText"
     )

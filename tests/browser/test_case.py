@@ -23,7 +23,7 @@ def test_the_first_page_names_what_its_answer_is_for(page: Page, server: Server)
     assert "EfficientNet-B3" in page.run("return document.querySelector('.purpose').textContent")
     best = min(answer["options"], key=lambda option: option["usd_per_run"])
     assert best["gpu"] in page.pick
-    assert best["gpu"] in page.verdict
+    assert "lowest cost per run" in page.verdict
     assert page.complaints() == []
 
 
@@ -59,7 +59,7 @@ def test_each_example_is_answered_with_one_click(page: Page, story: str, view: s
     page.click(story)
     page.until(f"return document.querySelector('.pick')?.textContent.includes('{wanted}')")
     assert page.state.get("view", "choose") == view
-    assert len(page.verdict) > 40
+    assert len(page.verdict) > 20
     assert page.complaints() == []
 
 
@@ -67,7 +67,7 @@ def test_ten_users_of_a_large_model_get_what_the_server_answers(page: Page, serv
     page.open(model="llama-3-70b", users="10", weights="q4_k_m")
     best = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json["options"][0]
     assert best["gpu"] in page.pick
-    assert "10 users" in page.verdict
+    assert "10 users" in page.run("return document.querySelector('.purpose').textContent")
 
 
 def test_a_lab_is_answered_for_eight_gpus_and_planned_as_a_server(page: Page) -> None:
@@ -139,7 +139,7 @@ def test_a_card_is_carried_from_view_to_view(page: Page) -> None:
     page.open(model="resnet50", budget="800")
     card = page.pick.removeprefix("Buy a used ")
     page.click("Speed and memory")
-    assert card in page.verdict
+    assert card in page.pick
     page.click("Buy or rent", ".ways")
     assert card in page.pick
     page.click("Check the build")
@@ -209,14 +209,14 @@ def test_on_a_phone_a_card_is_a_line_and_a_finger_hits_it(page: Page) -> None:
     page.keep(SCREENSHOTS / "start-390.png")
 
 
-def test_on_a_phone_the_rest_of_a_recommendation_is_folded(page: Page) -> None:
-    folded = "return !document.querySelector('.verdict details').open"
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_answer_comes_first_and_the_rest_of_it_is_folded(page: Page, width: int) -> None:
+    page.size(width)
     page.open(task="learning", budget="800")
-    assert not page.run(folded)
-    page.size(390)
-    page.open(task="learning", budget="800")
-    assert page.run(folded)
-    assert not page.run("return document.querySelector('.verdict details li').checkVisibility()")
+    assert not page.run("return document.querySelector('.hero .rest').open")
+    assert not page.run("return document.querySelector('.hero .rest li').checkVisibility()")
+    assert page.run("return document.querySelector('.pick').getBoundingClientRect().top") < 320
+    assert page.run("return document.querySelectorAll('.hero .turns li').length") <= 3
 
 
 def test_a_power_limit_is_said_instead_of_a_failure(page: Page) -> None:

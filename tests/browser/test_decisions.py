@@ -51,7 +51,7 @@ def test_cheaper_renting_is_said_outside_the_fold(page: Page, server: Server) ->
     verdict = server.ask("which", hours_per_week=25).json["verdict"]
     said = re.search(r"Renting [^.]* is cheaper", verdict)
     assert said, "the case no longer has a cheaper rent"
-    text = page.run("return document.querySelector('.hero .verdict [role=status]').innerText")
+    text = page.run("return document.querySelector('.hero .renting').innerText")
     assert said[0] in text
     assert said[0] not in page.run("return document.querySelector('.hero .rest')?.textContent ?? ''")
 

@@ -83,7 +83,7 @@ def test_a_machine_without_a_card_shows_no_checks(page: Page) -> None:
     page.driver.find_element("css selector", "[aria-label='One fewer RTX 3090']").send_keys(ENTER)
     page.until("return document.querySelector('[role=alert]')?.innerText.includes('no card')")
     assert "Watts" not in page.text
-    assert page.run("return document.querySelector('input[name=lanes]').checkVisibility()")
+    assert page.run("return document.querySelector('.ask input[name=psu]').checkVisibility()")
     assert page.complaints() == []
 
 

@@ -19,7 +19,7 @@ from gpuwise.questions.cost.ask import CostQuery, JobQuery, Rent, ask
 from gpuwise.questions.cost.options import CostOptions
 from gpuwise.questions.cost.tokens import TokenCosts, TokenJob, predict_tokens, token_costs
 from gpuwise.questions.cost.types import BreakEven, CostAnswer, JobCost
-from gpuwise.questions.cost.words import better, resale_turn, unpaid, verdict
+from gpuwise.questions.cost.words import better, resale_turn, undecided, unpaid, verdict, worth
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
         assumptions=(*query.assumptions, *(note for note in work.notes if note not in query.assumptions)),
         data_date=data_date(query.book),
     )
-    return replace(found, verdict=verdict(found) + resale_turn(found) + unpaid(found), better=better(found))
+    said = (("better", verdict(found)), ("worth", worth(found)), ("resale", resale_turn(found)), ("unpaid", unpaid(found)))
+    return replace(found, said=said, better=better(found), undecided=undecided(found))
 
 
 def _own_at(query: CostQuery, utilization: float) -> Ownership | None:

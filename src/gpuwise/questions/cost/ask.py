@@ -83,6 +83,7 @@ class CostQuery:
     gpu_watts: float | None
     machine_watts: float
     utilization: float
+    usual_for: str  # whose utilisation it is, where none was given
     years: float
     tariff: Tariff
     region: Region
@@ -108,6 +109,7 @@ def ask(options: CostOptions) -> CostQuery:
     tokens = token_job(options)
     owning: list[Assumption] = []  # left out where nothing is owned
     region = _region(options.region, owning)
+    lab = in_server(gpu) or (price is not None and count * price.usd >= LAB_USD)
     query = CostQuery(
         gpu=gpu,
         asked_as=given,
@@ -116,7 +118,8 @@ def ask(options: CostOptions) -> CostQuery:
         machine_usd=machine_usd_of(options.machine, gpu, count, price, book, owning),
         gpu_watts=gpu_watts_of(options.watts, gpu, owning),
         machine_watts=machine_watts_of(options.machine_watts, gpu, count, owning),
-        utilization=_use(options, in_server(gpu) or (price is not None and count * price.usd >= LAB_USD), notes),
+        utilization=_use(options, lab, notes),
+        usual_for="" if _gives_use(options) else "a shared cluster" if lab else "a busy desktop",
         years=_years(options.years, notes),
         tariff=_tariff(options, region, book, owning),
         region=region,
@@ -174,6 +177,10 @@ def _region(name: str, notes: list[Assumption]) -> Region:
         effect = "it determines the electricity price and the carbon intensity; set yours with `--region DE`"
         notes.append(assumed("region", found.name, effect))
     return found
+
+
+def _gives_use(options: CostOptions) -> bool:
+    return options.utilization is not None or options.hours_per_week is not None
 
 
 def _use(options: CostOptions, lab: bool, notes: list[Assumption]) -> float:

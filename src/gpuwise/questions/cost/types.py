@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any, ClassVar
 
 from gpuwise.core.provenance import Assumption, as_dicts
-from gpuwise.money.costs import Ownership, Rental, emissions_kg
+from gpuwise.money.costs import Ownership, Rental, emissions_kg, is_cheaper_rented
 from gpuwise.money.types import Price, RentRange
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.cost.ask import CostQuery
@@ -67,8 +67,14 @@ class CostAnswer(Shown):
     warnings: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
-    verdict: str = ""
+    said: tuple[tuple[str, str], ...] = ()  # what each part of the verdict is about, and its text
     better: str = ""
+    undecided: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Which way is cheaper and by how much, in sentences."""
+        return "".join(text for _, text in self.said)
 
     @property
     def here(self) -> BreakEven | None:
@@ -86,20 +92,27 @@ class CostAnswer(Shown):
         """Over the horizon, of the electricity."""
         return None if self.ownership is None else emissions_kg(self.ownership.energy_kwh, self.query.region.grid)
 
+    def _clearly_cheaper(self, rental: Rental) -> bool:
+        owned = self.ownership
+        return owned is not None and is_cheaper_rented(owned.total_usd, rental.total_usd)
+
     def to_dict(self) -> dict[str, Any]:
         """Values in SI units and dollars, with the unit in every key."""
         query = self.query
         return {
             "verdict": self.verdict,
+            "said": [{"about": about, "text": text.strip()} for about, text in self.said if text],
             "better": self.better,
+            "undecided": self.undecided,
             "gpu": query.gpu.name,
             "gpu_count": query.gpu_count,
             "utilization_fraction": query.utilization,
+            "utilization_usual_for": query.usual_for,
             "years": query.years,
             "price": None if query.price is None else _price_dict(query.price),
             "other_prices": [_price_dict(price) | {"break_even_days": days} for price, days in self.other_prices],
             "own": None if self.ownership is None else _own_dict(self.ownership),
-            "rent": [_rent_dict(rental) for rental in self.rentals],
+            "rent": [_rent_dict(rental) | {"clearly_cheaper": self._clearly_cheaper(rental)} for rental in self.rentals],
             "rent_market": None if self.market is None else {**asdict(self.market), "dated": self.market.dated.isoformat()},
             "rent_market_break_even_days": self.market_break_even_days,
             "break_even": [_break_even_dict(row) for row in self.break_evens],

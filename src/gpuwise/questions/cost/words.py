@@ -6,7 +6,7 @@ from gpuwise.core.text import plural
 from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, in_server, is_cheaper_rented
 from gpuwise.questions.cost.types import CostAnswer
 
-__all__ = ["better", "breaks_even", "days", "is_tie", "resale_turn", "share", "unpaid", "verdict", "years"]
+__all__ = ["better", "breaks_even", "days", "is_tie", "resale_turn", "share", "undecided", "unpaid", "verdict", "worth", "years"]
 
 
 _MANY_DAYS = 1460  # four years: longer than that is said in years
@@ -38,11 +38,7 @@ def verdict(answer: CostAnswer) -> str:
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
     if not is_cheaper_rented(here.own_usd, here.rent_usd):
-        saves = f"Renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}"
-        much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
-        if much is None:
-            return f"{saves}. It is worth the extra effort only if it {enough}."
-        return f"{saves}. It is worth the extra effort below {_asked(answer, much)}, where it {enough}."
+        return f"Renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
@@ -69,6 +65,23 @@ def better(answer: CostAnswer) -> str:
     if here.rent_usd > here.own_usd:
         return "own"
     return "rent" if is_cheaper_rented(here.own_usd, here.rent_usd) else "either"
+
+
+def worth(answer: CostAnswer) -> str:
+    """Return the rent below which renting is worth its effort, if it is cheaper by too little."""
+    if undecided(answer) != "effort":
+        return ""
+    much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
+    if much is None:
+        return f" Renting is worth the extra effort only if it {enough}."
+    return f" Renting is worth the extra effort below {_asked(answer, much)}, where it {enough}."
+
+
+def undecided(answer: CostAnswer) -> str:
+    """Why `better` is `either`: "close" if both ways cost about the same, "effort" if renting saves too little; else ""."""
+    if better(answer) != "either":
+        return ""
+    return "close" if _is_near(answer) else "effort"
 
 
 def _is_near(answer: CostAnswer) -> bool:

@@ -77,7 +77,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     }
     return WhichAnswer(
         query=query,
-        verdict=verdict(survey, chosen, shown, spared),
+        said=verdict(survey, chosen, shown, spared),
         best=best,
         options=shown,
         build=builds,

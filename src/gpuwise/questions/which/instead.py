@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.candidates import Candidate, TaskRun
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.box.types import Cards, CheckLine
@@ -23,6 +23,7 @@ __all__ = [
     "describe_limit",
     "describe_sparing",
     "faster",
+    "in_time",
     "nothing_better",
     "rented_for_less",
     "unpriced_macs",
@@ -211,3 +212,11 @@ def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
     count = survey.query.jobs[0].samples
     each = rented.run.seconds / count
     return f"{hours * 3600 / each:,.0f} images, one every {format_si(each, 's')}"
+
+
+def in_time(survey: Survey, run: TaskRun, link: str) -> str:
+    """Whether the expected time meets the deadline, and whether the slow end of the range does too. `link` begins the clause."""
+    if (deadline := survey.query.limits.deadline_s) is None:
+        return ""
+    unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
+    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"

@@ -16,7 +16,9 @@ from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.text_paces import TextPace
 
-__all__ = ["WhichAnswer"]
+__all__ = ["Parts", "WhichAnswer"]
+
+Parts = tuple[tuple[str, str], ...]  # of a verdict: what each part is about, and its text; together they are the verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class WhichAnswer(Shown):
     FIGURE: ClassVar[str] = "questions.which.figure.choices_figure"
 
     query: WhichQuery
-    verdict: str
+    said: Parts
     best: Candidate | None
     options: tuple[Candidate, ...]
     build: dict[str, tuple[CheckLine, ...]]
@@ -41,10 +43,22 @@ class WhichAnswer(Shown):
     assumptions: tuple[Assumption, ...]
     data_date: date
 
+    @property
+    def verdict(self) -> str:
+        """What to do and why, in sentences."""
+        return "".join(text for _, text in self.said)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The option that the verdict names: the best one, or the best value where no purpose was given."""
+        return min(self.options, key=lambda option: option.usd_per_run or 0.0, default=None) if self.query.general else self.best
+
     def to_dict(self) -> dict[str, Any]:
         """The answer with the keys of the JSON contract."""
         return {
             "verdict": self.verdict,
+            "said": [{"about": about, "text": _sentence(text)} for about, text in self.said if text.strip()],
+            "general": self.query.general,
             "question": self.query.title,
             "options": [self._option(option) for option in self.options],
             "rejected": [{"gpu": name, "reason": reason} for name, reason in self.rejected],
@@ -85,6 +99,7 @@ class WhichAnswer(Shown):
             "added_gpus": option.added,
             "beside": _beside(option.run),
             "source": option.kind,
+            "recommended": option is self.chosen,
             "fits": run.fits,
             "headroom_bytes": main.usable_bytes - run.needed_bytes,
             "step_s": main.step_s,
@@ -118,12 +133,24 @@ class WhichAnswer(Shown):
             "kg_co2e": option.kg_co2e,
             "price": _price_dict(option),
             "build": [
-                {"check": line.check, "verdict": line.verdict, "text": line.text, "remedy": line.remedy}
+                {
+                    "check": line.check,
+                    "verdict": line.verdict,
+                    "text": line.text,
+                    "remedy": line.remedy,
+                    "power_limit_watts": line.power_limit_watts,
+                }
                 for line in self.build.get(option.key, ())
             ],
             "reasons": list(self.reasons.get(option.key, ())),
             **_text_dict(option),
         }
+
+
+def _sentence(part: str) -> str:
+    """A part of the verdict as a sentence of its own."""
+    text = part.strip().removesuffix(", and").removesuffix(".")
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _beside(run: TaskRun) -> str:

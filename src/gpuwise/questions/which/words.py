@@ -8,7 +8,7 @@ from math import inf
 
 import msgspec
 
-from gpuwise.advise.candidates import Candidate, TaskRun, whole
+from gpuwise.advise.candidates import Candidate, whole
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
 from gpuwise.advise.jobs import JobPace, taken
 from gpuwise.core.text import a, are, plural, the
@@ -21,6 +21,7 @@ from gpuwise.questions.which.instead import (
     describe_hired_work,
     describe_limit,
     describe_sparing,
+    in_time,
     nothing_better,
     rented_for_less,
     unpriced_macs,
@@ -45,6 +46,7 @@ from gpuwise.questions.which.survey import (
 )
 from gpuwise.questions.which.text_paces import TextPace
 from gpuwise.questions.which.text_words import cheapest_for_text, engine_of, shares
+from gpuwise.questions.which.types import Parts
 from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["reasons", "rejections", "renting", "verdict"]
@@ -56,54 +58,52 @@ _ALIKE = 1.05  # times as long: about as fast
 # ---------------------------------------------------------------- verdict
 
 
-def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> str:
-    """What to do and why, in sentences that agree with the rows below; `spared` are cards that hold the jobs with remedies."""
+def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> Parts:
+    """What to do and why, in parts that agree with the rows below; `spared` are cards that hold the jobs with remedies."""
     if survey.query.general:
         return _general(survey, chosen, shown)
     also = f"{describe_spared(survey, spared) if spared else ''}{unpriced_macs(survey) if survey.query.wanted.laptop else ''}"
-    if chosen.best is None:
-        return f"{nothing(survey, spared)}{_rent_instead(survey)}{also}"
-    said = chosen.best.kind == "rent" or (chosen.best.kind != "keep" and renting(survey, chosen, chosen.best))
-    beside = "" if said else _rent_instead(survey)
-    taken = f"{_to_take(survey, chosen, chosen.best)}{_sooner_together(survey, chosen.best, shown)}"
-    taken += _sold_new(survey, chosen.best)
-    taken += cheapest_for_text(survey, chosen.best) if survey.query.text else ""
-    if (survey.query.limits.budget_usd or 0.0) >= LAB_USD:
-        taken += for_labs(survey, chosen.best)
-    return f"{taken}{beside}{also}"
+    if (best := chosen.best) is None:
+        return ("pick", nothing(survey, spared)), ("hire", _rent_instead(survey)), ("also", also)
+    rents = best.kind == "rent" or (best.kind != "keep" and renting(survey, chosen, best))
+    return (
+        *_to_take(survey, chosen, best),
+        ("together", _sooner_together(survey, best, shown)),
+        ("new", _sold_new(survey, best)),
+        ("text", cheapest_for_text(survey, best) if survey.query.text else ""),
+        ("lab", for_labs(survey, best) if (survey.query.limits.budget_usd or 0.0) >= LAB_USD else ""),
+        ("hire", "" if rents else _rent_instead(survey)),
+        ("also", also),
+    )
 
 
-def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> str:
+def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     own = f" ({format_si(have.run.seconds, 's')})" if have and not (survey.query.text or survey.query.media) else ""
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}{own}" if have else ""
-    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{_in_time(survey, run, ' and' if have else ', which')}"
+    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{in_time(survey, run, ' and' if have else ', which')}"
     if best.kind == "keep":
-        return f"Keep your {best.name}: {time}, and {nothing_better(survey, chosen, _sold)}."
+        return ("pick", f"Keep your {best.name}: {time}, and "), ("why", f"{nothing_better(survey, chosen, _sold)}.")
     if best.kind == "rent" and best.rent is not None:
         rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
         why = cheaper_rented(survey, chosen, best)
-        return f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and {why}."
+        return ("pick", f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and "), ("why", f"{why}.")
     known = best.upfront_usd is not None
     price = f"{survey.money(best.upfront_usd)}{_for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
-    more = f"{renting(survey, chosen, best)}{_to_change(survey, best)}"
     time = f"together with {f'your {best.run.beside[0].name}' if best.run.beside else 'yours'}, {time}" if best.added else time
-    return f"Buy {one_more(best) or a(best.name)} ({price}): {time}, and {_why_best(survey, chosen)}.{more}"
+    return (
+        ("pick", f"Buy {one_more(best) or a(best.name)} ({price}): {time}, and "),
+        ("why", f"{_why_best(survey, chosen)}."),
+        ("rent", renting(survey, chosen, best)),
+        ("machine", _to_change(survey, best)),
+    )
 
 
 def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
     ways = [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.skipped]
     return f"{' and '.join(ways)}; " if ways else ""
-
-
-def _in_time(survey: Survey, run: TaskRun, link: str) -> str:
-    """Whether the expected time meets the deadline, and whether the slow end of the range does too. `link` begins the clause."""
-    if (deadline := survey.query.limits.deadline_s) is None:
-        return ""
-    unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
-    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"
 
 
 def _to_change(survey: Survey, best: Candidate) -> str:
@@ -247,9 +247,9 @@ def _sold_new(survey: Survey, used: Candidate) -> str:
     return f" The best option sold new (`--buy`) is {one_more(found) or a(found.name)} ({each}), which {pace}."
 
 
-def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> str:
+def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> Parts:
     if not shown:
-        return nothing(survey)
+        return (("pick", nothing(survey)),)
     value = min(shown, key=lambda option: option.usd_per_run or 0.0)
     fastest = min(shown, key=lambda option: option.run.seconds)
     more = value.run.seconds / fastest.run.seconds
@@ -258,10 +258,11 @@ def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> s
     )
     price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
-        f"The best value is {a(value.name)} ({price}). It has the lowest cost per run of the cards below."
-        f"{_sold_new(survey, value)}{faster}"
-        f"{renting(survey, chosen, value)} "
-        "The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."
+        ("pick", f"The best value is {a(value.name)} ({price}). "),
+        ("why", "It has the lowest cost per run of the cards below."),
+        ("new", f"{_sold_new(survey, value)}{faster}"),
+        ("rent", renting(survey, chosen, value)),
+        ("rows", " The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."),
     )
 
 

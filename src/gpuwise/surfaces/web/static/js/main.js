@@ -75,18 +75,22 @@ function mount(name) {
   refresh.stand = stand;
 }
 
-// On a phone the settings stand under the answer that they change, not above the question. Beside the first questions they are one line.
+// On a phone the settings stand under the answer that they change, not above the question. Beside an answer, they follow the first questions.
 function settle(body) {
   const start = body.querySelector(".start");
   if (phone.matches) (body.querySelector(".hero, .verdict-card") ?? body.firstElementChild)?.after(aside);
   else if (start) start.after(aside);
   else columns.prepend(aside);
   document.body.classList.toggle("single", Boolean(start));
+  if (start) sizes.observe(start.parentElement);
 }
+
+const sizes = new ResizeObserver(stick);
 
 // The settings stay in sight without a scrollbar of their own: where they are taller than the window, they stop at their end.
 function stick() {
-  aside.style.top = aside.parentElement !== columns ? "" : `${Math.min(72, innerHeight - aside.offsetHeight - 16)}px`;
+  const asks = aside.closest(".asks");
+  for (const node of [aside, asks].filter(Boolean)) node.style.top = node === aside && aside.parentElement !== columns ? "" : `${Math.min(72, innerHeight - node.offsetHeight - 16)}px`;
 }
 
 // On a phone the nav opens as a whole.
@@ -214,7 +218,7 @@ async function begin() {
     document.getElementById("case").open = !phone.matches; // a wide window has no handle for it
     if (refresh) settle(refresh.body);
   });
-  new ResizeObserver(stick).observe(aside);
+  sizes.observe(aside);
   addEventListener("resize", stick);
   menu.addEventListener("click", () => unfold(menu.getAttribute("aria-expanded") !== "true"));
   document.getElementById("inputs").addEventListener("submit", (event) => event.preventDefault());

@@ -33,10 +33,8 @@ function keep(list) {
 export const remove = (id) => keep(pins().filter((pin) => pin.id !== id));
 export const rename = (id, name) => keep(pins().map((pin) => (pin.id === id ? { ...pin, name: name.slice(0, 120) } : pin)));
 
-// The sentences of a verdict, whether in one paragraph or partly folded.
-function sentences(node) {
-  return node ? [...node.querySelectorAll("h2, p, li")].map((part) => part.textContent).join(" ") || node.textContent : "";
-}
+// The sentences of a verdict, whether in one paragraph or in several.
+const sentences = (nodes) => [...nodes].map((node) => [...node.querySelectorAll("h2, p, li")].map((part) => part.textContent).filter(Boolean).join(" ") || node.textContent).join(" ");
 
 // What the view shows is what is pinned: its verdict, and the figures under it.
 function seen() {
@@ -47,7 +45,7 @@ function seen() {
     value.querySelector("small")?.remove();
     return [entry.querySelector("dt").textContent, value.textContent.trim(), small?.textContent ?? ""];
   });
-  const verdict = sentences(view.querySelector(".verdict"));
+  const verdict = sentences(view.querySelectorAll(".verdict"));
   const headline = view.querySelector(".pick")?.textContent ?? verdict.split(/(?<=\.) /)[0];
   return { headline, verdict, question: document.querySelector("h1").textContent, purpose: view.querySelector(".purpose")?.textContent ?? inShort(get()), figures };
 }

@@ -33,6 +33,12 @@ export function said(text) {
   return plainly(sentences.filter(Boolean).join(" ").replaceAll("`", "").trim());
 }
 
+// What belongs together: a sentence, and those that go on from it.
+export const sentences = (text) => text.split(/(?<=\.) (?=[A-Z])(?!(?:At \d|That |It |They ))/).filter(Boolean);
+
+// The part of a verdict that is about this, such as the reason or the rent; nothing where the verdict has none.
+export const part = (answer, about) => said(answer.said.filter((entry) => entry.about === about).map((entry) => entry.text).join(" "));
+
 // The same for a list, without the lines of which nothing remains.
 export const lines = (texts) => texts.map(said).filter(Boolean);
 

@@ -3,7 +3,7 @@
 import { look } from "../api.js";
 import { colour, draw, logTicks, narrow, plain } from "../charts.js";
 import * as f from "../format.js";
-import { bar, card, facts, fill, h, head, left, num, row, table } from "../ui.js";
+import { bar, card, facts, fill, fold, h, head, left, num, row, table } from "../ui.js";
 
 export const name = "Accuracy";
 export const title = "How much can I trust this?";
@@ -18,8 +18,10 @@ const HOW = {
   "roofline with one efficiency": "the longer of FLOPs ÷ peak and bytes ÷ bandwidth, op by op, with the same efficiency for all GPUs",
 };
 
+const MANY = 20;
+
 export function mount(root) {
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const verdict = h("p", { class: "verdict lead", role: "status", "aria-live": "polite" });
   const headline = h("h2", { class: "pick" });
   const [numbers, gpus, rules, noise] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart tall" });
@@ -52,9 +54,12 @@ const figures = (answer) => facts([
 function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
-  return table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
-    entries.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
+  const made = (some) => table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
+    some.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
+  const often = entries.filter(([, value]) => value.rows >= MANY); // where many rows were measured, the figures say most
+  const others = entries.filter(([, value]) => value.rows < MANY);
+  return [made(often), others.length > 0 && fold(`${f.plural(others.length, "GPU")} with fewer than ${MANY} rows`, made(others))];
 }
 
 // One colour for one class of GPU; the lines show equality and the range that holds nine steps in ten.

@@ -2,12 +2,12 @@
 
 import { Refused, ask, look } from "../api.js";
 import { list, numeric } from "../case.js";
-import { narrow } from "../charts.js";
 import { amount, choice, search, text } from "../controls.js";
 import * as f from "../format.js";
 import { DEFAULTS, get, set } from "../state.js";
 import { isServer, server } from "./servers.js";
 import { asking, assumptions, bar, brief, card, facts, fill, fold, h, head, left, mark, num, row, stack, table } from "../ui.js";
+import { said } from "../words.js";
 
 export const name = "Build";
 export const title = "Will it work in my machine?";
@@ -45,7 +45,7 @@ export function mount(root) {
   const inside = h("ul", { class: "chips", "aria-label": "In the machine" });
   const palette = h("div", { class: "chips", role: "group", "aria-label": "Cards to add" });
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
-    h("p", { class: "note" }, "Drag cards and a power supply here, or click them."), inside);
+    h("p", { class: "note" }, "Drag cards and a power supply here, or click them below."), inside);
   const machine = h("div", {});
   const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
   const headline = h("h2", { class: "pick" });
@@ -67,16 +67,14 @@ export function mount(root) {
   }
   shown.append(example, headline, verdict, fixes, numbers, rest);
   const group = (label, ...pieces) => h("div", { class: "named" }, h("span", { class: "label", "aria-hidden": "true" }, label), ...pieces);
-  root.append(shown, rack,
-    asking("The machine", box,
+  root.append(shown, h("div", { class: "asks" }, asking("The machine", box,
       h("div", { class: "controls" }, search("Cards to add", "find", "e.g. 4090, A6000")), palette,
       group("Power supply", h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
         h("div", { class: "controls" }, amount("Or another power supply, W", "psu", { placeholder: "large enough" }))),
       h("div", { class: "controls" },
         choice("ATX standard", "standard", [["", "unknown"], ["2", "ATX 2"], ["3", "ATX 3"]]),
         amount("Power limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
-      machine),
-    ...desktop);
+      machine)), rack, ...desktop);
   return async (state, signal) => {
     const parts = parse(state.parts);
     const choices = await look("choices");
@@ -94,7 +92,7 @@ export function mount(root) {
     const inServer = isServer(parts, answer);
     const first = answer.lines.find((line) => line.verdict === "fail");
     headline.textContent = inServer ? `${names}: build a server` : first ? `Does not work: ${FAULTS[first.check] ?? first.check}` : `${names}: ${answer.verdict === "tight" ? "works, with tight margins" : "works"}`;
-    verdict.textContent = inServer ? "These GPUs need more power, space or airflow than a desktop has. The plan below is for a server." : said(answer, names);
+    verdict.textContent = inServer ? "These GPUs need more power, space or airflow than a desktop has. The plan below is for a server." : told(answer, names);
     shown.dataset.result = inServer ? "tight" : answer.verdict;
     fill(fixes, !inServer && first && mends(answer, state));
     rack.hidden = !inServer;
@@ -109,7 +107,7 @@ export function mount(root) {
 }
 
 // The first thing that fails and how to fix it; else what is tight.
-function said(answer, names) {
+function told(answer, names) {
   const failed = answer.lines.filter((line) => line.verdict === "fail");
   const tight = answer.lines.filter((line) => line.verdict === "tight");
   if (!failed.length) return tight.length ? `Look at: ${tight.map(called).join(", ")}.` : "Every check passes.";
@@ -139,9 +137,7 @@ function figures(answer) {
   return facts([
     psu?.value != null && ["sustained load", num(f.watts(psu.value), { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.watts(psu.limit)}` : "no supply given"],
     heat?.value != null && ["heat", num(shownValue(heat.value, heat.unit), { title: "Heat", formula: heat.text, answer }), "under load"],
-    ["passed", num(String(count("pass").length), told("pass")), `of ${answer.lines.length} checks`],
-    ["tight", num(String(count("tight").length), told("tight")), count("tight").map(called).join(", ")],
-    ["failed", num(String(count("fail").length), told("fail")), count("fail").map(called).join(", ")],
+    ["checks passed", num(`${count("pass").length} of ${answer.lines.length}`, told("pass")), [["fail", "failed"], ["tight", "tight"]].map(([verdict, word]) => count(verdict).length && `${word}: ${count(verdict).map(called).join(", ")}`).filter(Boolean).join("; ")],
   ]);
 }
 
@@ -155,14 +151,14 @@ function machineFields(box) {
     named("cpus", box.cpus.map((name) => [name, ""])),
     named("sockets", [...lanes]),
     named("boards", [...boards]),
-    h("div", { class: "controls" },
+    fold("Board, CPU and RAM", h("div", { class: "controls" },
       text("Platform, or CPU lanes", "lanes", { list: "sockets", placeholder: "default, or AM5 or 44" }),
       text("Board", "board", { list: "boards", placeholder: "default, or ATX" }),
       amount("Case slots", "slots", { placeholder: "default", step: 1, min: 1 }),
       text("CPU", "cpu", { list: "cpus", placeholder: "default" }),
       amount("CPU, W", "cpuwatts", { placeholder: "rated", min: 1 }),
-      amount("RAM, GB", "ram", { placeholder: "recommended", min: 1 })),
-    fold("More: cooling, risers, drives, outlet, room",
+      amount("RAM, GB", "ram", { placeholder: "recommended", min: 1 }))),
+    fold("Cooling, risers, drives, outlet, room",
       h("div", { class: "controls" },
         choice("Card coolers", "cooler", any(box.coolers)),
         choice("Cards on risers", "riser", [["", "no"], ["yes", "yes"], ["PCIe 3.0 x16", "PCIe 3.0 x16"], ["PCIe 4.0 x16", "PCIe 4.0 x16"]]),
@@ -211,11 +207,11 @@ function wattsBar(answer) {
 const ORDER = ["fail", "tight", "unknown", "pass"];
 const place = (line) => (ORDER.includes(line.verdict) ? ORDER.indexOf(line.verdict) : ORDER.indexOf("unknown"));
 
-// What fails comes first; what passes is folded on a phone.
+// What fails comes first; what passes is folded.
 function checkTable(answer) {
   const sorted = [...answer.lines].sort((one, other) => place(one) - place(other));
   const passed = sorted.filter((line) => line.verdict === "pass");
-  if (!narrow() || !passed.length) return linesOf(sorted, answer);
+  if (!passed.length) return linesOf(sorted, answer);
   const others = sorted.filter((line) => line.verdict !== "pass");
   return [others.length > 0 && linesOf(others, answer), fold(`${f.plural(passed.length, "check")} passed`, linesOf(passed, answer))];
 }
@@ -227,8 +223,8 @@ function linesOf(lines, answer) {
       brief(mark(line.verdict)),
       h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: called(line), formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
         line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
-      left(line.text),
-      left(line.remedy),
+      left(f.capital(said(line.text))),
+      left(line.remedy && f.capital(said(line.remedy))),
     ])), { caption: "Machine checks", cards: true });
 }
 

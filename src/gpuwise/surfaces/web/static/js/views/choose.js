@@ -30,7 +30,8 @@ export function mount(root) {
   const chart = h("div", { class: "chart tall" });
   const better = h("p", { class: "note" });
   root.append(
-    asked.node,
+    asked.stories,
+    h("div", { class: "asks" }, asked.node),
     h("section", { class: "card hero" }, answered, below),
     card("The options", options),
     card("Speed and cost", chart, better),
@@ -58,8 +59,9 @@ const worst = (checks) => ["fail", "tight", "pass"].find((verdict) => checks.som
 
 const notes = (option) => lines(option.reasons.filter((reason) => reason !== "the verdict"));
 const remarks = (option) => notes(option).join("; ");
-// What applies to every option is stated once, under the table.
+// What is true of every option, or of every set of cards, is said once, under the table.
 const common = (options) => (options.length > 1 ? notes(options[0]).filter((note) => options.every((option) => notes(option).includes(note))) : []);
+const sets = (options) => options.filter((option) => option.gpu_count > 1);
 
 function remark(option, shared) {
   const said = notes(option).filter((note) => !shared.includes(note)).join("; ");
@@ -71,6 +73,7 @@ function optionTable(answer, state) {
   const written = writes(state);
   const best = pickOf(answer);
   const shared = common(answer.options);
+  const together = common(sets(answer.options)).filter((note) => !shared.includes(note));
   const ordered = best ? [best, ...answer.options.filter((option) => option !== best)] : answer.options;
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), limit: powerLimit(option) ?? "", answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
@@ -81,7 +84,7 @@ function optionTable(answer, state) {
     [h("th", { scope: "col" }, "card"), h("th", { scope: "col", class: "roomy left" }, "source"), speed.title, "upfront", wide(`${state.years || 3}-year total`), wide(written ? "per million tokens" : "cost per run"), wide("CO₂e"), wide("build")],
     ordered.map((option) =>
       row([
-        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, shared)),
+        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, [...shared, ...(option.gpu_count > 1 ? together : [])])),
         h("td", { class: "roomy left nowrap" }, option.source),
         h("td", { class: "nowrap" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer)),
@@ -91,7 +94,7 @@ function optionTable(answer, state) {
         roomy(option.build.length ? openBuild(option, answer) : "–"),
       ], option === best ? { class: "best" } : {})),
     { caption: "Options, the recommended one first", cards: !narrow() }); // a phone shows it as the table of all cards
-  return [h("div", { class: "options" }, made), shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`)];
+  return [h("div", { class: "options" }, made), shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`), together.length > 0 && h("p", { class: "note" }, `For every set of cards: ${together.join("; ")}.`)];
 }
 
 function openBuild(option, answer) {

@@ -21,15 +21,17 @@ export function mount(root) {
   const chips = h("div", { class: "controls" });
   const headline = h("h2", { class: "pick" });
   const advice = h("p", { class: "lead" });
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const verdict = h("p", { class: "verdict hidden", role: "status", "aria-live": "polite" }); // the headline and the figures say the same to the eye
+  const because = h("p", { class: "because" });
   const [below, numbers, ways] = [1, 2, 3].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
   const prices = h("div", { class: "chart short" });
+  const pairs = card("Your model", mine);
   root.append(
     asking("", chips),
-    h("section", { class: "card verdict-card" }, headline, advice, ways, numbers, verdict, below),
-    card("Your model", mine),
+    h("section", { class: "card verdict-card" }, headline, advice, numbers, because, verdict, ways, below),
+    pairs,
     card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
     card("Side by side", sheets),
     card("What would change this", prices, flips));
@@ -48,6 +50,10 @@ export function mount(root) {
     advice.hidden = !rest.length;
     fill(numbers, figures(own));
     fill(below, own.assumptions.length > 0 && assumptions(own));
+    const [only] = own.pairs;
+    because.textContent = own.pairs.length === 1 && both(only) ? `Why: ${f.sentence(f.capital(only.why).replace(/\.$/, ""))}` : "";
+    because.hidden = !because.textContent;
+    pairs.hidden = !because.hidden; // one pair needs no table
     fill(mine, pairTable(own, names.length === 2));
     fill(sheets, sheetTable(sheet.gpus, own));
     const misfits = own.pairs.filter((pair) => !pair.fits || !pair.baseline_fits);
@@ -102,12 +108,19 @@ function figures(answer) {
   const deals = answer.deals ?? [];
   const speed = (gpu) => answer.pairs.find((pair) => pair.gpu === gpu);
   const first = answer.pairs[0]?.baseline;
-  return facts(deals.flatMap((deal) => {
+  const [only] = answer.pairs.length === 1 && both(answer.pairs[0]) ? answer.pairs : [];
+  const faster = only && (only.ratio < 1 ? turned(only) : only);
+  return facts([...deals.flatMap((deal) => {
+    if (only) return [[deal.gpu, priced(deal, answer), deal.price_note ?? ""]];
     const pair = speed(deal.gpu);
     const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? (pair.ratio < 1 ? `takes ${f.times(1 / pair.ratio)} as long` : `${f.times(pair.ratio)} as fast`) : "does not fit on both";
-    return [[deal.gpu, deal.price_usd ? num(f.usd(deal.price_usd), { title: `Price of ${f.the(deal.gpu)}`, formula: deal.price_note ?? "", answer }) : num("no price", { title: "Price", formula: "no price is known", answer }), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
-  }));
+    return [[deal.gpu, priced(deal, answer), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
+  }), faster && [`speed of ${f.the(faster.gpu)}`, num(f.times(faster.ratio), ratioTold(faster, answer)), `likely ${f.ratio(faster.ratio_low)} to ${f.ratio(faster.ratio_high)} times ${f.the(faster.baseline)}`]]);
 }
+
+const priced = (deal, answer) => (deal.price_usd ? num(f.usd(deal.price_usd), { title: `Price of ${f.the(deal.gpu)}`, formula: deal.price_note ?? "", answer }) : num("no price", { title: "Price", formula: "no price is known", answer }));
+
+const ratioTold = (pair, answer) => ({ title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.ratio(pair.ratio)}`, rows: [["range", `${f.ratio(pair.ratio_low)} to ${f.ratio(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer });
 
 const ratioSaid = (pair) => `${f.the(pair.gpu, true)} is ${f.times(pair.ratio)} as fast as ${f.the(pair.baseline)} on ${pair.workload} (${f.ratio(pair.ratio_low)} to ${f.ratio(pair.ratio_high)}).`;
 
@@ -122,7 +135,7 @@ function pickers(names) {
     };
     const input = h("input", { type: "text", list: "gpus", id: `card-${place}`, placeholder: "add a card", onchange: change });
     input.value = value;
-    return h("div", { class: "field" }, h("label", { for: input.id }, place === 0 ? "First card (the baseline)" : `Card ${place + 1}`), input);
+    return h("div", { class: "field" }, h("label", { for: input.id }, place === 0 ? "Card 1 (baseline)" : `Card ${place + 1}`), input);
   });
 }
 
@@ -133,7 +146,7 @@ function pairTable(answer, alone = false) {
     shown.map((pair) => row([
       h("th", { scope: "row", class: "nowrap" }, pair.gpu, h("div", { class: "small" }, `against ${f.the(pair.baseline)}`)),
       left(`${pair.workload}, ${pair.precision}`),
-      !both(pair) ? "–" : num(f.ratio(pair.ratio), { title: `${pair.gpu} over ${pair.baseline}`, formula: `time per step on ${f.the(pair.baseline)} ÷ time per step on ${f.the(pair.gpu)} = ${f.ratio(pair.ratio)}`, rows: [["range", `${f.ratio(pair.ratio_low)} to ${f.ratio(pair.ratio_high)}`], ["why", pair.why], ["workload", `${pair.workload} in ${pair.precision}`]], answer }),
+      !both(pair) ? "–" : num(f.ratio(pair.ratio), ratioTold(pair, answer)),
       h("td", { class: "nowrap" }, both(pair) ? `${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)}` : "–"),
       brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
       left(pair.why),

@@ -1,25 +1,25 @@
 // The recommendation at a glance: what to get, for which work, at what price, whether the work fits, how sure it is, and what renting costs.
 
 import { isLanguage, taskOf, titleOf, writes } from "../case.js";
-import { narrow } from "../charts.js";
 import * as f from "../format.js";
 import { cardLinks, pick } from "../links.js";
 import { speedOf } from "../speed.js";
 import { set } from "../state.js";
 import { facts, h, num, points } from "../ui.js";
-import { aged, lines, said } from "../words.js";
+import { aged, lines, part, sentences } from "../words.js";
 import { headline, pickOf, powerLimit } from "./picked.js";
 import { cards, priceTold, rateTold, totalTold } from "./told.js";
 import { quantized } from "./weights.js";
 
-// What the recommendation is for, in words: the model or the models of the task, and the limits that were given.
+// What the recommendation is for, in words: the model or the task (a wide screen names its models), and the limits that were given.
 export function purpose(answer, state) {
   const task = taskOf(state) ?? (state.model ? null : taskOf({ task: "kaggle" }));
   const training = !writes(state) && (state.mode === "train" || (isLanguage(state) && state.mode !== "infer"));
-  const work = state.model ? `${titleOf(state.model)}${writes(state) ? `, text for ${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}` : training ? ", training" : state.mode === "infer" ? ", inference" : ""}` : `${task.title} (${task.models.map(titleOf).join(", ")})`;
+  const work = state.model ? `${titleOf(state.model)}${writes(state) ? `, text for ${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}` : training ? ", training" : state.mode === "infer" ? ", inference" : ""}` : task.title;
+  const models = !state.model && h("span", { class: "roomy" }, ` (${task.models.map(titleOf).join(", ")})`);
   const hours = state.hours || answer.assumptions.find((entry) => entry.code === "hours_per_week")?.value;
   const chosen = state.model || state.task || state.budget || state.have;
-  return [chosen ? `For ${work}` : `Example: ${work}`, state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Choose above to change it."}`].filter(Boolean);
+  return [[chosen ? `For ${work}` : `Example: ${work}`, models], state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Answer the questions for your own case."}`].filter(Boolean);
 }
 
 // A figure in the colour of what it means.
@@ -57,18 +57,12 @@ function rental(answer, option) {
   return equal[0] ?? [...all].sort((a, b) => a.run_s - b.run_s)[0] ?? null;
 }
 
-// Where an equally fast card is cheaper to rent than the recommended one to own, and the answer does not say so itself.
-function cheaper(answer, option, state) {
-  const found = rental(answer, option);
-  if (!found || found.run_s > NEAR * option.run_s || found.total_usd >= option.total_usd || [...grouped(answer.verdict), ...answer.changes_if].some(onRent)) return "";
-  return `Renting ${f.the(f.several(found.gpu_count, found.gpu))} instead costs ${f.usd(option.total_usd - found.total_usd)} less over ${f.plural(state.years || 3, "year")} for the same hours of use, and is ${pace(found, option)}.`;
-}
-
 function renting(answer, option, state) {
   const found = rental(answer, option);
   if (!found) return null;
+  const saves = option.total_usd - found.total_usd;
   const [name, period] = [f.several(found.gpu_count, found.gpu), `over ${f.plural(state.years || 3, "year")}`];
-  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), `if you rent ${f.the(name)}, ${pace(found, option)}`];
+  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), `${saves > 0 ? `${f.usd(saves)} less, ` : ""}for ${f.the(name)}, ${pace(found, option)}`];
 }
 
 // Whether a typical machine takes the cards, and what to look at where it does not.
@@ -86,11 +80,9 @@ const around = (option) => (option.source.startsWith("buy") ? Math.max(0, Math.r
 
 // What the price is for: the cards alone, or with what they need around them.
 function priceOf(option) {
-  const many = option.gpu_count > 1 ? "cards" : "card";
   const more = Math.round(option.upfront_usd - cards(option));
   const price = `${option.price?.kind ?? ""} price, ${aged(option.price?.dated)}`;
-  if (more > 0) return `${f.usd(cards(option))} for the ${many} and ${f.usd(more)} for ${option.build.length ? "a larger machine" : "a server"}; ${price}`;
-  return `${many} only; ${price}`;
+  return more > 0 ? `${price}, with ${f.usd(more)} for ${option.build.length ? "a larger machine" : "a server"}` : price;
 }
 
 // What a run is: a number of models, or a number of samples.
@@ -101,22 +93,24 @@ function runOf(answer, state) {
   return `a run is ${jobs === 1 ? "one job" : `all ${jobs} jobs once`}`;
 }
 
+// What it costs, how fast it is and whether it fits; more quietly, whether it can be built and what renting costs.
 function figures(option, answer, state) {
   const speed = speedOf(answer, state);
   const price = option.price;
   const cost = option.source === "rent"
     ? ["price per hour", num(f.usd(price?.usd_per_hour * option.gpu_count, 2), { title: "Price per hour", formula: `${option.gpu_count} × ${f.usd(price?.usd_per_hour, 2)}`, answer }), aged(price?.dated) || "median of the clouds"]
     : ["upfront", num(f.usd(option.upfront_usd), priceTold(option, answer)), option.source === "keep" ? "nothing to buy" : priceOf(option)];
-  const spelt = option.total_usd < option.upfront_usd && `${f.usd(option.upfront_usd)}${around(option) ? ` + ${f.usd(around(option))} for the rest of the machine` : ""} + ${f.usd(option.energy_kwh * option.usd_per_kwh)} electricity − ${f.usd(option.resale_usd)} resale`;
-  const machine = around(option) ? `${f.usd(around(option))} for the rest of the machine, ` : "";
-  return facts([
-    cost,
-    [`${state.years || 3}-year total`, num(f.usd(option.total_usd), totalTold(option, answer)), option.source === "rent" ? "rent for all hours of use" : spelt || `with ${machine}electricity, less resale`],
-    [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), [speed.range(option) && `likely ${speed.range(option)}`, speed.title === "time per run" && runOf(answer, state)].filter(Boolean).join("; ")],
-    ["memory", ...fits(option, answer)],
-    building(option, answer),
-    renting(answer, option, state),
-  ]);
+  const spelt = option.total_usd < option.upfront_usd && `${f.usd(option.upfront_usd)}${around(option) ? ` + ${f.usd(around(option))} machine` : ""} + ${f.usd(option.energy_kwh * option.usd_per_kwh)} electricity − ${f.usd(option.resale_usd)} resale`;
+  const machine = around(option) ? `a ${f.usd(around(option))} machine and ` : "";
+  return [
+    facts([
+      cost,
+      [`${state.years || 3}-year total`, num(f.usd(option.total_usd), totalTold(option, answer)), option.source === "rent" ? "rent for all hours of use" : spelt || `with ${machine}electricity, less resale`],
+      [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), [speed.range(option) && `likely ${speed.range(option)}`, speed.title === "time per run" && runOf(answer, state)].filter(Boolean).join("; ")],
+      ["memory", ...fits(option, answer)],
+    ]),
+    facts([building(option, answer), renting(answer, option, state)], "minor"),
+  ];
 }
 
 // A user without a machine pays more than the price of the cards. The page says so if the total exceeds the budget.
@@ -131,7 +125,7 @@ function budgeted(option, state) {
 
 // Sets of cards within the same limits that are faster than the one that is recommended: the table below shows them, so they are mentioned.
 function faster(answer, option, state) {
-  if (!option || option.source === "rent" || answer.verdict.startsWith("The best value")) return [];
+  if (!option || option.source === "rent" || answer.general) return [];
   const within = (other) => other.source !== "rent" && other.fits && other.gpu_count > option.gpu_count && (!state.budget || other.upfront_usd <= Number(state.budget));
   const [best] = answer.options.filter((other) => within(other) && other.run_s < 0.97 * option.run_s).sort((a, b) => a.run_s - b.run_s);
   const name = best && f.several(best.gpu_count, best.gpu);
@@ -139,18 +133,20 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
-// What belongs together: a sentence, and those that continue it.
-const grouped = (text) => text.split(/(?<=\.) (?=[A-Z])(?!(?:At \d|That |It |They ))/).filter(Boolean);
-const onRent = (text) => /^renting .* cheaper/i.test(text);
-
-// The recommendation with its reason and whether renting is cheaper; then, more quietly, what else there is: on a phone, only for those who ask.
-function told(verdict, rents) {
-  const [first, ...others] = grouped(verdict);
-  const rest = others.filter((text) => !onRent(text));
-  const more = rest.length ? h("details", { class: "rest", open: !narrow() }, h("summary", {}, "Other options and conditions"), points(rest)) : "";
-  return h("div", { class: "verdict" }, h("div", { role: "status", "aria-live": "polite" }, h("p", {}, first), [...others.filter(onRent), rents].filter(Boolean).map((text) => h("p", { class: "renting" }, text))), more);
+// Where nothing is within the limits, one click asks for what comes nearest.
+function nearest(answer, state) {
+  const price = (option) => (option.source === "rent" ? option.total_usd : option.upfront_usd);
+  const [least] = answer.options.filter((option) => option.fits && price(option) > Number(state.budget)).sort((one, other) => price(one) - price(other));
+  if (!least || !state.budget) return null;
+  const enough = Math.ceil(price(least));
+  return h("div", { class: "offer" },
+    h("p", {}, `${f.several(least.gpu_count, least.gpu)} would do it, at ${f.usd(enough - Number(state.budget))} over your budget.`),
+    h("button", { type: "button", class: "plain primary", id: "raise-budget", onclick: () => set({ budget: String(enough) }) }, `Raise the budget to ${f.usd(enough)}`));
 }
 
+const FEW = 3; // conditions that are shown at once
+
+// The recommendation and its reason; then its figures; then what else is worth knowing. The rest is folded.
 export function hero(answer, state) {
   const option = pickOf(answer);
   const limit = (option && powerLimit(option)) ?? "";
@@ -158,15 +154,20 @@ export function hero(answer, state) {
   pick(option?.gpu, option?.gpu_count, limit, kind);
   const changes = [...faster(answer, option, state), ...answer.remedied.map((entry) => `With remedies, ${entry.text}`), ...answer.changes_if];
   const rival = answer.options.find((other) => option && other.gpu !== option.gpu && other.source !== "keep");
+  const rents = part(answer, option ? "rent" : "hire");
+  const also = answer.said.filter(({ about }) => !["pick", "why", "rent", option ? "" : "hire"].includes(about)).map(({ text }) => text);
+  const others = [...changes.slice(FEW), ...also.flatMap(sentences)];
   return [
-    h("p", { class: "purpose" }, purpose(answer, state).map((part, place) => [place ? " · " : "", h("span", {}, part)])),
+    h("p", { class: "purpose" }, purpose(answer, state).map((piece, place) => [place ? " · " : "", h("span", {}, piece)])),
     h("h2", { class: "pick" }, option ? headline(option, answer) : "Nothing within these limits"),
+    h("p", { class: "verdict lead", role: "status", "aria-live": "polite" }, part(answer, option ? "why" : "pick")),
     option && figures(option, answer, state),
+    rents && h("p", { class: "verdict renting" }, rents),
+    !option && nearest(answer, state),
     option && budgeted(option, state),
     quantized(option, answer, state),
-    h("div", { class: "reasons" },
-      told(said(answer.verdict), cheaper(answer, option, state)),
-      changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes))),
     option && cardLinks(option.gpu, option.gpu_count, rival?.gpu ?? "", option.source === "rent" ? null : limit, kind),
+    changes.length > 0 && h("div", { class: "turns" }, h("h3", {}, "What would change it"), points(changes.slice(0, FEW))),
+    lines(others).length > 0 && h("details", { class: "fold rest" }, h("summary", {}, "Other options and conditions"), points(others)),
   ];
 }

@@ -2,13 +2,13 @@
 
 import { ask } from "../api.js";
 import { countOf, money, numeric, which } from "../case.js";
-import { colour, draw } from "../charts.js";
+import { colour, draw, labelled, narrow } from "../charts.js";
 import { segments } from "../controls.js";
 import { assume, assumedBy } from "../fields.js";
 import * as f from "../format.js";
 import { cardLinks } from "../links.js";
 import { assumptions, card, facts, fill, h, num, points, row, table } from "../ui.js";
-import { aged, said as worded } from "../words.js";
+import { aged, part } from "../words.js";
 
 export const name = "Buy or rent";
 export const title = "Should I buy it or rent it?";
@@ -19,12 +19,13 @@ const CONDITIONS = [["latest known", { new: "", used: "" }], ["new", { new: "1",
 export function mount(root) {
   const headline = h("h2", { class: "pick" });
   const purpose = h("p", { class: "purpose" });
+  const gain = h("p", { class: "lead" });
   const verdict = h("div", { class: "verdict", role: "status", "aria-live": "polite" });
   const [numbers, ways, rest, uses] = [1, 2, 3, 4].map(() => h("div", {}));
   const condition = segments("Price of the card", CONDITIONS);
   const chart = h("div", { class: "chart tall" });
   root.append(
-    h("section", { class: "card verdict-card" }, purpose, headline, numbers, verdict, ways, condition, rest),
+    h("section", { class: "card verdict-card" }, purpose, headline, gain, numbers, verdict, ways, condition, rest),
     card("Cost over time", chart),
     card("By utilisation", uses));
   return async (state, signal) => {
@@ -36,9 +37,11 @@ export function mount(root) {
     const { answer, instead } = await compared(await resold(asked, state, signal), state, signal);
     assume({ ...assumedBy(answer), hours: [`${f.number(168 * answer.utilization_fraction, 2)} h`, usual(answer)], resale: answer.own?.resale_usd ? f.percent(answer.own.resale_usd / answer.own.gpu_usd) : "" });
     headline.textContent = better(answer);
+    gain.textContent = lead(answer);
+    gain.hidden = !gain.textContent;
     purpose.textContent = terms(answer);
     const compares = instead && `No cloud offers ${f.the(answer.gpu)}, so it is compared with renting ${f.the(instead)}, the cheapest card that is about as fast.`;
-    fill(verdict, [[compares, turns(answer)].filter(Boolean).join(" "), worded(said(answer)), spot(answer)].filter(Boolean).map((text) => h("p", {}, text)));
+    fill(verdict, [[compares, turns(answer)].filter(Boolean).join(" "), said(answer), spot(answer)].filter(Boolean).map((text) => h("p", {}, text)));
     fill(numbers, figures(answer));
     fill(ways, cardLinks(answer.gpu, answer.gpu_count));
     fill(rest, answer.warnings.length > 0 && points(answer.warnings), assumptions(answer));
@@ -67,9 +70,7 @@ async function compared(asked, state, signal) {
   return beside?.rent.length ? { answer: beside, instead: equal.gpu } : { answer };
 }
 
-const BUSY = 0.35; // of the time: what the answer assumes for cards in servers; for those in desktops it assumes less
-
-const usual = ({ utilization_fraction: used }) => `${f.percent(used)} of the time, usual for ${used >= BUSY ? "data-centre cards" : "a busy desktop"}`;
+const usual = ({ utilization_fraction: used, utilization_usual_for: whose }) => (whose ? `${f.percent(used)} of the time, usual for ${whose}` : "");
 
 // The terms on which both are computed, in the words of the recommendation.
 function terms({ utilization_fraction: used, years, price, own }) {
@@ -79,17 +80,22 @@ function terms({ utilization_fraction: used, years, price, own }) {
 
 const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
 
-const CLOSE = 0.1; // of the cost of owning: as in the verdict, a smaller difference decides nothing
-
 // The verdict in a few words: buy or rent, or which one is cheaper by how much where that is too little to decide.
-function better({ own, rent, gpu, gpu_count: count, years, better: choice }) {
+function better({ own, rent, gpu, gpu_count: count, years, better: choice, undecided }) {
   const name = f.the(f.several(count, gpu));
   if (choice === "own") return `Buy ${name}`;
   if (choice === "rent") return `Rent ${name}`;
   if (choice !== "either") return f.several(count, gpu);
   const saves = own.total_usd - rent[0].total_usd;
-  const little = Math.abs(saves) <= CLOSE * own.total_usd ? "which is too close to call" : "which hardly makes up for the effort";
+  const little = undecided === "close" ? "which is too close to call" : "which hardly makes up for the effort";
   return `${saves > 0 ? "Renting" : "Owning"} ${name} costs ${f.usd(Math.abs(saves))} less over ${f.plural(years, "year")}, ${little}`;
+}
+
+// By how much, where the headline does not say it.
+function lead({ own, rent, years, better: choice }) {
+  const saves = own && rent[0] ? Math.abs(own.total_usd - rent[0].total_usd) : 0;
+  if (choice === "own") return `Over ${f.plural(years, "year")}, owning costs ${f.usd(saves)} less than renting.`;
+  return choice === "rent" ? `Over ${f.plural(years, "year")}, renting costs ${f.usd(saves)} less than owning.` : "";
 }
 
 // At how many hours and at which rent the other one becomes cheaper.
@@ -103,19 +109,18 @@ function turns({ own, rent, rent_market: market, gpu_count: count, break_even_ut
   return `Renting becomes cheaper ${hours ? `below ${hours}, or ` : ""}if it costs less than ${asked}.`;
 }
 
-// What the server says in addition to the headline and the line on when the answer changes.
+// What the server says beyond the headline and the line on when it turns.
 function said(answer) {
   const { own, rent } = answer;
   const name = f.several(answer.gpu_count, answer.gpu);
   if (!own) return `No price is known for ${f.the(name)}. Enter one in your case.`;
   if (!rent.length) return `Owning ${f.the(name)} costs ${f.usd(own.total_usd)} over ${f.plural(answer.years, "year")}. No cloud provider in the price tables offers it.`;
-  const rest = answer.verdict.replace(/^Owning and renting cost about the same.*?(?:\.$|\. )(?:Rent if .*?; otherwise, buy\. ?)?/, "").replace(/^Renting saves only .*?\. It is worth/, "Renting is worth");
-  return `${rest} This assumes ${f.percent(answer.utilization_fraction)} utilisation.`.trim();
+  return [part(answer, "worth"), part(answer, "resale"), part(answer, "unpaid")].filter(Boolean).join(" ");
 }
 
 // Machines that can be taken away at any time may change the answer, so they are mentioned if they do.
 function spot({ own, rent, better: choice }) {
-  const found = choice === "rent" || !own ? null : rent.find((other) => other.way === "spot" && other.total_usd < 0.75 * own.total_usd);
+  const found = choice === "rent" || !own ? null : rent.find((other) => other.way === "spot" && other.clearly_cheaper);
   return found ? `If your work can be interrupted, spot machines cost ${f.usd(found.total_usd)}.` : "";
 }
 
@@ -135,15 +140,19 @@ const pays = (answer, days, like) => (answer.own && answer.rent.length ? f.days(
 function figures(answer) {
   const { own, rent, rent_market: market } = answer;
   const first = rent[0];
-  return facts([
-    own && [`${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.watts(own.power_watts)} × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${aged(answer.price.dated)}`], ["source", answer.price.source]] : [], answer }), `owning, ${f.usd(own.usd_per_hour, 2)} per hour of use`],
-    first && [`${answer.years}-year rent`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${first.way}, ${f.usd(first.usd_per_gpu_hour, 2)} per GPU-hour`],
-    ...rent.slice(1).map((other) => [`${answer.years}-year rent, ${other.way}`, num(f.usd(other.total_usd), { title: `Renting, ${other.way}`, formula: `${f.number(other.paid_s / 3600)} h × ${other.gpu_count} × ${f.usd(other.usd_per_gpu_hour, 3)} = ${f.usd(other.total_usd)}`, rows: other.way === "commitment" ? [["billed", "around the clock"]] : [], answer }), `${f.usd(other.usd_per_gpu_hour, 2)} per GPU-hour${other.way === "commitment" ? ", billed around the clock" : ""}`]),
-    ["break-even after", num(pays(answer, here(answer)?.days_with_resale), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without resale", pays(answer, here(answer)?.days)], ["without resale and electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
-    own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for ${f.several(answer.gpu_count, answer.gpu)} + ${f.usd(own.machine_usd)} for the rest of the machine`, answer }), `${f.usd(own.gpu_usd)} ${answer.gpu_count > 1 ? "cards" : "card"}${own.machine_usd ? ` + ${f.usd(own.machine_usd)} machine` : ""}`],
-    own && ["resale", num(f.usd(own.resale_usd), { title: "Resale", formula: `what the cards can be sold for after ${f.plural(answer.years, "year")}`, answer }), `after ${f.plural(answer.years, "year")}`],
-    ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
-  ]);
+  return [
+    facts([
+      own && [`${answer.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.gpu_usd)} GPU + ${f.usd(own.machine_usd)} machine + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale = ${f.usd(own.total_usd)}\nelectricity: ${f.watts(own.power_watts)} × ${f.number(own.working_s / 3600)} h = ${f.number(own.energy_kwh)} kWh`, rows: answer.price ? [["price", `${answer.price.kind}, ${aged(answer.price.dated)}`], ["source", answer.price.source]] : [], answer }), `owning, ${f.usd(own.usd_per_hour, 2)} per hour of use`],
+      first && [`${answer.years}-year rent`, num(f.usd(first.total_usd), { title: "Renting", formula: `${f.number(first.paid_s / 3600)} h × ${first.gpu_count} × ${f.usd(first.usd_per_gpu_hour, 3)} = ${f.usd(first.total_usd)}`, rows: market ? [["clouds", market.clouds.join(", ")], ["range", `${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)} per hour`], ["dated", market.dated]] : [], answer }), `${first.way}, ${f.usd(first.usd_per_gpu_hour, 2)} per GPU-hour`],
+      ["break-even after", num(pays(answer, here(answer)?.days_with_resale), { title: "Break-even", formula: evenAt(answer, here(answer)), rows: [["without resale", pays(answer, here(answer)?.days)], ["without resale and electricity", pays(answer, here(answer)?.days_without_electricity)], ["owning is cheaper above this utilisation", f.percent(answer.break_even_utilization_fraction)]], answer })],
+      own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for ${f.several(answer.gpu_count, answer.gpu)} + ${f.usd(own.machine_usd)} for the rest of the machine`, answer }), `${f.usd(own.gpu_usd)} ${answer.gpu_count > 1 ? "cards" : "card"}${own.machine_usd ? ` + ${f.usd(own.machine_usd)} machine` : ""}`],
+    ]),
+    facts([
+      ...rent.slice(1).map((other) => [`${answer.years}-year rent, ${other.way}`, num(f.usd(other.total_usd), { title: `Renting, ${other.way}`, formula: `${f.number(other.paid_s / 3600)} h × ${other.gpu_count} × ${f.usd(other.usd_per_gpu_hour, 3)} = ${f.usd(other.total_usd)}`, rows: other.way === "commitment" ? [["billed", "around the clock"]] : [], answer }), `${f.usd(other.usd_per_gpu_hour, 2)} per GPU-hour${other.way === "commitment" ? ", billed around the clock" : ""}`]),
+      own && ["resale", num(f.usd(own.resale_usd), { title: "Resale", formula: `what the cards can be sold for after ${f.plural(answer.years, "year")}`, answer }), `after ${f.plural(answer.years, "year")}`],
+      ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
+    ], "minor"),
+  ];
 }
 
 // The resale value is taken off from the start, so that the lines cross where the figures say that owning breaks even.
@@ -161,8 +170,12 @@ function lines(answer) {
     const year = paid / 365.25;
     traces.push({ type: "scatter", mode: "markers+text", name: "break-even", x: [year], y: [spent(year)], text: [`<b>${f.days(paid)}</b>`], textposition: "top left", marker: { size: 13, color: colour("ink") } });
   }
-  for (const trace of traces) trace.hovertemplate = "%{y:$,.0f} after %{x:.1f} years<extra>%{fullData.name}</extra>";
-  return { traces, x: { title: "years", rangemode: "tozero" }, y: { title: "cost so far in US dollars", tickprefix: "$", tickformat: ",.0f", rangemode: "tozero" }, shapes: [{ type: "line", x0: answer.years, x1: answer.years, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1 } }] };
+  for (const trace of traces) Object.assign(trace, { hovertemplate: "%{y:$,.0f} after %{x:.1f} years<extra>%{fullData.name}</extra>", label: trace.mode === "lines" ? trace.name : "" });
+  const most = Math.max(...traces.flatMap((trace) => trace.y));
+  return labelled({
+    traces, height: narrow() ? 380 : 460, margin: { l: 76 }, x: { title: "years", range: [0, end] }, y: { title: "cost so far in US dollars", tickprefix: "$", tickformat: ",.0f", range: [0, 1.06 * most] },
+    shapes: [{ type: "line", x0: answer.years, x1: answer.years, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1 } }],
+  });
 }
 
 function useTable(answer) {

@@ -9,11 +9,14 @@ const KINDS = [["buy new", "c0", "circle"], ["buy used", "c1", "diamond"], ["ren
 
 const shownIn = (answer) => new Set(answer.options.map((option) => `${option.source} ${named(option)}`));
 
-// The entries that are drawn; a small screen shows what can be had.
+const BEYOND = 1.5; // times the most expensive option within reach: what costs more would press the others into a corner
+
+// The entries that are drawn: what can be had, and on a wide screen also what is just out of reach.
 function drawnIn(answer) {
   const shown = shownIn(answer);
-  const reached = narrow() && answer.looked_at.some((entry) => !entry.short_of);
-  return answer.looked_at.filter((entry) => !(reached && entry.short_of) && entry.total_usd > 0 && entry.short_of !== "memory" && (entry.gpu_count === 1 || entry.front || shown.has(`${entry.source} ${named(entry)}`)));
+  const within = answer.looked_at.filter((entry) => !entry.short_of && entry.total_usd > 0).map((entry) => entry.total_usd);
+  const most = within.length ? Math.max(...within) * (narrow() ? 0 : BEYOND) : Infinity;
+  return answer.looked_at.filter((entry) => !(entry.short_of && entry.total_usd > most) && entry.total_usd > 0 && entry.short_of !== "memory" && (entry.gpu_count === 1 || entry.front || shown.has(`${entry.source} ${named(entry)}`)));
 }
 
 // Whether any of them is grey.
@@ -47,7 +50,7 @@ export function scatter(answer, best, speed) {
 
 // The names of the table's options, if a name overlaps no other name or point; the others appear only on hover.
 function names(entries, all, height, rising) {
-  const [broad, tall] = [Math.min(1300, innerWidth - 160), 380]; // the plot, about
+  const [broad, tall] = [Math.min(900, innerWidth - 560), 380]; // the plot, about
   const share = (value, values) => Math.log(value / Math.min(...values)) / Math.log(Math.max(...values) / Math.min(...values) || 2);
   const [xs, ys] = [all.map((entry) => entry.total_usd), all.map(height)];
   const place = (entry) => [broad * share(entry.total_usd, xs), tall * (1 - share(height(entry), ys))];

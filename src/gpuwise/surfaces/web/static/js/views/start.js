@@ -51,10 +51,11 @@ export function start() {
     h("div", { class: "questions" },
       question("1", "What do you want to do?", aims, named, ownModel()),
       question("2", "What can you spend?", budgets, money),
-      question("3", "What do you own?", owned, have, desktop)),
-    h("p", { class: "stories" }, h("span", { class: "label" }, "Examples"), STORIES.map(([title, state]) => whole(title, fresh(state)))));
+      question("3", "What do you own?", owned, have, desktop)));
+  const stories = h("p", { class: "stories" }, h("span", { class: "label" }, "Examples"), STORIES.map(([title, state]) => whole(title, fresh(state))));
   const show = () => {
     const state = get();
+    stories.hidden = narrow() && answered(state); // there the answer comes first
     fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state) || assumedIn(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ")));
     desktop.hidden = state.machine === ""; // if it matters, the answer asks for it first
     fill(desktop, DESKTOP.map(([title, value]) => chip(title, state.machine === value, () => set({ machine: state.machine === value ? "" : value }))));
@@ -62,5 +63,5 @@ export function start() {
     fill(budgets, BUDGETS.map((value) => chip(dollars(value), state.budget === value, () => set({ budget: value }))), chip("no limit", false, () => set({ budget: "" }), state.budget === ""));
     fill(owned, chip("nothing", false, () => set({ have: "" }), state.have === ""), OWNED.map((value) => chip(value, state.have === value, () => set({ have: value }))));
   };
-  return { node, show };
+  return { node, stories, show };
 }

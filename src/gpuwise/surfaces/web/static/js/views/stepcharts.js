@@ -63,7 +63,9 @@ export function rooflineChart({ result, gpu }) {
 export function growthChart({ swept, fit, result }) {
   const most = Math.max(result.batch, (fit.max_batch || 1) * 2);
   const shown = swept.points.filter((point) => point.batch <= most * 1.5);
-  const named = shown.filter((_, place) => innerWidth >= 820 || place % 3 === 0);
+  const top = Math.max(...shown.map((point) => point.samples_per_s));
+  const named = (text, batch, rate, more) => ({ x: Math.log10(batch), y: rate, text, showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: colour("muted"), standoff: 8, font: { size: 13, color: colour("ink") }, bgcolor: colour("panel"), ...more });
+  const ticked = shown.filter((_, place) => innerWidth >= 820 || place % 3 === 0);
   const inside = shown.filter((point) => point.batch <= fit.max_batch);
   const outside = shown.filter((point) => point.batch > fit.max_batch);
   const last = inside.at(-1);
@@ -76,10 +78,12 @@ export function growthChart({ swept, fit, result }) {
     traces: [
       trace([...inside.slice(-1), ...outside], { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
       trace(inside, { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
-      fit.max_batch > 0 && { type: "scatter", mode: "lines", name: `largest batch, ${fit.max_batch}`, x: [fit.max_batch, fit.max_batch], y: [0, Math.max(...shown.map((point) => point.samples_per_s))], line: { color: colour("muted"), dash: "dash", width: 1.5 }, hoverinfo: "skip" },
+      fit.max_batch > 0 && { type: "scatter", mode: "lines", name: `largest batch, ${fit.max_batch}`, x: [fit.max_batch, fit.max_batch], y: [0, top], line: { color: colour("muted"), dash: "dash", width: 1.5 }, hoverinfo: "skip" },
       { type: "scatter", mode: "markers", name: "your batch", x: [result.batch], y: [result.samples_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ].filter(Boolean),
-    x: { title: "batch", type: "log", tickvals: named.map((point) => point.batch), ticktext: named.map((point) => String(point.batch)) },
+    annotations: narrow() ? [] : [named("your batch", result.batch, result.samples_per_s, { ax: -46, ay: -26 }), fit.max_batch > 0 && named(`largest that fits: ${fit.max_batch}`, fit.max_batch, 0.08 * top, { ax: -8, ay: 0, xanchor: "right" })].filter(Boolean),
+    showlegend: narrow(),
+    x: { title: "batch", type: "log", tickvals: ticked.map((point) => point.batch), ticktext: ticked.map((point) => String(point.batch)) },
     y: { title: "samples per second", rangemode: "tozero" },
   };
 }

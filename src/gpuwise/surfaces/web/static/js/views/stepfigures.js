@@ -37,10 +37,8 @@ export function figures(one) {
   const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory at the peak", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, rows: [["range", `${f.gib(result.memory.low_bytes)} to ${f.gib(result.memory.high_bytes)}`]], answer: own }), `${result.fits ? "fits in" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}`];
   const batch = ["largest batch", num(fit.max_batch || "none", { title: "Largest batch", formula: `the largest batch whose step stays within ${f.gib(fit.usable_memory_bytes)}; batch ${result.batch} takes ${f.gib(result.memory.total_bytes)}`, rows: [["safe batch", fit.safe_batch || "–"], ["usable memory", f.gib(fit.usable_memory_bytes)]], answer: fit }), fit.safe_batch ? `${fit.safe_batch} is safe` : ""];
   if (!result.fits) return facts([needs, batch]);
-  return facts([
-    ...speed(one, own),
+  return [facts([...speed(one, own), needs, batch]), facts([
     ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `${f.percent(result.bound_fractions[result.bound])} of the step time depends on it`],
     result.utilisation_fraction != null && ["of the peak", num(f.percent(result.utilisation_fraction), { title: "Of the peak", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own }), "of what the GPU can compute"],
-    needs, batch,
-  ]);
+  ], "minor")];
 }

@@ -1,7 +1,7 @@
 // Text from a language model, for the view of one model: tokens per second first, then what each user waits for.
 
 import { titleOf } from "../case.js";
-import { colour } from "../charts.js";
+import { colour, logTicks, narrow, uncrowded } from "../charts.js";
 import { titleOfEngine } from "../fields.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
@@ -29,21 +29,29 @@ export function textFigures({ answer, result, gpu, fits }) {
   const rent = (answer.rents ?? [])[0];
   const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " each" : ""}`];
   if (!fits) return facts([needs, ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
-  return facts([
-    ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
-    ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],
-    ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["full response", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
-    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
-    ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
-    needs,
-    rent && ["per million tokens", num(f.cents(rent.price.whole_usd_per_million), { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
-  ]);
+  return [
+    facts([
+      ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
+      ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["full response", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
+      needs,
+      ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
+    ]),
+    facts([
+      ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],
+      ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
+      rent && ["per million tokens", num(f.cents(rent.price.whole_usd_per_million), { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
+    ], "minor"),
+  ];
 }
 
 export function curveChart({ curve, result }) {
   const told = curve.results.map((entry) => ({ ...entry.generation, fits: entry.fits && !entry.generation.offloaded_fraction }));
   const last = told.findLastIndex((one) => one.fits);
-  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers+text", x: points.map((one) => one.time_per_token_s * 1e3), y: points.map((one) => one.tokens_per_s), text: points.map((one) => String(one.users)), textposition: "top left", cliponaxis: false, hovertext: points.map((one) => `${users(one.users)}: ${f.number(one.tokens_per_s)} tokens/s, ${f.seconds(one.time_per_token_s)} per token, first token after ${f.seconds(one.time_to_first_token_s)}`), hoverinfo: "text", ...more });
+  const times = told.map((one) => one.time_per_token_s * 1e3);
+  const [wide, tall, most] = [narrow() ? 300 : Math.min(950, innerWidth - 480), 240, Math.max(...told.map((one) => one.tokens_per_s))];
+  const place = (one) => [(wide * Math.log(one.time_per_token_s * 1e3 / Math.min(...times))) / Math.log(Math.max(...times) / Math.min(...times) || 2), tall * (1 - one.tokens_per_s / most)];
+  const names = uncrowded([...told].reverse().map((one) => String(one.users)), [...told].reverse().map(place)).reverse(); // many users are rarer than few
+  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers+text", x: points.map((one) => one.time_per_token_s * 1e3), y: points.map((one) => one.tokens_per_s), text: points.map((one) => names[told.indexOf(one)]), textposition: "top left", cliponaxis: false, hovertext: points.map((one) => `${users(one.users)}: ${f.number(one.tokens_per_s)} tokens/s, ${f.seconds(one.time_per_token_s)} per token, first token after ${f.seconds(one.time_to_first_token_s)}`), hoverinfo: "text", ...more });
   const mine = result.generation;
   return {
     traces: [
@@ -51,7 +59,7 @@ export function curveChart({ curve, result }) {
       trace(told.slice(0, last + 1), { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
       { type: "scatter", mode: "markers", name: "your users", x: [mine.time_per_token_s * 1e3], y: [mine.tokens_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ],
-    x: { title: "milliseconds per token (labels show users)", type: "log" },
+    x: { title: "milliseconds per token (labels show users)", ...logTicks(times, (value) => f.number(value)) },
     y: { title: "tokens per second, all users", rangemode: "tozero" },
   };
 }

@@ -118,11 +118,11 @@ export function mount(root) {
 // The cause as a headline, and what a fix would gain below it; then the fix itself.
 function headed(verdict) {
   const [first, ...rest] = verdict.split("; ");
-  return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.sentence(first)),
+  return h("div", { class: "verdict", role: "status" }, h("h2", { class: "pick" }, f.capital(first.replace(/\.$/, ""))),
     rest.length > 0 && h("p", { class: "lead" }, f.sentence(f.capital(rest.join("; ")))));
 }
 
-const fixed = ([first]) => first && h("p", { class: "lead", id: "fix" }, h("strong", {}, "Fix: "), f.sentence(first.remedy.replace(/\.$/, "")));
+const fixed = ([first]) => first && h("p", { class: "fix", id: "fix" }, h("strong", {}, "Fix: "), f.sentence(first.remedy.replace(/\.$/, "")));
 
 // ---------------------------------------------------------------- a file of the result
 
@@ -188,7 +188,7 @@ function shown(answer) {
         ["time per step", num(f.seconds(answer.mean_step_s), { title: "Time per step", formula: `mean of ${answer.steps.steady_count} steady steps (the median is ${f.seconds(answer.step_s)}) of ${answer.steps.each_s.slice(0, 8).map(f.seconds).join(", ")}${answer.steps.each_s.length > 8 ? ", …" : ""}`, rows: [["steps recognised by", answer.steps.by]], answer })],
         [`${device} busy`, num(f.percent(answer.busy_fraction), { title: `${device} busy`, formula: `time during which anything runs on the ${device} ÷ step time (overlaps count once)`, answer })],
       ]),
-      answer.notes.length > 0 && points(answer.notes),
+      answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)),
       answer.assumptions.length > 0 && assumptions(answer)),
     answer.compare && compared(answer),
     card(answer.findings.length ? "Causes, largest minimum gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
@@ -221,9 +221,8 @@ function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${capital(found.title)}`),
     h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it ${found.gain_low < 1.005 ? "could make this up to" : "would make this"} ${found.gain_low < 1.005 ? "" : `${f.ratio(found.gain_low)} to `}${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
-    points(found.evidence),
-    h("p", {}, h("strong", {}, "Fix: "), found.remedy),
-    h("p", { class: "note" }, `Check: ${found.verify}`));
+    h("p", {}, h("strong", {}, "Fix: "), f.sentence(found.remedy.replace(/\.$/, ""))),
+    fold("Evidence, and how to check the fix", points(found.evidence), h("p", { class: "note" }, `Check: ${found.verify}`)));
 }
 
 function rankTable(answer) {
