@@ -112,3 +112,10 @@ def test_tables_are_small() -> None:
     """Most of it are the sources of some 500 published prices."""
     folder = Path(tables.__file__).parent / "data"
     assert sum(path.stat().st_size for path in folder.glob("*.csv")) < 200_000
+
+
+def test_a_range_of_asking_prices_is_not_told_by_its_lowest_end() -> None:
+    """Whoever looks for a used H100 does not find it for what the cheapest seller of one month asked."""
+    asked = [price for price in tables.market() if "asking prices" in price.note and price.high_usd > price.low_usd]
+    assert asked
+    assert not [price for price in asked if price.usd <= price.low_usd]

@@ -48,6 +48,15 @@ def test_an_unknown_cpu_has_the_figures_of_its_class_whatever_else_is_given(furt
     assert note.value == "225 W and 64 cores as in the class `server` (EPYC 7402P is not in the catalogue)"
 
 
+def test_a_lower_power_limit_never_costs_less() -> None:
+    shares = [share / 100 for share in range(100, 28, -1)]
+    for work in ("training", "text generation"):
+        losses = [found[work] for share in shares if work in (found := measured_losses(share))]
+        for end in range(2):
+            ends = [loss[end] for loss in losses]
+            assert ends == sorted(ends)
+
+
 @pytest.mark.parametrize(("watts", "training", "text"), [(280, (0.06, 0.14), (0.03, 0.12)), (225, None, (0.11, 0.42))])
 def test_losses_at_a_power_limit_are_those_of_the_published_sweeps(
     watts: float, training: tuple[float, float] | None, text: tuple[float, float]

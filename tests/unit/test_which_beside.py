@@ -170,7 +170,7 @@ def test_a_card_that_is_too_small_is_kept_with_a_part_of_the_model_on_the_cpu() 
 
 
 def test_pairs_and_layers_on_the_cpu_have_the_same_weights_as_all_other_options() -> None:
-    answer = gpuwise.which(model="qwen3-14b", mode="infer", have=["RTX 3060 12GB"], budget=2000)
+    answer = gpuwise.which(model="qwen3-14b", weights="fp16", have=["RTX 3060 12GB"], budget=2000)
     assert [one for one in answer.every if one.run.beside]
     kept = next(one for one in answer.every if one.kind == "keep")
     assert kept.run.paces[0].offloaded > 0

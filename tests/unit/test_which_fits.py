@@ -87,7 +87,7 @@ def test_what_was_guessed_of_a_model_of_ones_own_is_said(tmp_path: Path) -> None
 
 
 def test_what_fits_too_narrowly_to_be_sure_is_not_recommended() -> None:
-    found = asked("--model", "llama-2-7b", "--mode", "infer", "--budget", "1500")
+    found = asked("--model", "llama-2-7b", "--weights", "fp16", "--budget", "1500")
     held = [option for option in found["options"] if option["fits"]]
     assert held
     for option in held:

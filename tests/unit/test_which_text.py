@@ -72,11 +72,23 @@ def test_what_is_recommended_fits_and_its_speed_is_that_of_predict() -> None:
     assert taken.run.needed_bytes == pytest.approx(told["memory"]["total_bytes"])
 
 
-def test_fewer_bits_are_taken_only_where_more_fit_nothing() -> None:
-    plain, short = which(model="llama-3-8b", mode="infer", budget=1000), which(model=BIG, mode="infer", budget=2000)
-    assert {pace.weights for one in plain.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"fp16"}
+def test_fewer_bits_are_taken_where_more_fit_nothing() -> None:
+    short = which(model=BIG, mode="infer", budget=2000)
     assert short.ways == ("int4",)
     assert "with 4-bit weights" in short.verdict
+
+
+def test_bits_do_not_cost_most_of_the_speed() -> None:
+    """A computer with much slow memory holds 8 bits; two cards at half its price are ten times as fast with 4."""
+    answer = which(model=BIG, budget=4000, vendor="any")
+    fewer = which(model=BIG, budget=4000, vendor="any", weights="int4")
+    assert best(answer).run.samples_per_s == pytest.approx(best(fewer).run.samples_per_s)
+    assert "tokens/s" in (answer.verdict.split("(the usual method needs")[1]).split(")")[0]
+
+
+def test_models_are_served_in_as_many_bits_as_cost_little_speed() -> None:
+    many = which(model="llama-3-8b", budget=20_000)
+    assert {pace.weights for one in many.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"fp16"}
 
 
 def test_a_single_slow_gpu_is_not_preferred_to_several_that_cost_far_less_per_token() -> None:
@@ -158,7 +170,7 @@ def test_what_cannot_be_answered_is_refused(options: dict[str, Any], fault: type
 
 
 @pytest.mark.parametrize(
-    ("model", "weights"), [("gpt-oss-120b", ""), ("llama-3-8b", "q4_k_m"), ("llama-3-8b", "int4"), ("qwen3-8b", "")]
+    ("model", "weights"), [("gpt-oss-120b", ""), ("llama-3-8b", "q4_k_m"), ("llama-3-8b", "int4"), ("qwen3-8b", "fp16")]
 )
 def test_which_and_predict_take_the_same_engine(model: str, weights: str) -> None:
     answer = gpuwise.which(model=model, weights=weights, budget=5000)

@@ -376,15 +376,20 @@ def _is_mended(line: CheckLine, gpu: Gpu) -> bool:
 
 def measured_losses(share: float) -> Mapping[str, tuple[float, float]]:
     """Return the smallest and largest losses of speed measured on GeForce cards at this share of their rated power, by kind of
-    work. Kinds of work that were not measured at such low limits are left out.
+    work. Kinds of work that were not measured at such low limits are left out. A card whose measurements end above this limit
+    loses at least as much as at its lowest one, so a lower limit never seems to cost less.
     """
     found: dict[str, list[float]] = {}
+    ended: dict[str, float] = {}
     for curve in power_curves():
         watts, speeds = zip(*curve.points, strict=True)
+        kept = float(np.interp(share * curve.rated_watts, watts, speeds) / np.interp(curve.rated_watts, watts, speeds))
+        lost = max(0.0, 1.0 - kept)
         if watts[0] <= share * curve.rated_watts:
-            kept = float(np.interp(share * curve.rated_watts, watts, speeds) / np.interp(curve.rated_watts, watts, speeds))
-            found.setdefault(curve.work, []).append(max(0.0, 1.0 - kept))
-    return {work: (min(lost), max(lost)) for work, lost in found.items()}
+            found.setdefault(curve.work, []).append(lost)
+        else:
+            ended[curve.work] = max(lost, ended.get(curve.work, 0.0))
+    return {work: (min(lost), max(*lost, ended.get(work, 0.0))) for work, lost in found.items()}
 
 
 def deepest_losses() -> Mapping[str, float]:

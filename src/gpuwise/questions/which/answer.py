@@ -227,8 +227,8 @@ def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
 
 def _could_shrink(job: Job, priced: Priced) -> bool:
     """Return whether a model runs with 16-bit weights because no format was given, and they are many."""
-    least = min((pace.memory_bytes * pace.gpu_count for pace in priced.paces.values()), default=0.0)
-    return priced.way == "usual" and "int4" in job.ways and least > _MANY_BYTES
+    wide = [pace for pace in priced.paces.values() if isinstance(pace, TextPace) and pace.weights in ("fp16", "bf16")]
+    return "int4" in job.ways and min((pace.memory_bytes * pace.gpu_count for pace in wide), default=0.0) > _MANY_BYTES
 
 
 def _hangs_on_a_guess(survey: Survey, chosen: Selection) -> bool:

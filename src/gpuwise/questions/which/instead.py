@@ -14,7 +14,8 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.machine import speed_cost
-from gpuwise.questions.which.survey import SAME, Survey, buys, rate_text
+from gpuwise.questions.which.survey import SAME, Survey, buys
+from gpuwise.questions.which.text_paces import format_rate, rate_text
 
 __all__ = [
     "TROUBLE",
@@ -190,19 +191,18 @@ def unpriced_macs(survey: Survey) -> str:
 
 
 def describe_sparing(priced: Priced) -> str:
-    """The chosen way of running, and how much memory the ways that fit nothing need."""
+    """The chosen way of running, how much memory the ways that fit nothing need, and how slow others would be."""
     taken = SHORT_WAYS[priced.way]
-    if not priced.skipped:
-        return taken
-    once = ", even with one sample at a time" if any(pace.batch > 1 for pace in priced.paces.values()) else ""
-    (way, first), *others = priced.skipped
-    usual = "full training" if priced.way in METHODS else "the usual method"
-    even = ", even with recomputed activations" if way == "checkpoint" else ""
-    needs = [
-        f"{usual} needs {first / GIB:,.0f} GiB{even}",
-        *(f"or {need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in others),
-    ]
-    return f"{taken} ({', '.join(needs)}{once})"
+    needs = [f"or {need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in priced.skipped]
+    if priced.skipped:
+        way, first = priced.skipped[0]
+        usual = "full training" if priced.way in METHODS else "the usual method"
+        even = ", even with recomputed activations" if way == "checkpoint" else ""
+        needs[0] = f"{usual} needs {first / GIB:,.0f} GiB{even}"
+        needs += ["even with one sample at a time"] if any(pace.batch > 1 for pace in priced.paces.values()) else []
+    most = " and ".join(f"{format_rate(rate)} with {name} weights" for name, rate in priced.slower)
+    why = "; ".join(part for part in (", ".join(needs), f"at most {most}, in tokens/s" if most else "") if part)
+    return f"{taken} ({why})" if why else taken
 
 
 def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:

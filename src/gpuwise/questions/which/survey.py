@@ -42,7 +42,7 @@ from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.media_paces import MediaPace, price_media
-from gpuwise.questions.which.text_paces import TextPace, price_text
+from gpuwise.questions.which.text_paces import TextPace, format_rate, price_text, rate_text
 
 __all__ = [
     "SAME",
@@ -53,14 +53,11 @@ __all__ = [
     "buys",
     "check_parts",
     "failures",
-    "format_rate",
     "limited",
     "make_survey",
-    "on_cpu",
     "one_more",
     "pick_at",
     "price_kind",
-    "rate_text",
     "roomy_buys",
     "spent",
     "time_text",
@@ -131,7 +128,12 @@ class Survey:
         """
         main, query = run.paces[0], self.query
         known = not query.task and query.text is not None and query.text.weights
-        if known or len(query.jobs) > 1 or any(priced.skipped for priced in self.priced) or not isinstance(main, TextPace):
+        if (
+            known
+            or len(query.jobs) > 1
+            or any(one.skipped or one.slower for one in self.priced)
+            or not isinstance(main, TextPace)
+        ):
             return "text is generated at"
         stands = f", which stands for {query.task}," if query.task else ""
         return f"{query.jobs[0].model} with {main.weights} weights{stands} generates"
@@ -185,23 +187,6 @@ def time_text(run: TaskRun) -> str:
     return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's', like=run.seconds)})"
 
 
-def rate_text(run: TaskRun) -> str:
-    """Tokens per second, with their range and the engine, since other engines are faster or slower."""
-    rate, main = run.samples_per_s, run.paces[0]
-    engine = f" in {main.engine}{on_cpu(main)}" if isinstance(main, TextPace) else ""
-    return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
-
-
-def on_cpu(pace: TextPace) -> str:
-    """What runs on the CPU because it does not fit on the GPU."""
-    return f", with {pace.offloaded:.0%} of the model on the CPU" if pace.offloaded else ""
-
-
-def format_rate(value: float) -> str:
-    """Tokens per second in few digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def price_kind(option: Candidate) -> str:
     """Which price it is, behind an amount."""
     return f", {kind_text(option.price)}" if option.price is not None else ""
@@ -222,7 +207,7 @@ def _price(
         return price_media(query.jobs, near, every, query.asked, progress)
     if query.text is None:
         return _in_one_way(query, near, every, progress)
-    return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
+    return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress, at_home=not query.wanted.servers)
 
 
 def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
@@ -343,8 +328,15 @@ def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list
         (gpu, count)
         for gpu, price in sold
         for count in _counts(query, gpu, price)
-        if (price is None or count * price.usd <= budget) and (count == 1 or _is_taken(query, gpu, count))
+        if _cost(query, gpu, count, price) <= budget and (count == 1 or _is_taken(query, gpu, count))
     ]
+
+
+def _cost(query: WhichQuery, gpu: Gpu, count: int, price: Price | None) -> float:
+    """What is paid for so many of a GPU and what they need; nothing where no price is known."""
+    if price is None:
+        return 0.0
+    return count * price.usd + _upfront(query, gpu, count, age_of_machine(gpu, price, query.book.today))
 
 
 @lru_cache(maxsize=2048)

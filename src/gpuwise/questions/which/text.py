@@ -11,8 +11,7 @@ from gpuwise.core.text import plural, the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.survey import format_rate
-from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.text_paces import TextPace, format_rate
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, table, wrapped
 

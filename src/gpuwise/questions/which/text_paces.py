@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from gpuwise.advise.candidates import TaskRun
 from gpuwise.advise.jobs import Job, JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
@@ -20,9 +21,10 @@ from gpuwise.prediction.text_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.text.ask import TextQuery, text_query
 
-__all__ = ["TextAsked", "TextPace", "TextPacer", "pace_of", "price_text"]
+__all__ = ["TextAsked", "TextPace", "TextPacer", "format_rate", "pace_of", "price_text", "rate_text"]
 
 _COMPUTED = "fp16"
+_SERVED = 2 / 3  # of the speed with fewer bits is enough where models are served as they are published, assumed
 _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
 
 
@@ -165,9 +167,14 @@ def price_text(
     every: Sequence[Gpu],
     cpu: str = "",
     progress: Callable[[str], None] = lambda text: None,
+    *,
+    at_home: bool = True,
 ) -> list[Priced]:
-    """Each model on each GPU, in the first of its ways that fits any of `near`, what the user can afford."""
-    return [_priced(job, asked, near, every, cpu, progress) for job in jobs]
+    """Each model on each GPU, in the one of its ways in which any of `near`, what the user can afford, generates text fastest.
+    At home, more bits win only a tie, so that more money never buys less speed; where models are served as published, they also
+    win if they cost little speed."""
+    share = 1.0 if at_home and (asked.users or 1) == 1 else _SERVED
+    return [_priced(job, asked, near, every, cpu, progress, share) for job in jobs]
 
 
 def _priced(
@@ -177,28 +184,69 @@ def _priced(
     every: Sequence[Gpu],
     cpu: str,
     progress: Callable[[str], None],
+    share: float,
 ) -> Priced:
-    skipped: list[tuple[str, float]] = []
+    tried: list[tuple[str, TextPacer, dict[str, JobPace], float]] = []
     for way in job.ways:
         progress(f"predicting {job.model} on {len(every)} GPUs")
         make = TextPacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
-        wished = asked if way == "usual" else replace(asked, weights=way)
-        pacer = make(job.model, wished, cpu)
+        pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu)
         paces = pacer.paces(every)
         if not paces:
             pacer.check()
-        if way == job.ways[-1] or _any_fits(pacer, near):
-            break
-        skipped.append((way, min(pace.memory_bytes for pace in paces.values())))
-    first = next(iter(paces.values()))
-    return Priced(job=job, way=way, skipped=tuple(skipped), paces=paces, pacer=pacer, decodes=False, notes=pacer.notes(first.gpu))
+        tried.append((way, pacer, paces, 0.0 if len(job.ways) == 1 else _fastest(pacer, near)))
+    rates = [rate for *_, rate in tried]
+    taken = next(place for place, rate in enumerate(rates) if rate >= share * max(rates)) if any(rates) else len(tried) - 1
+    way, pacer, paces, _ = tried[taken]
+    return Priced(
+        job=job,
+        way=way,
+        skipped=tuple((other, _least(each)) for other, _, each, rate in tried[:taken] if not rate),
+        slower=tuple((_weights(each), rate) for _, _, each, rate in tried[:taken] if rate),
+        paces=paces,
+        pacer=pacer,
+        decodes=False,
+        notes=pacer.notes(next(iter(paces.values())).gpu),
+    )
 
 
 _kept_pacer = lru_cache(maxsize=16)(TextPacer)  # what was priced for one question serves the next one
 
 
-def _any_fits(pacer: TextPacer, near: Sequence[tuple[Gpu, int]]) -> bool:
+def _least(paces: dict[str, JobPace]) -> float:
+    """What the model needs where it needs least."""
+    return min(pace.memory_bytes for pace in paces.values())
+
+
+def _weights(paces: dict[str, JobPace]) -> str:
+    """The name of the weights."""
+    return next(pace.weights for pace in paces.values() if isinstance(pace, TextPace))
+
+
+def _fastest(pacer: TextPacer, near: Sequence[tuple[Gpu, int]]) -> float:
+    """The most tokens per second of the sets that hold the model; zero if none does."""
     counts: dict[int, list[Gpu]] = {}
     for gpu, count in near:
         counts.setdefault(count, []).append(gpu)
-    return any(pace.fits for count, gpus in counts.items() for pace in pacer.paces(gpus, count).values())
+    paces = [pace for count, gpus in counts.items() for pace in pacer.paces(gpus, count).values()]
+    return max((pace.samples_per_s for pace in paces if pace.fits), default=0.0)
+
+
+# ---------------------------------------------------------------- in words
+
+
+def rate_text(run: TaskRun) -> str:
+    """Tokens per second, with their range and the engine, since other engines are faster or slower."""
+    rate, main = run.samples_per_s, run.paces[0]
+    engine = f" in {main.engine}{_on_cpu(main)}" if isinstance(main, TextPace) else ""
+    return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
+
+
+def _on_cpu(pace: TextPace) -> str:
+    """What runs on the CPU because it does not fit on the GPU."""
+    return f", with {pace.offloaded:.0%} of the model on the CPU" if pace.offloaded else ""
+
+
+def format_rate(value: float) -> str:
+    """Tokens per second in few digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -10,8 +10,8 @@ from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.text.groups import describe_groups
-from gpuwise.questions.which.survey import Survey, buys, make_survey, rate_text, spent
-from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.survey import Survey, buys, make_survey, spent
+from gpuwise.questions.which.text_paces import TextPace, rate_text
 from gpuwise.step.time.engines import engines
 
 __all__ = ["cheapest_for_text", "engine_of", "more_for_text", "nothing_fits", "shares"]

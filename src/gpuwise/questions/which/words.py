@@ -102,7 +102,7 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
 
 def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
-    ways = [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.skipped]
+    ways = [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.skipped or priced.slower]
     return f"{' and '.join(ways)}; " if ways else ""
 
 
