@@ -167,9 +167,8 @@ def _rule(query: WhichQuery) -> Assumption:
         several = WORTH_SEVERAL if query.text is None else WORTH_A_CHANGE
         effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
     if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
-        effect.append(
-            f"renting is recommended only if an equally fast GPU costs less than {RENT_BELOW:.0%} as much to rent as to buy"
-        )
+        rents = f"costs less than {RENT_BELOW:.0%} as much to rent as to buy"
+        effect.append(f"renting is recommended only if an equally fast GPU {rents}")
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
@@ -276,9 +275,8 @@ def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
 def _instead(option: Candidate, named: str = "") -> str:
     if option.kind == "keep":
         return "keeping what you have is"
-    if option.kind == "rent":
-        return f"renting {a(option.name)} is"
-    return "it is" if option.name == named else f"{a(option.name)} {are(option.name)}"
+    own = "it is" if option.name == named else f"{a(option.name)} {are(option.name)}"
+    return f"renting {a(option.name)} is" if option.kind == "rent" else own
 
 
 def _hours(survey: Survey, chosen: Selection) -> str:
