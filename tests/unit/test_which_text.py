@@ -187,3 +187,16 @@ def test_a_precision_means_the_same_in_predict_and_which(precision: str) -> None
     asked = gpuwise.which(model="qwen3-1.7b", precision=precision, budget=3000).query
     assert (told.mode == "train") == (asked.text is None)
     assert asked.text is None or asked.text.weights == precision
+
+
+def test_macs_without_a_price_are_not_said_to_be_too_small() -> None:
+    answer = which(model=BIG, vendor="apple", budget=4000)
+    assert "Nothing fits" not in answer.verdict
+    assert "No price is published" in answer.verdict
+    assert any(one.gpu.name.startswith("M3 Ultra") for one in answer.options)
+
+
+def test_a_card_that_the_power_supply_cannot_feed_is_not_recommended() -> None:
+    small, large = (best(which(budget=2000, psu=watts)) for watts in (450, 1000))
+    assert small.run.watts < large.run.watts
+    assert small.run.seconds > large.run.seconds

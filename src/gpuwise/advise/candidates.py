@@ -92,7 +92,7 @@ def price_for(gpu: Gpu, book: PriceBook, condition: str = "any") -> Price | None
 
 def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[Gpu, Price | None]]:
     """Return GPUs on sale, with their price. Laptop GPUs come with a laptop: unless one is published, their price is unknown.
-    The published prices of Apple's chips are those of desktops.
+    So are those of most computers by Apple, which count if only Apple is asked for. Its published prices are those of desktops.
     """
     found = []
     for gpu in gpus:
@@ -100,7 +100,8 @@ def buyable(gpus: Sequence[Gpu], wanted: Wanted, book: PriceBook) -> list[tuple[
             continue
         known = not wanted.laptop or gpu.segment == "laptop" or gpu.name in book.given
         price = price_for(gpu, book, wanted.condition) if known else None
-        offered = price is not None or (wanted.laptop and sold_new(gpu, book.today))
+        asked = wanted.laptop or (wanted.vendor.lower() == gpu.vendor.lower() and whole(gpu))  # for computers, not cards
+        offered = price is not None or (asked and sold_new(gpu, book.today))
         used = price is not None and buy_kind(gpu, price, book.today) == "buy used"
         if offered and not (used and wanted.condition == "new"):
             found.append((gpu, price))

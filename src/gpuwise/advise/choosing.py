@@ -1,20 +1,19 @@
 """Decides which option to recommend (the best within the limits), which few others to show, and what would change that.
 
-With a budget, it is the fastest option the budget buys, or a clearly cheaper one that is nearly as fast. Without one, it is the
-lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory each. What the user has
-is kept unless something is clearly faster. `docs/concepts/choosing.md` has the whole rule.
+With a budget, it is the last of ever dearer options that is worth its price, so more money never leads to a slower one. Without
+a budget, it is the lowest cost per run. One GPU is preferred to several unless those are much faster and have no less memory
+each. What the user has is kept unless something is clearly faster. `docs/concepts/choosing.md` has the whole rule.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpuwise.advise.candidates import Candidate, Terms, spread
+from gpuwise.advise.candidates import Candidate, spread
 from gpuwise.core.units import GIB
 from gpuwise.money.costs import is_cheaper_rented
-from gpuwise.money.types import HOURS_PER_YEAR
 
 __all__ = [
     "CLEARLY_CHEAPER",
@@ -22,20 +21,17 @@ __all__ = [
     "NEARLY",
     "WORTH_A_CHANGE",
     "WORTH_SEVERAL",
-    "Flip",
     "Selection",
     "UserLimits",
     "adds_up",
-    "at_price",
     "best_bought",
     "best_rented",
-    "even_hours_per_week",
     "pareto",
-    "price_flips",
     "recommend",
     "roomy",
     "select",
     "shortfall",
+    "usd_per_run",
 ]
 
 MOST_ROWS = 7  # as many options as a person can compare at a glance
@@ -120,60 +116,117 @@ def select(options: Sequence[Candidate], limits: UserLimits) -> Selection:
 
 def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
     """What to do, of options within the limits."""
-    bought = best_bought(able, limits)
     kept = min((option for option in able if option.kind == "keep"), key=lambda option: option.run.seconds, default=None)
+    if limits.budget_usd is not None:
+        return _recommend_within(able, kept)
+    bought = best_bought(able, limits)
     if kept and (bought is None or kept.run.seconds < WORTH_A_CHANGE * bought.run.seconds):
         return kept  # hardware that is already paid for costs less than any rent
-    if kept and bought and limits.budget_usd is None and _costs_less(kept, bought):
+    if kept and bought and _costs_less(kept, bought):
         sooner = best_rented([option for option in able if option.run.seconds < kept.run.seconds])
-        return sooner if sooner and is_cheaper_rented(_usd_per_run(kept), _usd_per_run(sooner)) else kept
+        return sooner if sooner and is_cheaper_rented(usd_per_run(kept), usd_per_run(sooner)) else kept
     hired = best_rented(able, as_fast_as=bought)
-    if bought is None and limits.budget_usd is not None:
-        return _fastest_rented(able)
-    if bought is None or hired is None or not is_cheaper_rented(_usd_per_run(bought), _usd_per_run(hired)):
+    if bought is None or hired is None or not is_cheaper_rented(usd_per_run(bought), usd_per_run(hired)):
         return bought or hired
-    as_fast = [option for option in roomy(able) if option.run.seconds <= hired.run.seconds]
-    cheapest = min(as_fast, key=_usd_per_run, default=hired)
-    return cheapest if _usd_per_run(cheapest) < _usd_per_run(hired) else hired
+    return _cheapest_as_fast(roomy(able), hired)
+
+
+def _recommend_within(able: Sequence[Candidate], kept: Candidate | None) -> Candidate | None:
+    """The same within a budget. Whatever a smaller budget leads to is left only for something that is at least as fast."""
+    most = math.inf if kept is None else kept.run.seconds / WORTH_A_CHANGE  # slower cards are not worth the trouble
+    cards = [option for option in roomy(able) if option.run.seconds <= most]
+    rents, steps = [option for option in able if option.kind == "rent"], _climb(cards)
+    if not rents or (kept and not steps):
+        return steps[-1][1] if steps else kept
+    taken: Candidate | None = None
+    for budget in sorted({*(budget for budget, _ in steps), *(_total(option) for option in rents)}):
+        bought = next((one for usd, one in reversed(steps) if usd <= budget), None)
+        if kept and bought is None:
+            continue
+        slowest = math.inf if taken is None else taken.run.seconds
+        found = _bought_or_rented(bought, [one for one in rents if _total(one) <= budget], slowest)
+        taken = found if found is not None and found.run.seconds <= slowest else taken
+    return taken if taken is None or taken.kind != "rent" else _cheapest_as_fast(cards, taken)
+
+
+def _bought_or_rented(bought: Candidate | None, rents: Sequence[Candidate], slowest_s: float) -> Candidate | None:
+    """The purchase, or a rented GPU that costs clearly less per run and is no slower than `slowest_s`."""
+    if bought is None:
+        return _fastest_rented(rents)
+    hired = best_rented([option for option in rents if option.run.seconds <= slowest_s], as_fast_as=bought)
+    return hired if hired and is_cheaper_rented(usd_per_run(bought), usd_per_run(hired)) else bought
+
+
+def _cheapest_as_fast(cards: Sequence[Candidate], hired: Candidate) -> Candidate:
+    """A larger purchase, such as several cards, that is as fast as a rented GPU and costs even less per run; else that GPU."""
+    cheapest = min((one for one in cards if one.run.seconds <= hired.run.seconds), key=usd_per_run, default=hired)
+    return cheapest if usd_per_run(cheapest) < usd_per_run(hired) else hired
 
 
 def _costs_less(kept: Candidate, bought: Candidate) -> bool:
     """Return whether a run costs less on the user's own GPU than on one that would be bought, if its price is known. Nobody
     trains on a CPU to save electricity.
     """
-    return bought.usd_per_run is not None and not kept.gpu.is_cpu and _usd_per_run(kept) < bought.usd_per_run
+    return bought.usd_per_run is not None and not kept.gpu.is_cpu and usd_per_run(kept) < bought.usd_per_run
 
 
 def best_bought(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    """Return the best purchase: with a budget, the fastest, or one nearly as fast and clearly cheaper; otherwise the cheapest
-    per run. A card with less memory than the user has would be a step back.
+    """Return the best purchase: with a budget, the last that is worth its price; otherwise the cheapest per run. A card with
+    less memory than the user has would be a step back.
     """
     bought = roomy(able)
-    single = _prefer([option for option in bought if option.gpu_count == 1], limits)
+    if limits.budget_usd is not None:
+        steps = _climb(bought)
+        return steps[-1][1] if steps else None
+    single = _cheapest([option for option in bought if option.gpu_count == 1])
     least = 0.0 if single is None else min(single.gpu.memory_bytes, _ROOMY)
     sets = [option for option in bought if option.gpu_count > 1 and (adds_up(option) or option.gpu.memory_bytes >= least)]
-    several = _prefer_few(sets, limits)
+    here, there = (_cheapest([one for one in sets if (one.gpu_count > _IN_A_MACHINE) == far]) for far in (False, True))
+    several = there if there and (here is None or _worth_more(there, here)) else here
     if single is None or several is None:
         return single or several
     winners = [option for option in sets if _beats(option, single)]
-    if limits.budget_usd is not None and _worth_more(several, single):
-        return several
     if winners:
-        return _prefer(winners, limits)
-    if limits.budget_usd is None:
-        dearer = NEARLY * _usd_per_run(single) >= _usd_per_run(several)
-        beaten = _usd_per_run(single) > _usd_per_run(several) and single.run.seconds > several.run.seconds
-        return several if (dearer or beaten) and adds_up(several) else single
-    return _prefer(_nearly(bought, single), limits) or single
+        return _cheapest(winners)
+    dearer = NEARLY * usd_per_run(single) >= usd_per_run(several)
+    beaten = usd_per_run(single) > usd_per_run(several) and single.run.seconds > several.run.seconds
+    return several if (dearer or beaten) and adds_up(several) else single
 
 
-def _prefer_few(sets: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    """The preferred set. One in several machines must be much faster than any in one machine, or as fast and clearly cheaper."""
-    here, there = (_prefer([one for one in sets if (one.gpu_count > _IN_A_MACHINE) == far], limits) for far in (False, True))
-    if here is None or there is None or _worth_more(there, here):
-        return there or here
-    cheaper = there.run.seconds <= here.run.seconds and _upfront(there) <= CLEARLY_CHEAPER * _upfront(here)
-    return there if cheaper else here
+def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
+    """Return what to buy, from the smallest budget to the largest, each with the budget from which it is the best purchase. Each
+    is at least as fast as the one before it and worth what it costs more, so more money never leads to a slower one.
+    """
+    steps: list[tuple[float, Candidate]] = []
+    seen: list[Candidate] = []
+    for option in sorted(bought, key=lambda one: (_upfront(one), one.run.seconds)):
+        taken = steps[-1][1] if steps else None
+        if taken is None or _is_worth(option, taken):
+            cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
+            better = [one for one in cheaper if one.gpu_count > 1 and (_beats(one, option) or _is_nearly(one, option))]
+            steps.append((_upfront(option), min(better, key=lambda one: one.run.seconds, default=option)))
+        seen.append(option)
+    return steps
+
+
+def _is_worth(option: Candidate, taken: Candidate) -> bool:
+    """Return whether a dearer option is to be bought instead. Several cards, or several machines, must be much faster than
+    fewer; and a small gain must not cost much.
+    """
+    gain = taken.run.seconds / option.run.seconds
+    fewer, more = _effort(taken), _effort(option)
+    if more > fewer:
+        held = adds_up(option) or option.gpu.memory_bytes >= min(taken.gpu.memory_bytes, _ROOMY)
+        return held and _worth_more(option, taken)
+    if more < fewer and gain >= 1 and option.run.shared_bytes > taken.run.shared_bytes:
+        gain *= _TIED  # simpler, with more memory for one model, and no slower
+    dear = _upfront(taken) <= CLEARLY_CHEAPER * _upfront(option)
+    return gain >= _TIED and (gain > 1 / NEARLY or not dear)
+
+
+def _effort(option: Candidate) -> int:
+    """One card; several that need power, slots and code that uses them all; or several machines."""
+    return (option.gpu_count > 1) + (option.gpu_count > _IN_A_MACHINE)
 
 
 def _worth_more(several: Candidate, fewer: Candidate) -> bool:
@@ -187,16 +240,11 @@ def _beats(several: Candidate, single: Candidate) -> bool:
     return faster and _upfront(several) <= _upfront(single) and _total(several) <= _total(single)
 
 
-def _nearly(bought: Sequence[Candidate], single: Candidate) -> list[Candidate]:
-    """Sets that no code must change for: nearly as fast as anything with no more cards, and clearly cheaper than the single."""
-    return [
-        option
-        for option in bought
-        if (option.gpu_count > 1 and adds_up(option))
-        and all(one.run.seconds >= NEARLY * option.run.seconds for one in bought if one.gpu_count <= option.gpu_count)
-        and _upfront(option) <= CLEARLY_CHEAPER * _upfront(single)
-        and _usd_per_run(option) <= _usd_per_run(single)
-    ]
+def _is_nearly(several: Candidate, one: Candidate) -> bool:
+    """Return whether a set that no code must change for is nearly as fast as a single card and clearly cheaper."""
+    near = one.gpu_count == 1 and adds_up(several) and one.run.seconds >= NEARLY * several.run.seconds
+    cheap = _upfront(several) <= CLEARLY_CHEAPER * _upfront(one)
+    return near and cheap and usd_per_run(several) <= usd_per_run(one)
 
 
 def roomy(able: Sequence[Candidate]) -> list[Candidate]:
@@ -213,10 +261,8 @@ def adds_up(option: Candidate) -> bool:
     return option.run.adds_up
 
 
-def _prefer(bought: Sequence[Candidate], limits: UserLimits) -> Candidate | None:
-    if limits.budget_usd is None:
-        return min(bought, key=lambda option: (_usd_per_run(option), option.run.seconds), default=None)
-    return _nearly_fastest(bought, _upfront)
+def _cheapest(options: Sequence[Candidate]) -> Candidate | None:
+    return min(options, key=lambda option: (usd_per_run(option), option.run.seconds), default=None)
 
 
 def _nearly_fastest(options: Sequence[Candidate], cost: Callable[[Candidate], float]) -> Candidate | None:
@@ -235,7 +281,7 @@ def best_rented(able: Sequence[Candidate], as_fast_as: Candidate | None = None) 
     """The rented GPU with the lowest cost per run; of those about as fast as another option, or faster."""
     slowest = math.inf if as_fast_as is None else as_fast_as.run.seconds / NEARLY
     rents = [option for option in able if option.kind == "rent" and option.run.seconds <= slowest]
-    return min(rents, key=_usd_per_run, default=None)
+    return min(rents, key=usd_per_run, default=None)
 
 
 def _fastest_rented(able: Sequence[Candidate]) -> Candidate | None:
@@ -283,7 +329,7 @@ def _shown(
     return tuple([best] if best else []) + tuple(rows) + tuple(option for option in ends if option not in bought)
 
 
-def _usd_per_run(option: Candidate) -> float:
+def usd_per_run(option: Candidate) -> float:
     return option.usd_per_run if option.usd_per_run is not None else float("inf")
 
 
@@ -293,107 +339,3 @@ def _upfront(option: Candidate) -> float:
 
 def _total(option: Candidate) -> float:
     return option.total_usd if option.total_usd is not None else math.inf
-
-
-# ---------------------------------------------------------------- thresholds that would change the answer
-
-_WEEK_HOURS = 168.0
-_WEEKS_PER_YEAR = HOURS_PER_YEAR / _WEEK_HOURS
-_HALVINGS = 16  # share of a price range: the threshold is then accurate to a dollar, so one that equals the budget reads like it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flip:
-    """The price of one of these GPUs at which the recommendation changes, within the range of its price."""
-
-    option: Candidate
-    usd: float
-    then: Candidate
-
-
-def at_price(option: Candidate, usd: float, terms: Terms) -> Candidate:
-    """Return the same option if one of its GPUs costs this much."""
-    if option.price is None or option.upfront_usd is None or option.total_usd is None:
-        return option
-    price, more = replace(option.price, usd=usd), (usd - option.price.usd) * option.bought_count
-    resold = terms.resale_usd(option.gpu, price) * option.bought_count - option.resale_usd
-    return replace(
-        option,
-        price=price,
-        upfront_usd=option.upfront_usd + more,
-        total_usd=option.total_usd + more - resold,
-        resale_usd=option.resale_usd + resold,
-    )
-
-
-def price_flips(options: Sequence[Candidate], limits: UserLimits, terms: Terms, best: Candidate) -> list[Flip]:
-    """Return where the recommendation changes within the range of a single price: that of the recommended option, if it were
-    higher, then those of others, if they were lower.
-    """
-    timely = replace(limits, budget_usd=None)
-    within = [not shortfall(option, limits) for option in options]
-    found = [_flip(options, within, limits, terms, best, "high")]
-    for option in options:
-        if option is not best and not shortfall(option, timely) and _could_win(option, limits, terms, best):
-            found.append(_flip(options, within, limits, terms, option, "low"))
-    return [flip for flip in found if flip is not None]
-
-
-def _could_win(option: Candidate, limits: UserLimits, terms: Terms, best: Candidate) -> bool:
-    """A quick test whether it could be recommended at the low end of its price."""
-    if option.price is None or not option.kind.startswith("buy"):
-        return False
-    if limits.budget_usd is not None:
-        return option.run.seconds <= best.run.seconds / NEARLY
-    return _usd_per_run(at_price(option, option.price.low_usd, terms)) <= WORTH_A_CHANGE * _usd_per_run(best)
-
-
-def _flip(
-    options: Sequence[Candidate], within: Sequence[bool], limits: UserLimits, terms: Terms, moved: Candidate, end: str
-) -> Flip | None:
-    """Return the nearest price of the GPU in `moved` that changes the recommendation, on the way to one end of its range. A
-    GPU has one price, however many are bought. `within` says which options are within the limits at their present price.
-    """
-    if moved.price is None or not moved.run.fits:
-        return None
-    name, now, last = moved.price.gpu, moved.price.usd, moved.price.high_usd if end == "high" else moved.price.low_usd
-    able = [one for one, fits in zip(options, within, strict=True) if fits or (one.price is not None and one.price.gpu == name)]
-    moving = [place for place, one in enumerate(able) if one.price is not None and one.price.gpu == name]
-
-    def recommended(usd: float) -> Candidate | None:
-        there = able.copy()
-        for place in moving:
-            there[place] = at_price(able[place], usd, terms)
-        over = {place for place in moving if shortfall(there[place], limits)}
-        found = recommend([one for place, one in enumerate(there) if place not in over] if over else there, limits)
-        return next((one for one, other in zip(able, there, strict=True) if other is found), None)
-
-    found = None if last == now else recommended(last)
-    if found is None or (end == "low" and found is not moved) or found is (kept := recommended(now)):
-        return None
-    for _ in range(_HALVINGS):
-        middle = (now + last) / 2
-        there = recommended(middle)
-        if there is kept or there is None or (end == "low" and there is not moved):
-            now = middle
-        else:
-            last, found = middle, there
-    return Flip(option=moved, usd=last, then=found)
-
-
-def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
-    """Return the hours of use per week up to which renting costs less for the same work, or None if owning is never cheaper.
-
-    rent per run = (price + machine - resale) / runs + electricity per run, solved for the runs; a slower rented GPU cannot do
-    more than it does around the clock.
-    """
-    if rented.usd_per_run is None or bought.total_usd is None or bought.upfront_usd is None or not bought.runs:
-        return None
-    once = bought.total_usd - bought.running_usd
-    running = bought.running_usd / bought.runs
-    if rented.usd_per_run <= running:
-        return None if rented.run.seconds <= bought.run.seconds else _WEEK_HOURS * bought.run.seconds / rented.run.seconds
-    runs = once / (rented.usd_per_run - running)
-    hours = runs * bought.run.seconds / 3600 / terms.years / _WEEKS_PER_YEAR
-    most = min(1.0, bought.run.seconds / rented.run.seconds) * _WEEK_HOURS  # a slower rented GPU has no more hours than a week
-    return min(hours, most) if min(hours, most) < _WEEK_HOURS else None

@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpuwise.advise.candidates import Candidate, Terms, owned
-from gpuwise.advise.choosing import UserLimits, at_price, even_hours_per_week, price_flips, select
+from gpuwise.advise.choosing import UserLimits, select
+from gpuwise.advise.thresholds import at_price, even_hours_per_week, price_flips
 from making_candidates import TERMS, buy, hire, price_of, run
 
 seconds = st.floats(10, 1e5)

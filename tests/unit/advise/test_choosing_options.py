@@ -68,12 +68,19 @@ def test_the_front_goes_from_fast_and_dear_to_slow_and_cheap(options: list[Candi
 # ---------------------------------------------------------------- the rule
 
 
-@given(cards, st.floats(50, 1e4), st.floats(1, 10))
-def test_more_budget_is_never_slower_than_what_is_hardly_felt(options: list[Candidate], budget: float, times: float) -> None:
-    less, more = (select(options, UserLimits(budget_usd=amount)).best for amount in (budget, budget * times))
+anything = st.one_of(
+    st.builds(buy, st.floats(10, 1e4), st.floats(50, 5e3), count=st.sampled_from([1, 1, 2, 4]), gib=st.sampled_from([12, 24])),
+    st.builds(hire, st.floats(10, 1e4), st.floats(0.05, 3.0)),
+)
+
+
+@given(st.lists(anything, min_size=1, max_size=12), st.booleans(), st.floats(50, 1e4), st.floats(1, 10))
+def test_more_budget_is_never_slower(options: list[Candidate], owns: bool, budget: float, times: float) -> None:
+    have = [kept(run(5000.0, name="old"), TERMS)] if owns else []
+    less, more = (select([*options, *have], UserLimits(budget_usd=amount)).best for amount in (budget, budget * times))
     if less is not None:
         assert more is not None
-        assert more.run.seconds <= less.run.seconds / NEARLY * (1 + 1e-9)
+        assert more.run.seconds <= less.run.seconds
 
 
 @given(cards, st.floats(50, 1e4))
@@ -119,14 +126,14 @@ def test_of_cards_that_differ_by_less_than_the_error_the_cheaper_is_taken() -> N
 
 
 def test_several_cards_are_taken_only_where_they_are_much_faster() -> None:
-    one = buy(100.0, 1000.0)
+    one = buy(100.0, 700.0)
     assert select([one, buy(101.0 / WORTH_SEVERAL, 400.0, count=2)], UserLimits(budget_usd=1000)).best is one
     several = buy(100.0 / WORTH_SEVERAL, 400.0, count=2)
     assert select([one, several], UserLimits(budget_usd=1000)).best is several
 
 
 def test_several_cards_whose_memory_adds_up_need_a_smaller_lead() -> None:
-    one, several = buy(100.0, 1000.0), buy(100.0 / WORTH_A_CHANGE, 400.0, count=2)
+    one, several = buy(100.0, 700.0), buy(100.0 / WORTH_A_CHANGE, 400.0, count=2)
     assert select([one, several], UserLimits(budget_usd=1000)).best is one
     together = adding_up(several)
     assert select([one, together], UserLimits(budget_usd=1000)).best is together
@@ -136,7 +143,7 @@ def test_several_cards_whose_memory_adds_up_need_a_smaller_lead() -> None:
 
 @pytest.mark.parametrize(("of_one", "of_each", "taken"), [(16, 12, 1), (16, 16, 2), (32, 24, 2), (32, 16, 1)])
 def test_each_of_several_cards_has_the_memory_of_the_single_one_or_24_gb(of_one: float, of_each: float, taken: int) -> None:
-    one, several = buy(100.0, 1000.0, gib=of_one), buy(40.0, 400.0, count=2, gib=of_each)
+    one, several = buy(100.0, 700.0, gib=of_one), buy(40.0, 400.0, count=2, gib=of_each)
     best = select([one, several], UserLimits(budget_usd=1000)).best
     assert best is not None
     assert best.gpu_count == taken

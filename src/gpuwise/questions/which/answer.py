@@ -16,12 +16,11 @@ from gpuwise.advise.choosing import (
     Selection,
     UserLimits,
     best_bought,
-    even_hours_per_week,
-    price_flips,
     select,
     shortfall,
 )
 from gpuwise.advise.jobs import WAYS, Job
+from gpuwise.advise.thresholds import even_hours_per_week, price_flips
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, are, both, plural
 from gpuwise.core.units import GIB

@@ -187,8 +187,7 @@ def _jobs(
     samples = options.samples
     if models:
         made = _made(options, models)
-        usual = _MADE.get(made, _SAMPLES)
-        count = usual if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
+        count = _MADE.get(made, _SAMPLES) if samples is None else amount(samples, "a number of samples", "try `--samples 1e6`")
         if count < 1:
             raise BadValue(f"--samples {count:g} is less than one sample", hint="try `--samples 1e6`")
         unit = _UNITS.get(made, "samples" if text is None else "tokens")
@@ -201,7 +200,8 @@ def _jobs(
             sizes = ", ".join(dict.fromkeys(f"{job.samples:,.0f} {unit}" for job in jobs))
             notes.append(assumed("run", sizes, f"set the number of {unit} per run with `--samples`"))
         if options.seq is None and any(job.seq for job in jobs):
-            notes.append(assumed("seq", str(_TUNED_LENGTH), "a common length for fine-tuning; change it with `--seq`"))
+            why = "a common length for fine-tuning, shorter than the full context in `fit` and `predict`; change it with `--seq`"
+            notes.append(assumed("seq", str(_TUNED_LENGTH), why))
         return ", ".join(models), jobs
     for option, value in {
         "--samples": samples,

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS
+from gpuwise.advise.thresholds import even_hours_per_week
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.text import a, are, plural
 from gpuwise.core.units import GIB, format_si
@@ -100,7 +101,11 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     bought = chosen.bought
     if bought is None or not bought.usd_per_run or not rented.usd_per_run:
         return _why_not_bought(survey, rented)
-    less = f"a {survey.work} costs {1 - rented.usd_per_run / bought.usd_per_run:.0%} less than on {a(bought.name)}"
+    share = rented.usd_per_run / bought.usd_per_run
+    if share >= 1:  # a smaller budget already rents it, and more money must not lead to something slower
+        gain = f"{bought.run.seconds / rented.run.seconds:.1f} times as fast as {a(bought.name)}"
+        return f"it is {gain}, the best purchase within the budget, which costs {1 - 1 / share:.0%} less per {survey.work}"
+    less = f"a {survey.work} costs {1 - share:.0%} less than on {a(bought.name)}"
     limit = survey.query.limits.budget_usd
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
     faster = rented.run.seconds / bought.run.seconds - 1

@@ -260,7 +260,9 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.run.parts, query.psu_watts, query.region) for one in cards}
-    unfit = {one.key for one in cards if one.gpu_count > 1 and failing(checked[one.key], one.gpu)}
+    unfit = {one.key for one in cards if failing(checked[one.key], one.gpu)}
+    if query.psu_watts is None or len(unfit) == len(options):  # a single card goes into a machine that is bought for it
+        unfit -= {one.key for one in cards if one.gpu_count == 1}
     return Survey(
         query=query,
         priced=tuple(priced),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import shortfall
@@ -24,7 +25,7 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
     if survey.query.limits.budget_usd is not None or not best.kind.startswith("buy"):
         return ""
     least = _cheapest(survey) or best
-    if spent(least) * _FAR_LESS > spent(best):
+    if spent(least) == inf or spent(least) * _FAR_LESS > spent(best):
         return ""
     vendor = f"{survey.query.wanted.vendor} " if survey.query.wanted.vendor else ""
     whole = f"{_describe(survey, least)}{_cheapest_of_any(survey, least)}"
