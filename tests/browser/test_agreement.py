@@ -60,7 +60,7 @@ def test_the_price_says_what_it_is_for(page: Page, server: Server) -> None:
     best = server.ask("which", task="learning", budget=800).json["options"][0]
     facts = page.run(_FACTS)
     assert "card only" in facts["upfront"]
-    assert f"${best['machine_usd']:,.0f} for the rest of the machine" in facts["3-year total"]
+    assert f"${best['machine_usd']:,.0f} machine and electricity" in facts["3-year total"]
     whole = best["upfront_usd"] + best["machine_usd"]
     assert f"${whole:,.0f}, which is ${whole - 800:,.0f} over your budget" in page.text
     twice = (

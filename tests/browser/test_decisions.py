@@ -123,7 +123,7 @@ def test_every_column_of_all_cards_has_a_title_and_grey_options_are_named_where_
 
 
 @pytest.mark.parametrize(
-    ("gpu", "why"), [("H100 PCIe 80GB", "usual for data-centre cards"), ("RTX 3090", "usual for a busy desktop")]
+    ("gpu", "why"), [("H100 PCIe 80GB", "usual for a shared cluster"), ("RTX 3090", "usual for a busy desktop")]
 )
 def test_a_slider_rests_where_its_value_is_assumed_and_says_why(page: Page, server: Server, gpu: str, why: str) -> None:
     page.open(view="rent", gpu=gpu)
@@ -217,10 +217,7 @@ def test_a_build_nobody_chose_is_an_example_and_what_fails_comes_first(page: Pag
     )
     shown = page.run(marks)
     assert shown == sorted(shown, key=["fail", "tight", "unknown", "pass"].index)
-    assert {"fail", "pass"} <= set(shown)
-    page.size(390)
-    page.open(view="build", parts="RTX 4090", psu="650")
-    assert "pass" not in page.run(marks)
-    assert "fail" in page.run(marks)
+    assert "fail" in shown
+    assert "pass" not in shown
     page.run("[...document.querySelectorAll('details')].find((one) => /checks passed/.test(one.textContent)).open = true")
     assert "pass" in page.run(marks)

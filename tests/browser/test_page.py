@@ -180,7 +180,7 @@ def test_board_cpu_and_room_count_as_the_api_says_and_stay_in_the_link(page: Pag
     page.open(view="build", parts="2x RTX 3090", **machine)
     asked = {"gpu": ["2x RTX 3090"], **machine}
     answer = server.ask("build", **asked).json
-    found = page.run("return [...document.querySelectorAll('td .mark')].map((mark) => mark.closest('tr').innerText)")
+    found = page.run("return [...document.querySelectorAll('td .mark')].map((mark) => mark.closest('tr').textContent)")
     assert len(found) == len(answer["lines"])
     lines = sorted(answer["lines"], key=lambda line: _ORDER.index(line["verdict"]))
     for line, shown in zip(lines, found, strict=True):

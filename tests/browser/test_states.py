@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -185,7 +186,7 @@ def test_what_a_recommendation_assumes_is_said_beside_its_settings(page: Page) -
     said = page.run("return document.querySelector('#inputs').innerText")
     assert "25 h a week · 3 years" in said
     assert "NVIDIA" in said
-    assert page.run("return document.querySelector('aside').offsetHeight") < 80
+    assert page.run("return document.querySelector('aside').offsetHeight") < 200
     page.move("hours", 60)
     page.move("years", 2)
     assert "60 h a week · 2 years" in page.run("return document.querySelector('#inputs').innerText")
@@ -196,3 +197,14 @@ def test_a_model_that_does_not_fit_is_marked_and_its_remedies_come_first(page: P
     assert page.run("return document.querySelector('.verdict-card').dataset.result") == "fail"
     titles = page.run("return [...document.querySelectorAll('main .card h2')].map((one) => one.textContent)")
     assert titles.index("What would make it fit") < titles.index("Memory")
+
+
+def test_where_nothing_is_within_the_budget_one_click_raises_it_to_what_comes_nearest(page: Page, server: Server) -> None:
+    page.open(model="llama-3-70b", budget="300", weights="q8_0")
+    asked = {"model": ["llama-3-70b"], "weights": "q8_0"}
+    answer = server.ask("which", budget=300, **asked).json
+    assert not any(option["recommended"] for option in answer["options"])
+    assert page.pick == "Nothing within these limits"
+    page.click(f"Raise the budget to ${math.ceil(answer['options'][0]['upfront_usd']):,}")
+    found = server.ask("which", budget=int(page.state["budget"]), **asked).json
+    assert next(option["gpu"] for option in found["options"] if option["recommended"]) in page.pick

@@ -136,3 +136,13 @@ def test_several_cards_are_not_offered_for_a_single_image() -> None:
     assert any(option.gpu_count > 1 for option in many.every)
     if many.best and many.best.gpu_count > 1:
         assert "an image is done every" in many.verdict
+
+
+@pytest.mark.parametrize("options", [WhichOptions(), WhichOptions(task="learning", budget=800.0), WhichOptions(budget=5.0)])
+def test_the_parts_of_a_verdict_say_what_the_whole_says(options: WhichOptions) -> None:
+    found = choose(ask(options, today=date(2026, 11, 16))).to_dict()
+    assert found["said"][0]["about"] == "pick"
+    assert all(part["text"].endswith(".") and part["text"].strip(".")[1:] in found["verdict"] for part in found["said"])
+    named = [option["gpu"] for option in found["options"] if option["recommended"]]
+    assert len(named) == (options.budget != 5.0)
+    assert all(name in found["said"][0]["text"] for name in named)

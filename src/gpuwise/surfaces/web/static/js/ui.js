@@ -63,7 +63,7 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
 // `kind` "minor": small, for what is worth knowing and does not decide.
 export const facts = (entries, kind = "") =>
   entries.some(Boolean) && h("dl", { class: `facts ${kind}` }, entries.filter(Boolean).map(([name, value, small]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, value, small && h("small", {}, small)))));
+    h("div", {}, h("dt", {}, name), h("dd", {}, value, small && [" ", h("small", {}, small)]))));
 
 // ---------------------------------------------------------------- tables and bars
 

@@ -82,7 +82,7 @@ const around = (option) => (option.source.startsWith("buy") ? Math.max(0, Math.r
 function priceOf(option) {
   const more = Math.round(option.upfront_usd - cards(option));
   const price = `${option.price?.kind ?? ""} price, ${aged(option.price?.dated)}`;
-  return more > 0 ? `${price}, with ${f.usd(more)} for ${option.build.length ? "a larger machine" : "a server"}` : price;
+  return more > 0 ? `${price}, with ${f.usd(more)} for ${option.build.length ? "a larger machine" : "a server"}` : `${option.gpu_count > 1 ? "cards" : "card"} only; ${price}`;
 }
 
 // What a run is: a number of models, or a number of samples.
