@@ -249,6 +249,13 @@ def test_work_that_nothing_can_have_is_refused(work: float) -> None:
         store.read(path)
 
 
+@pytest.mark.parametrize("spread", [-0.1, 1e308])
+def test_an_uncertainty_that_nothing_can_have_is_refused(spread: float) -> None:
+    path = store.save(noisy(made(), spread))
+    with pytest.raises(BadFile, match="impossible measurement"):
+        store.read(path)
+
+
 def test_one_rate_everywhere_gives_work_over_rate(resnet: Workload) -> None:
     found = price(resnet, made(flops_per_s=1e11), 8.0)
     assert found.by_kind["conv"] == pytest.approx(price(resnet, made(flops_per_s=1e12), 8.0).by_kind["conv"] * 10, rel=0.01)

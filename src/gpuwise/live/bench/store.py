@@ -16,7 +16,7 @@ from gpuwise.live.bench.types import VERSION, Profile
 __all__ = ["check", "folder", "latest", "path_of", "read", "save", "surer"]
 
 _AGAIN = "run `gpuwise bench` again"
-_SHORTEST_S, _LONGEST_S = 1e-12, 1e6
+_SHORTEST_S, _LONGEST_S, _WIDEST = 1e-12, 1e6, 1e6
 _LEAST_WORK, _MOST_WORK = 1e-3, 1e21  # rates outside these would make predictions infinite
 
 
@@ -82,7 +82,8 @@ def read(path: Path) -> Profile:
     if profile.version != VERSION:
         raise BadFile(f"{path} was written by another version of gpuwise", hint=_AGAIN)
     for row in profile.rows:
-        if not (_SHORTEST_S <= row.seconds <= _LONGEST_S and all(_LEAST_WORK < n < _MOST_WORK for n in (row.work, *row.sizes))):
+        timed = _SHORTEST_S <= row.seconds <= _LONGEST_S and 0 <= row.spread_fraction <= _WIDEST
+        if not (timed and all(_LEAST_WORK < number < _MOST_WORK for number in (row.work, *row.sizes))):
             raise BadFile(
                 f"{path} contains an impossible measurement ({row.work:g} of {row.kind:.40} in {row.seconds:g} s)", hint=_AGAIN
             )
