@@ -9,6 +9,7 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.gpu_list import set_of
 
 
 def test_predict_reads_the_number_with_the_name() -> None:
