@@ -9,6 +9,7 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.gpu_list import set_of
 
 
 def test_predict_reads_the_number_with_the_name() -> None:
@@ -53,3 +54,18 @@ def test_a_name_of_two_gpus_tells_the_other_one(asked: Callable[..., Any]) -> No
     (found,) = [note for note in asked("resnet50", gpu=("A100 40GB",)).results[0].assumptions if note.code == "gpu_name"]
     assert found.value == "A100 SXM 40GB"
     assert "A100 PCIe 40GB" in found.effect
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("RTX 3090+RTX 3060", ["RTX 3090", "RTX 3060"]),
+        ("2x RTX 3090 + RTX 3060", ["2x RTX 3090 ", " RTX 3060"]),
+        ("M4 Max+M2 Ultra", ["M4 Max", "M2 Ultra"]),
+        ("Ryzen AI Max+ 395", ["Ryzen AI Max+ 395"]),
+        ("Ryzen AI Max+ PRO 395 + RTX 3090", ["Ryzen AI Max+ PRO 395 ", " RTX 3090"]),
+        ("memory=24GB,bandwidth=1e12+", ["memory=24GB,bandwidth=1e12+"]),
+    ],
+)
+def test_a_plus_in_a_product_name_does_not_join_two_gpus(text: str, parts: list[str]) -> None:
+    assert set_of(text) == parts

@@ -30,9 +30,12 @@ __all__ = [
     "on_which",
     "parse_min_memory",
     "set_name",
+    "set_of",
 ]
 
 MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
+# A plus joins GPUs to a set, except in product names such as Ryzen AI Max+ 395.
+_PLUS = re.compile(r"(?<!max)\+|(?<=max)\+(?!\s*(?:pro\s*)?\d{3}\b)", re.IGNORECASE)
 _MODEL_NUMBER = re.compile(r"\s*\d{3}")  # so many digits name a model: `3090xt` is no number of GPUs
 # name -> (value to sort by, largest first?)
 SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
@@ -150,6 +153,15 @@ def _parse_years(text: str) -> tuple[int, int]:
     if low > high:
         raise BadValue(f"invalid range of years '{text}': it ends before it begins", hint=f"did you mean `--year {high}-{low}`?")
     return low, high
+
+
+def set_of(text: str) -> list[str]:
+    """Return the parts of a set of GPUs; a single GPU, or typed specs, are one part.
+
+    >>> set_of("RTX 3090+RTX 3060"), set_of("Ryzen AI Max+ 395")
+    (['RTX 3090', 'RTX 3060'], ['Ryzen AI Max+ 395'])
+    """
+    return [text] if "=" in text else _PLUS.split(text)
 
 
 def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.gpu_list import counted, named_gpus
+from gpuwise.questions.common.gpu_list import counted, named_gpus, set_of
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import predict
 from gpuwise.questions.common.step import step_query
@@ -67,7 +67,7 @@ def find_rigs(texts: Sequence[str]) -> tuple[tuple[Rig, ...], list[Assumption]]:
     notes: list[Assumption] = []
     for text in texts:
         parts = []
-        for piece in [text] if "=" in text else text.split("+"):  # typed specs are one GPU
+        for piece in set_of(text):
             count, name = counted(piece.strip())
             (gpu,), taken = named_gpus([name])
             notes += [note for note in taken if note not in notes]

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from gpuwise.core.errors import BadValue, UnknownName
@@ -19,7 +18,7 @@ from gpuwise.hardware.types import Gpu, Host, Loader, has_matrix_cores, supporte
 from gpuwise.prediction import Measured, Run
 from gpuwise.prediction.ways import as_computed
 from gpuwise.questions.common.capturing import CaptureQuery, capture_query, captured, check_precision, takes_images
-from gpuwise.questions.common.gpu_list import how_many, named_gpus
+from gpuwise.questions.common.gpu_list import how_many, named_gpus, set_of
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rewriting import is_rewritten, step_of
 from gpuwise.questions.common.step_options import StepOptions
@@ -162,7 +161,7 @@ def _check_names(given: Sequence[str], count: int) -> None:
         meant = "; `--gpus` sets only the number of GPUs" if count > 1 else ""
         meant += f". Did you mean `--gpu {count}`?" if count >= _MODEL_NUMBER else ""
         raise BadValue("no GPU was given", hint=f'try `--gpu "RTX 3090"`{meant}')
-    mixed = next((name for name in given if "+" in name and "=" not in name), "")
+    mixed = next((name for name in given if len(set_of(name)) > 1), "")
     if mixed:
         raise BadValue(
             f"only language models that generate text can run on different GPUs at once, such as '{mixed}'",
@@ -343,7 +342,6 @@ def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]
     return host
 
 
-@lru_cache(maxsize=64)  # a survey of many GPUs asks for the same CPU each time
 def named_host(name: str, ram_speed: str = "") -> Host:
     """Return the class of this CPU, with the cores of the CPU itself if its name is known, and with this RAM if it is given."""
     from gpuwise.box.parts import find_cpu_family  # reads the table of CPU names

@@ -31,6 +31,12 @@ def render(answer: TextAnswer, *, width: int | None = None, colour: bool = False
     return body + join_notes([*notes, *(wrapped(line, width, "  ") for line in said)])
 
 
+def _limit(result: TextPrediction) -> str:
+    """What limits the speed; a CPU named in place of a GPU is called a CPU."""
+    said = _MEANING[result.bound]
+    return said.replace("the GPU's", "the CPU's") if result.gpu.is_cpu else said
+
+
 def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users: bool = True) -> str:
     """The model and how it is asked to write."""
     told = result.generation
@@ -59,7 +65,7 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
         f"  first token  {format_si(told.time_to_first_token_s, 's')} after the request; prompts are read at "
         f"{rate(told.prompt_tokens_per_s)} tokens/s",
         f"  full output  {format_si(told.request_s, 's')} for {told.output:,} tokens",
-        f"  limited by   {_MEANING[result.bound]}",
+        f"  limited by   {_limit(result)}",
         memory,
         f"  room for     {_users(told.users_fit)} of {told.prompt + told.output:,} tokens at the same time",
         *(wrapped(line, width, " " * 15) for line in _cost(answer, result)),

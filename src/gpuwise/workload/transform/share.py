@@ -336,8 +336,8 @@ def split(workload: Workload, count: int, *, matrices: bool) -> Workload:
         if call.op not in parts:
             op = _part(draft, workload.ops[call.op], share)
             parts[call.op] = None if op is None else draft.op(op)
-        if (row := parts[call.op]) is not None:
-            draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
+        if (part := parts[call.op]) is not None:
+            draft.calls[number] = Call(part, call.phase, call.module, call.reads, call.writes)
     return draft.done(options={**workload.options, "split": count})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 from gpuwise.core.errors import BadValue, GpuwiseError
@@ -11,7 +12,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import Serving, mixed
-from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus
+from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus, set_of
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import DEFAULT_HOST, check_count, named_host
 from gpuwise.questions.common.text.options import TextOptions
@@ -67,6 +68,9 @@ class TextQuery:
     assumptions: tuple[Assumption, ...] = ()
 
 
+_host = lru_cache(maxsize=64)(named_host)  # a survey of many GPUs asks for the same CPU each time
+
+
 def language_shape(model: str) -> LanguageShape | None:
     """Return the sizes of a language model, from any name or file that gives them; None if it is not one."""
     if ":" in model and not model.startswith("hf:"):
@@ -111,7 +115,7 @@ def text_query(
         shape=shape,
         engine=engine,
         weights=weights_in(engine, name),
-        host=named_host(cpu or DEFAULT_HOST, ram_speed),
+        host=_host(cpu or DEFAULT_HOST, ram_speed),
         cache=kv or "fp16",
         users=users,
         prompt=prompt,
@@ -162,7 +166,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
             hint="leave out `--mode`, or use `--method qlora` to train with quantized weights",
         )
     notes: Sequence[Assumption] = ()
-    if not gpus and any("+" in name and "=" not in name for name in names(options.gpu)):
+    if not gpus and any(len(set_of(name)) > 1 for name in names(options.gpu)):
         return _mixed_query(options, link)
     if not gpus:
         gpu_count, named = how_many(names(options.gpu), options.gpus)
@@ -186,7 +190,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
 
 def _mixed_query(options: TextOptions, link: str) -> TextQuery:
     """One model over GPUs of several kinds, as in `RTX 3090 + RTX 3060`."""
-    pieces = [piece for name in names(options.gpu) for piece in name.split("+")]
+    pieces = [piece for name in names(options.gpu) for piece in set_of(name)]
     if len(names(options.gpu)) > 1 or options.gpus > 1:
         raise BadValue(
             "a set of different GPUs cannot be combined with other GPUs", hint='try `--gpu "RTX 3090 + RTX 3060"` alone'
