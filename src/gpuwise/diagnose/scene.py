@@ -23,6 +23,7 @@ _SYNC = re.compile(
 _ALLOCATE = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostFree|ExtMalloc)(?!.*Async)|^cuMem(Alloc|Free|Create|Map)(?!.*Async)"
 )
+_NEXT_BATCH = re.compile(r"torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")
 _LAUNCH = re.compile(r"launch|memcpy|memset", re.IGNORECASE)
 _TRAINING = ("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad")
 _DRIVES = 0.1  # of the launches
@@ -141,7 +142,7 @@ def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> S
         runtime = _of_owner(runtime, work)
     launches = _matching(trace, _LAUNCH, runtime)
     launch, launch_end = _launch_times(work, launches, on_cpu)
-    marks, loading = trace.marked(*OPTIMIZER), trace.marked(*LOADER)
+    marks, loading = trace.marked(*OPTIMIZER), _loading(trace)
     threads = _driving(trace, work, launches)
     loading = _of_threads(loading, threads)
     called = np.where(launch >= 0, launch, work.start_ns if on_cpu else -1)
@@ -163,6 +164,14 @@ def make_scene(trace: Trace, index: int | None = None, alone: bool = False) -> S
         threads=threads,
         others=others,
     )
+
+
+def _loading(trace: Trace) -> Events:
+    """Return the waits for batches: annotations by the loader or, without any, the Python function that returns a batch."""
+    annotated = trace.marked(*LOADER)
+    if len(annotated):
+        return annotated
+    return _matching(trace, _NEXT_BATCH, trace.events.of(Kind.PYTHON))
 
 
 def with_whole_steps(scene: Scene) -> Scene | None:

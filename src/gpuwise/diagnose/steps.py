@@ -34,6 +34,7 @@ _FEWEST_MARKS = 2
 _BETWEEN = 0.05  # of a mark: a longer gap to the next one is a part of the step
 _COVERED = 0.5  # of the work, by marks that a person set
 _WARM_UP_RATIO = 1.25
+_WARM_UP_FADES = 2  # times as long as the next, and that as the usual step; assumed
 _WARM_UP_OF_TWO = 3  # times as long as the second of two
 _LONGEST_RATIO = 1.05  # a first step that is like other long ones is not warm-up
 _CUT_RATIO = 0.5
@@ -305,11 +306,14 @@ def _steps(start: Times, end: Times, by: str) -> Steps:
 
 def _warm_up_count(lengths: Times) -> int:
     """Return how many steps at the beginning are warm-up: the first if it is longer than all that follow, and a few more if each
-    is several times as long as the usual step that follows it (programs compile and choose kernels in more than one step).
+    is several times as long as the usual step that follows it (programs compile and choose kernels in more than one step), or
+    twice as long if the one before it is longer by as much.
     """
     count = 0
     while len(lengths) - count >= 3 and count <= len(lengths) // 4:
-        rest, ratio = lengths[count + 1 :], _WARM_UP_OF_TWO if count else _WARM_UP_RATIO
+        rest, ratio = lengths[count + 1 :], _WARM_UP_RATIO
+        if count:
+            ratio = _WARM_UP_FADES if lengths[count - 1] >= _WARM_UP_FADES * lengths[count] else _WARM_UP_OF_TWO
         if lengths[count] <= max(ratio * float(np.median(rest)), _LONGEST_RATIO * float(rest.max())):
             break
         count += 1

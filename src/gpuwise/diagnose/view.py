@@ -103,6 +103,13 @@ class View:
             beyond = f"{beyond}; {_UNPROFILED}" if beyond else _UNPROFILED
         return Gain(low=min(low, high), high=max(low, high, 1.0), beyond=beyond)
 
+    @property
+    def blocks_per_sm(self) -> npt.NDArray[np.float64]:
+        """The blocks of each kernel per multiprocessor, NaN if the trace does not record its grid."""
+        blocks = self.scene.work.blocks_per_sm.astype(np.float64)
+        counted = self.scene.device.sm_count or (self.gpu.sm_count if self.gpu is not None else 0)
+        return np.where(blocks < 0, -blocks / counted if counted else np.nan, blocks)
+
     def shrink(self, chosen: Mask, factor: float) -> Change:
         """The change that multiplies the time of chosen work."""
         if self.recording is None:

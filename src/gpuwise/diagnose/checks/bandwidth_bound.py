@@ -3,6 +3,7 @@
 ## What it detects
 This check looks for element-wise, normalisation and optimizer kernels, and for copies within the device, that take
 longer than 10 µs and are limited by memory bandwidth. It reports them if together they take at least 30% of the step.
+It leaves out kernels with less than one block for every four multiprocessors, which cannot use the whole bandwidth.
 On a CPU, it looks only for chains of at least five element-wise ops, because single ops, norms and pooling cannot be
 fused into a convolution or matrix product there.
 
@@ -36,6 +37,7 @@ _THRESHOLD = 0.3
 _LONG_NS = 10_000
 _BEST, _LIKELY = 0.3, 0.85
 _CHAIN = 5
+_FEWEST_BLOCKS = 0.25  # per multiprocessor; assumed
 _FEWER_COPIES = (
     "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
 )
@@ -49,7 +51,8 @@ def check(view: View) -> Finding | None:
     if scene.on_cpu:
         chosen = _in_chains(scene.is_class("elementwise") & ~scene.named("copy_"), scene.work.thread) & long
     else:
-        chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & long
+        narrow = scene.kernels & (view.blocks_per_sm < _FEWEST_BLOCKS)
+        chosen = (scene.is_class("elementwise", "norm", "optimizer") | moving) & long & ~narrow
     lost_s = view.exposed_s(chosen)
     if lost_s < _THRESHOLD * view.step_s:
         return None

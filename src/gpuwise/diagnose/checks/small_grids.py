@@ -37,9 +37,7 @@ def check(view: View) -> Finding | Abstained | None:
     if scene.on_cpu:
         return None
     rows = scene.kernels & scene.steady & ~scene.is_class("communication")
-    blocks = scene.work.blocks_per_sm.astype(np.float64)
-    counted = scene.device.sm_count or (view.gpu.sm_count if view.gpu is not None else 0)
-    blocks = np.where(blocks < 0, -blocks / counted if counted else np.nan, blocks)
+    blocks = view.blocks_per_sm
     known = rows & np.isfinite(blocks)
     if not known.any():
         return Abstained(
