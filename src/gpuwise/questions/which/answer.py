@@ -65,7 +65,6 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     shown = best_by_budget(survey.options) if query.general else chosen.shown if chosen.best else nearest_rows(survey, chosen)
     if query.general and shown:  # the verdict and what would change it are about a card that is shown
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
-    best = chosen.best if not query.general else None
     simple = chosen.bought is not None and not query.have and not any(priced.skipped for priced in survey.priced)
     spared = remedied(survey, chosen, progress) if not simple and wants_remedies(survey, chosen) else ()
     decodes = any(priced.decodes for priced in survey.priced)
@@ -76,8 +75,9 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     }
     return WhichAnswer(
         query=query,
-        said=verdict(survey, chosen, shown, spared),
-        best=best,
+        said=(said := verdict(survey, chosen, shown, spared)),
+        verdict="".join(text for _, text in said),
+        best=None if query.general else chosen.best,
         options=shown,
         build=builds,
         reasons={option.key: reasons(survey, option, chosen) for option in shown},

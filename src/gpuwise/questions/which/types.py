@@ -31,6 +31,7 @@ class WhichAnswer(Shown):
 
     query: WhichQuery
     said: Parts
+    verdict: str
     best: Candidate | None
     options: tuple[Candidate, ...]
     build: dict[str, tuple[CheckLine, ...]]
@@ -42,11 +43,6 @@ class WhichAnswer(Shown):
     every: tuple[Candidate, ...]
     assumptions: tuple[Assumption, ...]
     data_date: date
-
-    @property
-    def verdict(self) -> str:
-        """What to do and why, in sentences."""
-        return "".join(text for _, text in self.said)
 
     @property
     def chosen(self) -> Candidate | None:

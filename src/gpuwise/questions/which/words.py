@@ -82,12 +82,12 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     own = f" ({format_si(have.run.seconds, 's')})" if have and not (survey.query.text or survey.query.media) else ""
     ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}{own}" if have else ""
-    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{in_time(survey, run, ' and' if have else ', which')}"
+    meets = in_time(survey, run, " and" if have else ", which") if survey.query.limits.deadline_s is not None else ""
+    time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{meets}"
     if best.kind == "keep":
         return ("pick", f"Keep your {best.name}: {time}, and "), ("why", f"{nothing_better(survey, chosen, _sold)}.")
     if best.kind == "rent" and best.rent is not None:
-        rate = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2)
-        why = cheaper_rented(survey, chosen, best)
+        rate, why = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), cheaper_rented(survey, chosen, best)
         return ("pick", f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and "), ("why", f"{why}.")
     known = best.upfront_usd is not None
     price = f"{survey.money(best.upfront_usd)}{_for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
