@@ -380,16 +380,15 @@ def measured_losses(share: float) -> Mapping[str, tuple[float, float]]:
     loses at least as much as at its lowest one, so a lower limit never seems to cost less.
     """
     found: dict[str, list[float]] = {}
-    ended: dict[str, float] = {}
+    most: dict[str, float] = {}
     for curve in power_curves():
         watts, speeds = zip(*curve.points, strict=True)
         kept = float(np.interp(share * curve.rated_watts, watts, speeds) / np.interp(curve.rated_watts, watts, speeds))
         lost = max(0.0, 1.0 - kept)
         if watts[0] <= share * curve.rated_watts:
             found.setdefault(curve.work, []).append(lost)
-        else:
-            ended[curve.work] = max(lost, ended.get(curve.work, 0.0))
-    return {work: (min(lost), max(*lost, ended.get(work, 0.0))) for work, lost in found.items()}
+        most[curve.work] = max(lost, most.get(curve.work, 0.0))
+    return {work: (min(lost), most[work]) for work, lost in found.items()}
 
 
 def deepest_losses() -> Mapping[str, float]:

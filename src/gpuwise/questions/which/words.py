@@ -167,9 +167,8 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     if chance >= SURE:
         return ""
     other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
-    if chance < TIED:
-        return f", but {other} {are(rival.name)} about as fast"
-    return f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
+    tied = f", but {other} {are(rival.name)} about as fast"
+    return tied if chance < TIED else f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
 
 
 def _sold(survey: Survey, best: Candidate) -> str:
