@@ -128,7 +128,7 @@ def test_options_of_a_model_are_not_ignored_without_one(options: dict[str, str])
 
 def test_two_cards_with_different_limits_are_both_explained() -> None:
     (pair,) = gpuwise.compare(["cpu", "RTX 3090"], model=["googlenet"]).pairs
-    assert pair.why.startswith("limited by memory (")
+    assert pair.why.startswith("the RTX 3090 is limited by memory (")
     assert "Ryzen 7 5800X is limited by compute (" in pair.why
 
 

@@ -199,7 +199,7 @@ def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
     """
     steps: list[tuple[float, Candidate]] = []
     seen: list[Candidate] = []
-    for option in sorted(bought, key=lambda one: (_upfront(one), one.run.seconds)):
+    for option in sorted(bought, key=lambda one: (_upfront(one), _effort(one), one.run.seconds)):
         taken = steps[-1][1] if steps else None
         if taken is None or _is_worth(option, taken):
             cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
