@@ -233,7 +233,7 @@ def _each(cards: Sequence[Cards]) -> str:
 
 def _of_plugs(used: int, has: int, kind: str) -> str:
     if used == has:
-        return f"the only {kind} plug" if has == 1 else f"all {has} {kind} plugs"
+        return f"the only {kind} plug" if has == 1 else f"both {kind} plugs" if has == 2 else f"all {has} {kind} plugs"
     return f"{used} of the {has} {kind} plugs"
 
 

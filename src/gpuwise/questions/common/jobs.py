@@ -219,7 +219,7 @@ def way_text(job: Job, priced: Priced) -> str:
 
 def does_not_fit(priced: Priced, pace: JobPace, each: str = "") -> str:
     """How much memory a job lacks on a GPU, or on `each` of several."""
-    part = f" even at {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
+    part = f" even with {pace.micro_batch} of {pace.batch} samples at a time" if pace.micro_batch < pace.batch else ""
     needs, usable = (f"{size / GIB:,.1f}" for size in (pace.memory_bytes, pace.usable_bytes))
     if pace.memory_bytes > pace.usable_bytes:
         return f"{priced.job.model} does not fit: it needs {needs} GiB{part}{each}, but only {usable} GiB is usable"
