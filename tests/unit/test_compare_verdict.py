@@ -394,7 +394,9 @@ def test_a_card_without_cuda_is_told_beside_one_with_it() -> None:
 
 def test_a_server_module_is_told_beside_a_card_with_the_price_of_its_card() -> None:
     (said,) = (note for note in gpuwise.compare(["A100 40GB", "RTX 4090"], model=["resnet50"]).notes if "module" in note)
-    assert said.startswith("the A100 SXM 40GB is a module for servers, not a card; the most similar card is the A100 PCIe 40GB ($")
+    assert said.startswith(
+        "the A100 SXM 40GB is a module for servers, not a card; the most similar card is the A100 PCIe 40GB ($"
+    )
     assert not any("module" in note for note in gpuwise.compare(["H100", "H200"], model=["resnet50"]).notes)
 
 

@@ -295,7 +295,7 @@ def bigger(trial: Trial, offers: Sequence[Offered]) -> tuple[Rung, ...]:
             found.setdefault(one.gpu.name, (there, []))[1].append(told.format(usd(one)))
     if not found and (held := _first(trial, sorted(able, key=_least))):
         return (_instead(trial, held[1], ""),)
-    return tuple(_instead(trial, there, ", ".join(terms)) for there, terms in found.values())
+    return tuple(_instead(trial, there, ", or ".join(terms)) for there, terms in found.values())
 
 
 def _least(one: Offered) -> tuple[float, int]:
@@ -314,6 +314,6 @@ def _first(trial: Trial, offers: Sequence[Offered]) -> tuple[Offered, Trial] | N
 
 def _instead(trial: Trial, there: Trial, terms: str) -> Rung:
     why = terms or "the smallest GPU that the model fits on; no price is known"
-    title = f"{there.gpu.name} instead{f', {terms}' if terms else ''}"
+    title = f"{there.gpu.name} instead{f' ({terms})' if terms else ''}"
     rung = there.rung("bigger-gpu", title, "hardware", why, trial.now)
     return replace(rung, cost=rung.step_s / trial.now_s)

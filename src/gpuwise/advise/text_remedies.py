@@ -298,7 +298,7 @@ def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:
         if one is not None:
             number = f"{now.serving.gpu_count}x " if now.serving.gpu_count > 1 else ""
             each = " each" if number else ""
-            title = f"{number}{one.gpu.name} instead, {terms}{each}"
+            title = f"{number}{one.gpu.name} instead ({terms}{each})"
             found.append(_Proposal(name="bigger-gpu", title=title, effect="hardware", how=terms, way=replace(now, gpu=one.gpu)))
     return found
 

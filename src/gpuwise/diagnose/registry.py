@@ -166,6 +166,6 @@ def run_fleet_checks(members: Sequence[Member]) -> tuple[FleetFinding, ...]:
 
 def _not_in_traces() -> list[Abstained]:
     return [
-        Abstained(code=code, reason=f"a trace does not contain {what}", record_next="run `gpuwise watch` on the job")
+        Abstained(code=code, reason=f"a trace does not record {what}", record_next="run `gpuwise watch` on the job")
         for code, what in _LIVE.items()
     ]

@@ -30,7 +30,9 @@ __all__ = ["CODE", "check_waiting"]
 CODE = "exposed_comm"
 _THRESHOLD = 0.1
 _LIKELY = 0.75
-_IN_TRAINING = "check for a slow rank first, then use larger buckets, prefetching, 16-bit gradients, or no_sync() to accumulate"
+_IN_TRAINING = (
+    "check for a slow rank first; then use larger buckets, prefetching or 16-bit gradients, or accumulate under no_sync()"
+)
 _IN_INFERENCE = (
     "check for a slow rank first, then split the model over fewer GPUs, use GPUs with a faster link, "
     "or overlap two batches so that one computes while the other communicates"

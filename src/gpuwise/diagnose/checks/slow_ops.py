@@ -1,10 +1,10 @@
 """Some ops run far more slowly than this GPU allows.
 
 ## What it detects
-This check compares each matmul, convolution, attention, normalisation and element-wise op of known size with the time
-that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It reports ops that take
-at least 1% of the step and run at half the expected speed or less, if the time they lose adds up to at least 5% of the
-step.
+This check compares the time of each matmul, convolution, attention, normalisation and element-wise op of known size
+with the time that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It reports
+ops that take at least 1% of the step and run at half the expected speed or less, if the time they lose adds up to at
+least 5% of the step.
 
 ## Why it costs time
 A library may have no good kernel for a size, a type or a memory layout. It may then convert the layout before and after

@@ -56,7 +56,7 @@ def judge_step(step: float, expected: Expectation | Abstained | None) -> Finding
         return Abstained(
             code=CODE,
             reason="no model was named, so the expected step time is unknown",
-            record_next="name the model, such as --model resnet50",
+            record_next="name the model, for example with --model resnet50",
         )
     if step <= expected.high_s:
         return None

@@ -224,10 +224,10 @@ def _priced_lanes(line: CheckLine, costs: Sequence[LaneCost]) -> CheckLine:
     """Fail lanes so narrow that a step takes much longer."""
     most = max(cost.slower_fraction for cost in costs)
     if most < _NOTICED:
-        return replace(line, text=f"{line.text}; training is as fast as with the card's full link width")
+        return replace(line, text=f"{line.text}; training is as fast as at full link width")
     noticed = [cost for cost in costs if cost.slower_fraction >= _NOTICED]
     shown = " and ".join(f"{_title(cost.kind)} {_longer(cost.slower_fraction)}" for cost in noticed)
-    line = replace(line, text=f"{line.text}; compared with the card's full link width, {shown}")
+    line = replace(line, text=f"{line.text}; compared with the full link width, {shown}")
     if line.verdict != "pass" or most <= _MUCH:
         return line
     return replace(line, verdict="tight", remedy="use larger batches, accumulate gradients, or use a platform with more lanes")

@@ -129,7 +129,9 @@ def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
         notes.append(assumed("seq", str(workload.seq), "the usual length for this model"))
     rounded = as_run(query.run.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
     if rounded and any(op.kind == "conv" for op in workload.ops):
-        notes.append(assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay fp32"))
+        notes.append(
+            assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay in fp32")
+        )
     return notes
 
 

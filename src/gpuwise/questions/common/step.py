@@ -212,7 +212,7 @@ def _usual_precision(mode: str, gpus: Sequence[Gpu]) -> tuple[str, str]:
         return "amp" if train else "fp16", "matrix cores need 16-bit inputs"
     if any("fp32" not in supported(gpu) for gpu in gpus):
         return "amp-bf16" if train else "bf16", f"{'this device lacks' if alone else 'not every GPU named here supports'} fp32"
-    return "fp32", f"{'this device has no' if alone else 'not every GPU named here has'} matrix cores"
+    return "fp32", f"usual {'on a device without' if alone else 'where not every GPU has'} matrix cores"
 
 
 def _watts(text: str, gpus: Sequence[Gpu], notes: list[Assumption]) -> float | None:

@@ -123,7 +123,7 @@ def machine_watts_of(given: float | None, gpu: Gpu, count: int, notes: list[Assu
         server = server_for(gpu, count)
         own = server.watts * servers_of(gpu, count)
         watts = own + COOLING * (own + count * (gpu.tdp_watts or 0.0))
-        effect = f"{own:,.0f} W for the server, and {COOLING:.0%} of all power for cooling; set yours with `--machine-watts`"
+        effect = f"{own:,.0f} W for the server, and cooling adds {COOLING:.0%} of all power; set the sum with `--machine-watts`"
         notes.append(assumed("rest of the machine", f"{watts:,.0f} W", effect))
         return watts
     usual = _LAPTOP_WATTS if gpu.segment == "laptop" else _MACHINE_WATTS

@@ -120,7 +120,7 @@ def _larger(query: ImageQuery, told: ImagePrediction, now: float) -> list[Rung]:
     for usd, gpu in sorted(sold, key=lambda one: one[0]):
         drawn = drawings(replace(query, step=replace(query.step, gpus=(gpu,))))
         if drawn.fits(0):
-            return [_rung("bigger-gpu", f"{gpu.name} instead, ${usd:,.0f}", "hardware", "use this GPU", drawn, now)]
+            return [_rung("bigger-gpu", f"{gpu.name} instead (${usd:,.0f})", "hardware", "use this GPU", drawn, now)]
     return []
 
 

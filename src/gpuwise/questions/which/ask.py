@@ -164,7 +164,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Ask
     """How all jobs are run, checked."""
     cpu = options.cpu or (_LAPTOP_CPU if options.laptop else _LAB_CPU if lab else "")
     if cpu and not options.cpu:
-        why = "laptop GPUs are used with laptop CPUs" if options.laptop else "the usual kind of host at this budget"
+        why = "a laptop GPU comes with a laptop CPU" if options.laptop else "the usual kind of host at this budget"
         notes.append(assumed("cpu", cpu, f"{why}; change it with `--cpu`"))
     size = parse_batch(options.batch)
     if options.precision and options.precision not in ("auto", *PRECISIONS):

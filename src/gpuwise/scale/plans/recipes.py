@@ -60,8 +60,8 @@ def _launch(cluster: Cluster) -> str:
 
 
 def _batches(plan: Plan) -> str:
-    step = f"micro-batch {plan.micro_batch} per GPU"
-    step += "" if plan.micro_count == 1 else f", accumulate {plan.micro_count} of them per step"
+    step = f"a micro-batch of {plan.micro_batch} per GPU"
+    step += "" if plan.micro_count == 1 else f", {plan.micro_count} micro-batches accumulated per step"
     number = plan.micro_count * plan.mesh.data
     return f"{step}; {plan.short} of {number} have one sample fewer, so weight the losses by sample count" if plan.short else step
 
