@@ -108,3 +108,13 @@ def test_only_gpus_with_enough_memory_are_offered() -> None:
     names = {option["gpu"] for option in large["options"]}
     assert names
     assert all(load_catalog().find(name).gpu.memory_bytes >= 24 * 2**30 for name in names)
+
+
+def test_training_in_full_is_shared_by_several_servers_if_the_budget_covers_them() -> None:
+    found = asked("--model", "llama-3-70b", "--mode", "train", "--budget", "2000000")
+    assert "LoRA" not in found["verdict"]
+    assert found["options"] == asked("--model", "llama-3-70b", "--method", "full", "--budget", "2000000")["options"]
+    assert found["options"][0]["upfront_usd"] <= 2_000_000
+    assert any("--method lora" in text for text in found["changes_if"])
+    small = asked("--model", "llama-3-8b", "--mode", "train", "--budget", "3000")
+    assert "runs with LoRA adapters (full training needs" in small["verdict"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+import msgspec
+
 from gpuwise.advise.jobs import SHORT_WAYS, Job, JobPace, Pacer, ways_on
 from gpuwise.advise.trial import Trial
 from gpuwise.advise.types import Divides
@@ -23,7 +25,7 @@ from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload import find
 
-__all__ = ["Asked", "Priced", "does_not_fit", "price_jobs", "trial_on", "way_text", "width"]
+__all__ = ["Asked", "Priced", "does_not_fit", "only", "price_in_one_way", "price_jobs", "trial_on", "way_text", "width"]
 
 _ANY_MODERN_GPU = "A100 PCIe 40GB"  # has every precision, so nothing is refused before GPUs are known
 _MOST_KEPT = 32
@@ -85,6 +87,20 @@ def price_jobs(
 ) -> list[Priced]:
     """Predict each job on each of these GPUs, in the first of its ways that fits on any of them."""
     return [_priced(job, gpus, asked, progress) for job in jobs]
+
+
+def price_in_one_way(
+    jobs: Sequence[Job], near: Sequence[Gpu], every: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]
+) -> list[Priced]:
+    """Predict each job on every GPU, in the first way that fits one of those that are `near`: only then are times comparable."""
+    reached = price_jobs(jobs, near, asked, progress)
+    whole = price_jobs([only(found.job, found.way) for found in reached], every, asked, progress)
+    return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
+
+
+def only(job: Job, way: str) -> Job:
+    """Return a job that is run in no other way."""
+    return msgspec.structs.replace(job, ways=(way,))
 
 
 def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:

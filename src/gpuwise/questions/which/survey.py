@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
-import msgspec
-
 from gpuwise.advise.candidates import (
     Candidate,
     TaskRun,
@@ -37,7 +35,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import COOLING, in_server, machine_usd, more_machine_usd, server_counts, server_for, servers_of
 from gpuwise.money.prices import NUMBERS, age_of_machine, kind_text
 from gpuwise.money.types import Price
-from gpuwise.questions.common.jobs import Priced, price_jobs, width
+from gpuwise.questions.common.jobs import Priced, price_in_one_way, width
 from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
@@ -206,7 +204,7 @@ def _price(
     if query.media:
         return price_media(query.jobs, near, every, query.asked, progress)
     if query.text is None:
-        return _in_one_way(query, near, every, progress)
+        return price_in_one_way(query.jobs, near, every, query.asked, progress)
     return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress, at_home=not query.wanted.servers)
 
 
@@ -235,24 +233,22 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         more = beside.more_of_the_same(query, _COUNTS)
     wanted = [*query.have, *((gpu, count) for gpu, price in sold for count in _counts(query, gpu, price))]
     wanted += [*((gpu, count) for gpu, count, _ in more), *hired]
-    reached = [*query.have, *beside.affordable(query, more)] if query.have and query.text else []
-    reached = [*reached, *_within(query, sold)] if query.text else []
+    reached = [*query.have, *(beside.affordable(query, more) if query.have else ()), *_within(query, sold)]
     priced = _price(query, near or [gpu for gpu, _ in sold], every, reached or hired, progress)
 
-    def considered(runs: _Runs) -> list[Candidate]:
+    def considered(priced: Sequence[Priced], runs: _Runs) -> list[Candidate]:
         own = beside.with_own(query, priced, runs, more, sold) if query.have else []
         found = [run for gpu, count in hired if (run := runs(gpu, count))]
         held = set() if query.hurries else {run.gpu.name for run in found if run.gpu_count == 1 and run.fits}
         let = (run for run in found if run.gpu_count == 1 or run.gpu.name not in held)
         return [*own, *_bought(query, sold, runs), *(rented(run, query.terms, offers[run.gpu.name]) for run in let)]
 
-    options = considered(_price_runs(priced, wanted))
-    short = any(one.kind in ("keep", "rent") and one.gpu_count > 1 and not one.run.fits for one in options)
-    if query.trains and (short or all(shortfall(one, query.limits) for one in options if one.kind != "rent")):
-        from gpuwise.advise.sharding import sharing  # few models are too large for every GPU
+    if query.trains and most is not None and any(one.skipped for one in priced):
+        from gpuwise.questions.which.in_full import in_full  # few models are too large for every GPU
 
-        together = [replace(one, pacer=sharing(one.pacer, options, query.limits)) for one in priced]
-        options = considered(_price_runs(together, wanted))
+        reached += [(gpu, n) for gpu, n in hired if n * offers[gpu.name].usd_per_gpu_hour * query.terms.hours <= most]
+        priced = in_full(query, priced, reached, every, lambda full: _together(query, full, wanted, considered)) or priced
+    options = _together(query, priced, wanted, considered)
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
@@ -272,6 +268,23 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     )
 
 
+def _together(
+    query: WhichQuery,
+    priced: Sequence[Priced],
+    wanted: Sequence[tuple[Gpu, int]],
+    considered: Callable[[Sequence[Priced], _Runs], list[Candidate]],
+) -> list[Candidate]:
+    """Return what is considered; several GPUs share a model that is too large for everything that could be used alone."""
+    options = considered(priced, _price_runs(priced, wanted))
+    short = any(one.kind in ("keep", "rent") and one.gpu_count > 1 and not one.run.fits for one in options)
+    if not (query.trains and (short or all(shortfall(one, query.limits) for one in options if one.kind != "rent"))):
+        return options
+    from gpuwise.advise.sharding import sharing
+
+    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits)) for one in priced]
+    return considered(shared, _price_runs(shared, wanted))
+
+
 def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
     """Cards, computers and servers to buy, in every number that is considered."""
     for gpu, price in sold:
@@ -282,14 +295,6 @@ def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _
                 yield owned(
                     run, _terms_of(query, gpu, count, age), price, kind=kind, upfront_usd=_upfront(query, gpu, count, age)
                 )
-
-
-def _in_one_way(query: WhichQuery, near: Sequence[Gpu], every: Sequence[Gpu], progress: Callable[[str], None]) -> list[Priced]:
-    """Predict every job on every GPU, in one way that fits what the user can afford: only then are times comparable."""
-    reached = price_jobs(query.jobs, near, query.asked, progress)
-    jobs = [msgspec.structs.replace(found.job, ways=(found.way,)) for found in reached]
-    whole = price_jobs(jobs, every, query.asked, progress)
-    return [found.after(first.skipped) for found, first in zip(whole, reached, strict=True)]
 
 
 def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:

@@ -301,14 +301,14 @@ def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, 
         elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
     found += engine_of(option, chosen.shown) if survey.query.text else []
-    if in_server(option.gpu) and option.kind.startswith("buy"):
-        found.append(f"the price includes {server_for(option.gpu, option.gpu_count).title}; `gpuwise build` checks only desktops")
-    if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("this is a complete computer, so no other parts are added to its price")
     if option.gpu_count > 1:
         found.append(shares(option) if survey.query.text else option.run.held)
         if takes_bridge(option.gpu) and option.kind != "rent" and option.run.beside is None:
             found.append("these GPUs are assumed to have no NVLink bridge; `gpuwise matters nvlink` shows the gain from one")
+    if in_server(option.gpu) and option.kind.startswith("buy"):
+        found.append(f"the price includes {server_for(option.gpu, option.gpu_count).title}; `gpuwise build` checks only desktops")
+    if whole(option.gpu) and not survey.query.wanted.laptop:
+        found.append("this is a complete computer, so no other parts are added to its price")
     if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
         found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
     found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
