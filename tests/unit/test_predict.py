@@ -307,3 +307,20 @@ def test_a_step_that_may_not_fit_is_said_to_fit_narrowly() -> None:
     )
     rows = {line[:8]: line.split()[-1] for line in run.stdout.splitlines() if line.startswith("RTX ") and "GiB" in line}
     assert rows == {"RTX 5070": "narrowly", "RTX 3090": "yes"}
+
+
+def test_several_gpus_have_the_precision_that_each_has_alone() -> None:
+    names = ("P100 PCIe 16GB", "T4", "GTX 1080 Ti")
+    answer = gpuwise.predict("resnet50", gpu=names)
+    assert [one.gpu.name for one in answer.results] == list(names)
+    assert [one.precision for one in answer.results] == ["fp32", "amp", "fp32"]
+    for together, name in zip(answer.results, names, strict=True):
+        (alone,) = results(name)
+        assert (together.precision, together.step_s, together.memory) == (alone.precision, alone.step_s, alone.memory)
+    told = {note.name: note.value for note in answer.assumptions if note.code == "precision"}
+    assert told == {"precision on the P100 PCIe 16GB and the GTX 1080 Ti": "fp32", "precision on the T4": "amp"}
+    text = render(answer, width=100)
+    assert text.startswith("resnet50  train, batch 128\n")
+    assert "in amp instead of fp32" in " ".join(text.split())
+    assert {one.precision for one in results(*names, precision="fp32")} == {"fp32"}
+    assert {one.precision for one in results("T4", "RTX 3090")} == {"amp"}

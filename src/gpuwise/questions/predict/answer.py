@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from gpuwise.core.provenance import Assumption
+from gpuwise.core.text import both, the
+from gpuwise.questions.common.gpu_list import how_many, named_gpus
 from gpuwise.questions.common.media.images import predict_images
 from gpuwise.questions.common.media.speech import predict_speech
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
 from gpuwise.questions.common.text.answer import predict_text
 from gpuwise.questions.face import face
-from gpuwise.questions.predict.ask import ask, ask_for_images, ask_for_speech, ask_for_text
+from gpuwise.questions.predict.ask import ask_by_precision, ask_for_images, ask_for_speech, ask_for_text
 from gpuwise.questions.predict.epochs import check_epochs, with_epochs
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.priced import priced
@@ -36,8 +41,35 @@ def answer(options: PredictOptions, progress: Callable[[str], None] = lambda tex
         return predict_images(images)
     from gpuwise.questions.predict.grid import is_grid, predict_grid  # runs in several processes, which single answers do not
 
-    answer = predict_grid(options, progress) if is_grid(options) else predict_step(ask(options), progress)
+    answer = predict_grid(options, progress) if is_grid(options) else _predict_steps(options, progress)
     return with_epochs(answer, options)
+
+
+def _predict_steps(options: PredictOptions, progress: Callable[[str], None]) -> PredictAnswer:
+    """A step on each GPU, in the order given; the GPUs may differ in precision."""
+    first, *others = (predict_step(query, progress) for query in ask_by_precision(options))
+    if not others:
+        return first
+    told = [_of_its_gpus(answer) for answer in (first, *others)]
+    given, _ = named_gpus(how_many(names(options.gpu), options.gpus)[1])
+    places = {gpu.name: place for place, gpu in enumerate(given)}
+    return replace(
+        first,
+        results=tuple(sorted((one for answer in told for one in answer.results), key=lambda one: places[one.gpu.name])),
+        assumptions=tuple(dict.fromkeys(note for answer in told for note in answer.assumptions)),
+        notes=tuple(dict.fromkeys(note for answer in told for note in answer.notes)),
+    )
+
+
+def _of_its_gpus(answer: PredictAnswer) -> PredictAnswer:
+    """Return the same with an assumed precision that says which GPUs it is for."""
+    gpus = both([the(one.gpu.name) for one in answer.results])
+
+    def named(notes: Sequence[Assumption]) -> tuple[Assumption, ...]:
+        return tuple(replace(note, name=f"precision on {gpus}") if note.code == "precision" else note for note in notes)
+
+    results = tuple(replace(one, assumptions=named(one.assumptions)) for one in answer.results)
+    return replace(answer, results=results, assumptions=named(answer.assumptions))
 
 
 predict = face(PredictOptions, answer)

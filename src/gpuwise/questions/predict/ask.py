@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuwise.questions.common.gpu_list import how_many
 from gpuwise.questions.common.media.images import ImageQuery, asked_for_images
 from gpuwise.questions.common.media.speech import SpeechQuery, asked_for_speech
+from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import StepQuery, step_query
 from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
 from gpuwise.questions.common.text.bounds import check_text_bounds
@@ -13,7 +15,7 @@ from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.service import asked_users, asks_for_curve
 from gpuwise.workload.store.pipelines import makes_images
 
-__all__ = ["ask", "ask_for_images", "ask_for_speech", "ask_for_text"]
+__all__ = ["ask", "ask_by_precision", "ask_for_images", "ask_for_speech", "ask_for_text"]
 
 
 def ask(options: PredictOptions) -> StepQuery:
@@ -25,6 +27,19 @@ def ask(options: PredictOptions) -> StepQuery:
         workers=options.workers,
         on_this_machine=options.on_this_machine,
     )
+
+
+def ask_by_precision(options: PredictOptions) -> list[StepQuery]:
+    """The same as one question for each precision: without `--precision`, each GPU runs what it would run alone."""
+    whole = ask(options)
+    if options.precision or len(whole.gpus) == 1:
+        return [whole]
+    count, texts = how_many(names(options.gpu), options.gpus)
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alone = ask(replace(options, gpu=[text], gpus=count))
+        alike.setdefault(alone.capture.request.settings.precision, []).append(text)
+    return [ask(replace(options, gpu=group, gpus=count)) for group in alike.values()] if len(alike) > 1 else [whole]
 
 
 def ask_for_text(options: PredictOptions) -> TextQuery | None:

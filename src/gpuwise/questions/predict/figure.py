@@ -19,7 +19,8 @@ def steps_figure(answer: PredictAnswer) -> Figure:
     first, alone = answer.results[0], len(answer.results) == 1
     sizes = {result.batch for result in answer.results}
     size = f"batch {first.batch}" if len(sizes) == 1 else "the largest batch that fits on each"
-    how = ", ".join(filter(None, (first.mode, first.precision, size, f"sequence {first.seq}" if first.seq else "")))
+    kind = " or ".join(dict.fromkeys(one.precision for one in answer.results))
+    how = ", ".join(filter(None, (first.mode, kind, size, f"sequence {first.seq}" if first.seq else "")))
     time = f"{format_si(first.step_s, 's')} per step ({format_si(first.step_low_s, 's')} to {format_si(first.step_high_s, 's')})"
     panels = (_ops(first), _roofline(first)) if alone else (_speeds(answer, same=len(sizes) == 1), _limits(answer))
     used = {name for result in answer.results for name, share in result.bound_fractions.items() if share >= 0.01}

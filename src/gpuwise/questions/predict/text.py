@@ -37,8 +37,16 @@ def render(answer: PredictAnswer, *, width: int | None = None, colour: bool = Fa
 
 def _head(answer: PredictAnswer, result: Prediction, colour: bool) -> str:
     size = f"batch {result.batch}" + (f", sequence {result.seq}" if result.seq is not None else "")
-    how = f"{result.mode} ({result.method})" if result.method else result.mode
-    return f"{bold(answer.model, colour=colour)}  {how}, {result.precision}, {size}"
+    differ = _differ(answer.results)
+    method = result.method.partition(", weights in")[0] if differ else result.method
+    how = f"{result.mode} ({method})" if method else result.mode
+    kind = "" if differ else f" {result.precision},"
+    return f"{bold(answer.model, colour=colour)}  {how},{kind} {size}"
+
+
+def _differ(results: Sequence[Prediction]) -> bool:
+    """Return whether the GPUs run in different precisions."""
+    return len({result.precision for result in results}) > 1
 
 
 def _sheet(answer: PredictAnswer, width: int | None, colour: bool, verbose: bool) -> str:
@@ -106,6 +114,8 @@ def _owner(result: Prediction) -> str:
 
 def _types(slow: Prediction, fast: Prediction) -> str:
     """Return the types in which two steps compute, with what distinguishes them."""
+    if fast.precision != slow.precision:
+        return f"{fast.precision} instead of {slow.precision}"
     if fast.computes_in == slow.computes_in:
         return fast.computes_in
     return f"{fast.precision} ({'its' if slow.computes_in == slow.precision else 'the other'} convolutions in TF32)"
@@ -158,6 +168,7 @@ def _side_by_side(answer: PredictAnswer, width: int | None, colour: bool) -> str
     results = answer.results
     columns = [
         Column(title="GPU", cells=[result.gpu.name for result in results], right=False),
+        *([Column(title="precision", cells=[one.precision for one in results], right=False)] if _differ(results) else []),
         Column(title="batch", cells=[str(result.batch) for result in results], drop=2),
         Column(title="step", cells=[_time(result.step_s) for result in results]),
         Column(
@@ -202,6 +213,12 @@ def _why(results: Sequence[Prediction]) -> str:
         what = "the host cannot launch kernels" if is_host else "the data loader cannot deliver batches"
         remedy = "A larger batch or `--compile`" if is_host else "A faster data loader, with more workers or a faster CPU,"
         return f"The GPUs are almost equally fast, because {what} any faster. {remedy} would show the difference."
+    if slow.bound == "launch" and fast.precision == "fp32" != slow.precision:
+        return (
+            f"{the(fast.gpu.name, first=True)} is {ratio:.1f} times as fast as {the(slow.gpu.name)}, because the host limits "
+            f"the step and has to launch more kernels in {slow.precision}. Use `--precision fp32` to compare them in the same "
+            "precision."
+        )
     bandwidth = fast.gpu.memory_bytes_per_s / slow.gpu.memory_bytes_per_s
     flops = (fast.peak_flops_per_s or 1.0) / (slow.peak_flops_per_s or 1.0)
     waits = {"launch": "the host", "input": "the data loader"}.get(fast.bound)
