@@ -76,7 +76,7 @@ def test_a_bridge_is_for_plain_data_parallel_and_brings_less_where_the_split_sui
         for link in ("", "NVLink")
     ]
     gain = 100 * (split[0].estimate.step_s / split[1].estimate.step_s - 1)
-    assert f"they are {gain:.1f}% faster with NVLink." in found.answer
+    assert f"the GPUs are {gain:.1f}% faster with NVLink." in found.answer
     assert found.value > 2 * gain
     large = one_topic_at(64)
     assert found.unit == f"% gained at batch 16, {large:.0f}% at batch 64"

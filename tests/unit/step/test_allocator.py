@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwise.step.memory.allocator import Block, CachingAllocator, ExpandableAllocator, OutOfMemory, TorchSettings, make_allocator
-from gpuwise.step.memory.reserved import reserved_after
+from gpuwise.step.memory.lifetimes import reserved_after
 
 KIB, MIB = 2**10, 2**20
 

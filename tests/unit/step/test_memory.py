@@ -18,10 +18,10 @@ from gpuwise.step.memory.lifetimes import (
     memory_data,
     peak_bytes,
     preallocated_bytes,
-    replay,
     tensor_bytes_of,
 )
 from gpuwise.step.memory.peak import MemorySetting, by_module, largest_batch, memory_of, reserved_bytes_of, survives
+from gpuwise.step.memory.replay import replay
 from gpuwise.workload import find
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.evaluate import peak_memory, totals

@@ -30,10 +30,10 @@ from gpuwise.step.memory.lifetimes import (
     peak_bytes,
     preallocated_bytes,
     program_of,
-    replay,
+    reserved_after,
     tensor_bytes_of,
 )
-from gpuwise.step.memory.reserved import reserved_after
+from gpuwise.step.memory.replay import replay
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Form, Workload, no_collection
 
 __all__ = [
