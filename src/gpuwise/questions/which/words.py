@@ -136,7 +136,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         if best is None or best.upfront_usd is None:
             return "no comparable card is faster at any price"
         if any(not _costs_less(best, one) for one in bought if one.usd_per_run is not None):
-            return f"no rented GPU that is as fast has a lower cost per {survey.work}"
+            return f"no rented GPU that is as fast costs clearly less per {survey.work}"
         what = "card" if best.gpu_count == 1 else "set"
         return f"this {what} has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
