@@ -85,8 +85,11 @@ def test_a_budget_tells_what_it_rents_and_how_it_counts_rent() -> None:
     assert f"{800 / best['usd_per_run']:,.0f} runs" in found["verdict"]
     notes = {note["name"]: note["effect"] for note in found["assumptions"]}
     assert "all 3 years" in notes["budget"]
-    assert "only if they are 1.5 times as fast" in notes["rule"]
-    assert "only if an equally fast GPU costs less than 75% as much to rent as to buy" in notes["rule"]
+    assert (
+        "a dearer one must be at least 2% faster, or more than 11% faster if the cheaper one costs at most 85%" in notes["rule"]
+    )
+    assert "several GPUs must be 1.5 times as fast as a cheaper single one" in notes["rule"]
+    assert "only if a GPU at least 90% as fast costs less than 75% as much per run to rent as to buy" in notes["rule"]
     assert "could instead rent" not in asked("--model", "resnet50", "--budget", "800", "--buy")["verdict"]
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "CLEARLY_CHEAPER",
     "MOST_ROWS",
     "NEARLY",
+    "TIED",
     "WORTH_A_CHANGE",
     "WORTH_SEVERAL",
     "Selection",
@@ -39,7 +40,7 @@ NEARLY = 0.90  # share of the fastest speed: the usual error of a predicted rati
 CLEARLY_CHEAPER = 0.85  # share of its price: the saving is worth that difference
 WORTH_A_CHANGE = 1.3  # times as fast as the present GPU: less is not worth the trouble
 WORTH_SEVERAL = 1.5  # times as fast as one GPU alone: more cards also need power, slots and code that uses them all
-_TIED = 1.02  # times as long: less than the error of a prediction, so the cheaper option is named
+TIED = 1.02  # times as long: less than the error of a prediction, so the cheaper option is named
 _IN_A_MACHINE = 8  # GPUs: more need a network and code for several machines
 _ROOMY = 24 * GIB  # of each of several GPUs is enough for most jobs
 _USEFUL = 4.0  # times as long as the best: slower options are not useful alternatives
@@ -219,9 +220,9 @@ def _is_worth(option: Candidate, taken: Candidate) -> bool:
         held = adds_up(option) or option.gpu.memory_bytes >= min(taken.gpu.memory_bytes, _ROOMY)
         return held and _worth_more(option, taken)
     if more < fewer and gain >= 1 and option.run.shared_bytes > taken.run.shared_bytes:
-        gain *= _TIED  # simpler, with more memory for one model, and no slower
+        gain *= TIED  # simpler, with more memory for one model, and no slower
     dear = _upfront(taken) <= CLEARLY_CHEAPER * _upfront(option)
-    return gain >= _TIED and (gain > 1 / NEARLY or not dear)
+    return gain >= TIED and (gain > 1 / NEARLY or not dear)
 
 
 def _effort(option: Candidate) -> int:
@@ -270,7 +271,7 @@ def _nearly_fastest(options: Sequence[Candidate], cost: Callable[[Candidate], fl
     least = min((option.run.seconds for option in options), default=None)
     if least is None:
         return None
-    tied = [option for option in options if option.run.seconds <= _TIED * least]
+    tied = [option for option in options if option.run.seconds <= TIED * least]
     fastest = min(tied, key=lambda option: (cost(option), option.run.seconds))
     near = [option for option in options if least >= NEARLY * option.run.seconds]
     cheaper = [option for option in near if cost(option) <= CLEARLY_CHEAPER * cost(fastest)]

@@ -11,6 +11,7 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import (
     CLEARLY_CHEAPER,
     NEARLY,
+    TIED,
     WORTH_A_CHANGE,
     WORTH_SEVERAL,
     Selection,
@@ -152,22 +153,22 @@ def _batches(survey: Survey) -> Assumption:
 
 def _rule(query: WhichQuery) -> Assumption:
     """The rule by which the recommendation is made."""
-    budget, effect = query.limits.budget_usd, []
+    budget, buying, effect = query.limits.budget_usd, bool(query.kinds & {"buy new", "buy used"}), []
     work = "run" if query.text is None else "million tokens"
-    if not query.kinds & {"buy new", "buy used"}:
-        value = (
-            f"the rented GPU with the lowest cost per {work}" if budget is None else "the fastest GPU to rent within the budget"
-        )
-    elif budget is None:
-        value = f"the card with the lowest cost per {work}"
-    else:
-        value = "the fastest card within the budget"
-        effect.append(f"a card at least {NEARLY:.0%} as fast is preferred if it costs at most {CLEARLY_CHEAPER:.0%} as much")
+    value = f"the {'card' if buying else 'rented GPU'} with the lowest cost per {work}"
+    if budget is not None and buying:
+        value = "the last purchase that is worth its price, from the cheapest to dearer ones"
+        far = f"more than {1 / NEARLY - 1:.0%} faster if the cheaper one costs at most {CLEARLY_CHEAPER:.0%} as much"
+        effect.append(f"a dearer one must be at least {TIED - 1:.0%} faster, or {far}")
+    elif budget is not None:
+        value = "the fastest GPU to rent within the budget"
+        effect.append(f"one at least {NEARLY:.0%} as fast is preferred if its rent is at most {CLEARLY_CHEAPER:.0%} as much")
+    if budget is not None:
         several = WORTH_SEVERAL if query.text is None else WORTH_A_CHANGE
-        effect.append(f"several cards are preferred to one only if they are {several:g} times as fast")
-    if "rent" in query.kinds and query.kinds & {"buy new", "buy used"}:
-        rents = f"costs less than {RENT_BELOW:.0%} as much to rent as to buy"
-        effect.append(f"renting is recommended only if an equally fast GPU {rents}")
+        effect.append(f"several GPUs must be {several:g} times as fast as a cheaper single one")
+    if "rent" in query.kinds and buying:
+        rents = f"at least {NEARLY:.0%} as fast costs less than {RENT_BELOW:.0%} as much per {work} to rent as to buy"
+        effect.append(f"renting is recommended only if a GPU {rents}")
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")
