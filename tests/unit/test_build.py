@@ -347,7 +347,7 @@ def test_four_cards_need_two_circuits_in_the_us_and_one_in_germany() -> None:
 
 def test_the_region_is_named_where_its_outlet_is_assumed() -> None:
     (note,) = (note for note in gpuwise.build(gpu=["RTX 3090"], region="DE").assumptions if note.name == "outlet")
-    assert (note.value, "in this region (Germany)" in note.effect) == ("230V 16A", True)
+    assert (note.value, "set to Germany" in note.effect) == ("230V 16A", True)
 
 
 def test_a_load_beyond_every_supply_exceeds_the_limit_that_is_shown() -> None:

@@ -246,7 +246,8 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     if query.trains and most is not None and any(one.skipped for one in priced):
         from gpuwise.questions.which.in_full import in_full  # few models are too large for every GPU
 
-        reached += [(gpu, n) for gpu, n in hired if n * offers[gpu.name].usd_per_gpu_hour * query.terms.hours <= most]
+        if not sold:  # otherwise adapters on a card of one's own come before renting many
+            reached += [(gpu, n) for gpu, n in hired if n * offers[gpu.name].usd_per_gpu_hour * query.terms.hours <= most]
         priced = in_full(query, priced, reached, every, lambda full: _together(query, full, wanted, considered)) or priced
     options = _together(query, priced, wanted, considered)
     if not options:
