@@ -263,7 +263,8 @@ def _ram(text: str) -> float | None:
 def _outlet(text: str, usual: Outlet, region: str, notes: list[Assumption]) -> Outlet:
     """The outlet as typed, or the usual one of the region."""
     if not text:
-        effect = f"the usual outlet in your region, which is set to {region}; it delivers {continuous_watts(usual):,.0f} W continuously"
+        delivers = f"it delivers {continuous_watts(usual):,.0f} W continuously"
+        effect = f"the usual outlet in your region, which is set to {region}; {delivers}"
         notes.append(assumed("outlet", usual.name, f"{effect}; set yours with `--region DE` or `--outlet '230V 16A'`"))
         return usual
     match = re.fullmatch(rf"\s*({_NUMBER})\s*v(?:olts?)?[\s,/]*({_NUMBER})\s*a(?:mps?)?\s*", text.lower())
