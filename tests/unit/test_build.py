@@ -371,6 +371,6 @@ def test_a_named_cpu_has_its_own_cores_power_and_socket() -> None:
 def test_build_and_matters_load_images_at_the_same_rate() -> None:
     loader = lines(gpu=["RTX 4090"], cpu="old quad-core")["loader"]
     (said,) = gpuwise.matters("cpu", gpu="RTX 4090").topics
-    assert f"The 4 cores of a 2013 quad-core decode {loader.value:,.0f} images/s" in said.answer
+    assert f"The 4 cores of a 2013 quad-core deliver {loader.value:,.0f} images/s" in said.answer
     assert "times as long on JPEGs" in said.unit
     assert "so training takes" in loader.text

@@ -232,3 +232,11 @@ def test_activations_in_ram_cost_only_what_the_link_is_too_slow_for() -> None:
 def test_a_slot_is_refused_for_text() -> None:
     with pytest.raises(GpuwiseError, match="--pcie does not apply"):
         gpuwise.matters("cpu", model="llama-3-8b", pcie="PCIe 3.0 x8")
+
+
+def test_the_cores_deliver_as_many_images_as_the_stated_times_allow() -> None:
+    (found,) = gpuwise.matters("cpu", model="resnet50", gpu="RTX 4090", cpu="Ryzen 5 3600").topics
+    told = re.search(r"decodes ([\d,]+) images/s.* ([\d.]+) ms collecting.*The (\d+) cores .* deliver ([\d,]+)", found.answer)
+    assert told is not None
+    single, collecting, cores, reached = (float(number.replace(",", "")) for number in told.groups())
+    assert 1 / (1 / (single * cores) + collecting / 1e3) == pytest.approx(reached, rel=0.02)

@@ -114,7 +114,7 @@ def test_losses_beyond_the_cited_ones_are_explained_and_shrink_with_the_batch() 
 def test_cores_decode_alike_in_every_command() -> None:
     """One training process for each GPU, with its share of the named CPU's cores."""
     found = asked("cpu", "resnet50", "2x RTX 4090", cpu="Ryzen 5 5600")
-    match = re.search(r"The 6 cores of the Ryzen 5 5600 decode ([\d,]+) images/s", found.answer)
+    match = re.search(r"The 6 cores of the Ryzen 5 5600 deliver ([\d,]+) images/s", found.answer)
     assert match is not None
     predicted = gpuwise.predict("resnet50", gpu="2x RTX 4090", cpu="Ryzen 5 5600", image_decode=True).results[0]
     loading = next(note for note in predicted.assumptions if note.name == "image loading")

@@ -247,3 +247,9 @@ def test_sets_serve_many_users_in_groups_where_that_is_faster() -> None:
 def test_one_user_is_never_served_in_groups() -> None:
     answer = gpuwise.which(model="llama-3-70b", weights="int4", budget=5000)
     assert all(getattr(one.run.paces[0], "groups", 1) == 1 for one in answer.every)
+
+
+def test_a_second_card_that_must_also_hold_gradients_to_send_takes_smaller_micro_batches() -> None:
+    best = gpuwise.which(task="llm-finetune", have="RTX 3090", budget="1500").best
+    assert best is not None
+    assert (best.gpu.name, best.gpu_count, best.added) == ("RTX 3090", 2, 1)

@@ -286,10 +286,17 @@ class Pacer:
         divided = {choices: replace(choices, gpu_count=gpu_count) for choices in {pace.choices for pace in paces}}
         keys = {pace.gpu.name: (pace.gpu.name, (divided[pace.choices],), pace.batch, False) for pace in paces}
         left = [pace for pace in paces if not self._knows(pace.gpu, keys[pace.gpu.name])]
-        self.price((pace.gpu, Tried(divided[pace.choices], (pace.batch,), pace.fits)) for pace in left)
+        tried = {pace.gpu.name: self._divided(pace, divided[pace.choices]) for pace in left}
+        self.price((pace.gpu, tried[pace.gpu.name]) for pace in left)
         for pace in left:
-            self._paced[keys[pace.gpu.name]] = self.pace(pace.gpu, divided[pace.choices], pace.batch)
+            self._paced[keys[pace.gpu.name]] = self.pace(pace.gpu, tried[pace.gpu.name].choices, pace.batch)
         return {name: self._paced[key] for name, key in keys.items()}
+
+    def _divided(self, pace: JobPace, choices: Choices) -> Tried:
+        """Return how each of several GPUs runs a job. Sending gradients takes memory, so that it may need more parts."""
+        if not pace.fits or self._need(choices).within(pace.gpu, safe_bytes(pace.gpu))(pace.micro_batch):
+            return Tried(choices, (pace.batch,), pace.fits)
+        return self.in_parts(pace.gpu, replace(choices, accumulate=1), pace.batch)
 
     def _knows(self, gpu: Gpu, key: _Key) -> bool:  # the same GPU: another one may have its name
         return key in self._paced and self._paced[key].gpu is gpu
@@ -380,15 +387,8 @@ class Pacer:
 
     def pace(self, gpu: Gpu, choices: Choices, batch: int) -> JobPace:  # its step must be priced
         step_s, bound = self._steps[choices, gpu.name][batch]
-        return JobPace(
-            gpu=gpu,
-            choices=choices,
-            batch=batch,
-            step_s=step_s,
-            memory_bytes=self._need(choices).total_bytes(gpu, -(-batch // choices.accumulate)),
-            usable_bytes=room_of(gpu).usable_bytes,
-            bound=bound,
-        )
+        held, room = self._need(choices).total_bytes(gpu, -(-batch // choices.accumulate)), room_of(gpu).usable_bytes
+        return JobPace(gpu=gpu, choices=choices, batch=batch, step_s=step_s, memory_bytes=held, usable_bytes=room, bound=bound)
 
 
 def _together(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -98,11 +98,11 @@ def _describe_decoding(case: MattersCase, own: OtherCpu) -> str:
         if times > 1
         else "which is enough"
     )
-    single, collects = (1 / seconds_per_image(loader, host), 1 / loader.handover_s)
+    single, collects = 1 / seconds_per_image(loader, host), images_per_s(loader, host, math.inf)
     return (
         f" JPEGs must also be decoded. One core of {whose} decodes {single:,.0f} images/s, and each GPU's training process "
-        f"spends {1e3 / collects:.1g} ms collecting each image. Keeping up with training ({rate:,.0f} images/s{on}) thus "
-        f"takes {needs}. The {count} cores of {own.name} decode {reached:,.0f} images/s, {enough}. "
+        f"spends {1e3 / collects:.2g} ms collecting each image, one after another. Keeping up with training ({rate:,.0f} images/s{on}) thus "
+        f"takes {needs}. The {count} cores of {own.name} deliver {reached:,.0f} images/s, {enough}. "
         "`gpuwise predict --image-decode` uses the same rates."
     )
 
