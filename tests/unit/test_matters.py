@@ -77,7 +77,7 @@ def test_cores_for_photographs_are_those_that_predict_asks_for(usual: dict[str, 
 def test_the_cpu_that_is_named_is_the_one_that_is_judged() -> None:
     own, old = one("cpu", gpu="RTX 4090", cpu="Ryzen 5 3600"), one("cpu", gpu="RTX 4090")
     assert "the Ryzen 5 3600" in own.unit
-    assert "The 6 cores of the Ryzen 5 3600 decode" in own.answer
+    assert "The 6 cores of the Ryzen 5 3600 deliver" in own.answer
     assert own.unit != old.unit
     quick = one("cpu", gpu="2x RTX 4090", cpu="Ryzen 9 9950X").answer
     match = re.search(r"takes (\d+) cores of the Ryzen 9 9950X", quick)
