@@ -69,8 +69,9 @@ def cost(finding: Finding, per: str = "per step") -> str:
 def promise(gain: Gain) -> str:
     """Return what a fix would gain, or that the range is too wide to say."""
     times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
-    doubt = "; this trace does not allow a narrower range" if gain.is_wide else ""
-    return f"a fix would make the run {times}{doubt}"
+    if gain.is_wide:
+        return f"this trace cannot tell you how much a fix would help ({times})"
+    return f"a fix would make the run {times}"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:
