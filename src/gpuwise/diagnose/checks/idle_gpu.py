@@ -20,7 +20,7 @@ evenly.
 
 ## Confidence
 Confidence in the measurement is high. The metrics do not show whether there was work to do, so the range of the gain
-starts at 1.0 (no gain). In a trace, confidence is medium. The upper end of the gain assumes that the work is spread
+starts at 1.0 (no gain). For a trace, confidence is medium. The upper end of the gain assumes that the work is spread
 evenly and that all GPUs work at once. The lower end assumes that this eliminates only a third of the idle time.
 """
 
