@@ -16,8 +16,8 @@ that is not enough, make each sample cheaper. For example, use smaller files, de
 ## Confidence
 Confidence is high, because both sides are measured. The upper end of the gain comes from a replay without any loading.
 The lower end assumes that three fifths of the loading time remains, because workers need cores and a slow disk stays
-slow. In a watched run, the wait for each batch is timed without a profiler. In that case, the upper end is the
-time of the fastest step without its wait, but no less than the step's CPU time divided by the number of cores.
+slow. In a watched run, the wait for each batch is timed without a profiler. In that case, the upper end is based
+on the fastest step without its wait, or on the step's CPU time divided by the number of cores if that is longer.
 """
 
 from __future__ import annotations

@@ -101,8 +101,9 @@ def _describe_decoding(case: MattersCase, own: OtherCpu) -> str:
     single, collects = 1 / seconds_per_image(loader, host), images_per_s(loader, host, math.inf)
     return (
         f" JPEGs must also be decoded. One core of {whose} decodes {single:,.0f} images/s, and each GPU's training process "
-        f"spends {1e3 / collects:.2g} ms collecting each image, one after another. Keeping up with training ({rate:,.0f} images/s{on}) thus "
-        f"takes {needs}. The {count} cores of {own.name} deliver {reached:,.0f} images/s, {enough}. "
+        f"spends {1e3 / collects:.2g} ms collecting each image, one after another. Keeping up with training "
+        f"({rate:,.0f} images/s{on}) thus takes {needs}. The {count} cores of {own.name} deliver {reached:,.0f} images/s, "
+        f"{enough}. "
         "`gpuwise predict --image-decode` uses the same rates."
     )
 
