@@ -117,7 +117,8 @@ def test_the_weights_are_named_and_four_bits_are_one_click_away(page: Page, serv
     other = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json["options"][0]
     page.until("return document.querySelector('.offer b')")
     told = page.run("return document.querySelector('.offer').innerText")
-    assert "fp16 weights" in told
+    mine = server.ask("which", model=["llama-3-70b"], users=10).json["options"][0]["weights"]
+    assert f"This is for {mine} weights" in told
     assert f"{other['gpu_count']}x {other['gpu']}" in told
     page.click("Use 4-bit weights")
     assert other["gpu"] in page.pick

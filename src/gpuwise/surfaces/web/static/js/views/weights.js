@@ -8,13 +8,16 @@ import { fill, h } from "../ui.js";
 import { headline, pickOf } from "./picked.js";
 
 const FOUR_BIT = "q4_k_m";
+const PUBLISHED = ["fp16", "bf16"];
+const MORE_BITS = [...PUBLISHED, "fp32", "int8", "fp8", "q8_0"];
 
 // The other answer comes a moment later; it does not hold the first one up.
 export function quantized(option, answer, state) {
-  if (!writes(state) || state.weights || !option?.weights) return null;
-  const told = h("span", {}, "With 4-bit weights, it needs about a quarter of the memory.");
+  if (!writes(state) || state.weights || !MORE_BITS.includes(option?.weights)) return null;
+  const told = h("span", {}, "With 4-bit weights, it needs far less memory.");
+  const usual = PUBLISHED.includes(option.weights) ? ", the format in which most models are published" : "";
   const node = h("div", { class: "offer" },
-    h("p", {}, `This is for ${option.weights} weights, the format in which most models are published. `, told),
+    h("p", {}, `This is for ${option.weights} weights${usual}. `, told),
     h("button", { type: "button", class: "plain", id: "four-bit", onclick: () => set({ weights: FOUR_BIT }) }, "Use 4-bit weights"));
   ask("which", which({ ...state, weights: FOUR_BIT })).then((other) => {
     const best = pickOf(other);
