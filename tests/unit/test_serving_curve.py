@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 import gpuwise
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.prediction.generation import curve, generate, unread_fraction, verified_s
-from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
+from gpuwise.questions.common.language.ask import LanguageQuery, asked_for_text
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.serving import ServingAnswer
 from gpuwise.surfaces.cli.app import app
 
 
-def asked(**more: Any) -> TextQuery:
+def asked(**more: Any) -> LanguageQuery:
     query = asked_for_text(PredictOptions("llama-3-8b", gpu="RTX 4090", **{"engine": "vllm", **more}))
     assert query is not None
     return query

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import gpuwise
 from gpuwise.core.errors import BadValue
-from gpuwise.questions.common.text.ask import generates_unasked
+from gpuwise.questions.common.language.ask import generates_unasked
 from gpuwise.surfaces.cli.app import app
 from gpuwise.workload.language.find import find_shape, known_names, twin_of
 from gpuwise.workload.store import zoo

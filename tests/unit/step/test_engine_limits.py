@@ -11,7 +11,7 @@ import gpuwise
 from gpuwise.core.errors import BadValue, GpuwiseError
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
-from gpuwise.questions.common.text.options import TextOptions
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.step.time.engines import engines, find_engine, refusal
 from gpuwise.workload.language.weight_formats import CACHES, FORMATS
 
@@ -120,7 +120,7 @@ def test_which_considers_only_gpus_that_run_the_format() -> None:
 
 def test_the_help_lists_every_engine() -> None:
     named = re.search(
-        r"generates the text: (.*)\.", get_type_hints(TextOptions, include_extras=True)["engine"].__metadata__[0].help
+        r"generates the text: (.*)\.", get_type_hints(LanguageOptions, include_extras=True)["engine"].__metadata__[0].help
     )
     assert named is not None
     assert set(re.split(r", | or ", named[1])) == set(engines())

@@ -15,12 +15,12 @@ from gpuwise.questions.compare.ask import ask
 from gpuwise.questions.compare.batches import describe_batches
 from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_price, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
+from gpuwise.questions.compare.language_jobs import describe_divided, describe_layers
 from gpuwise.questions.compare.machines import describe_machines, describe_modules, machines_usd
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
 from gpuwise.questions.compare.precision import describe_precision
 from gpuwise.questions.compare.remedied import describe_commands, describe_remedied
-from gpuwise.questions.compare.text_jobs import describe_divided, describe_layers
 from gpuwise.questions.compare.types import CompareAnswer
 from gpuwise.questions.compare.verdict import describe_verdict
 from gpuwise.questions.face import face

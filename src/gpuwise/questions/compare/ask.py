@@ -11,15 +11,15 @@ from gpuwise.core.text import both, the
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu, supported
 from gpuwise.money.prices import PriceBook
+from gpuwise.questions.common.language.ask import asked_for_text
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch
-from gpuwise.questions.common.text.ask import asked_for_text
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
+from gpuwise.questions.compare.language_jobs import TEXT_OPTIONS, check_text, in_one_engine, text_options
 from gpuwise.questions.compare.options import CompareOptions
-from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS, check_text, in_one_engine, text_options
 from gpuwise.step.time.engines import find_engine
 
 __all__ = ["CompareQuery", "ask"]
@@ -76,7 +76,7 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
     """A model as the user asks for it: its text, or a step of it."""
     made = makes_media(model) if options.mode != "train" else ""
     if made:
-        asked = TextOptions(model, mode=options.mode, weights=options.weights, kv=options.kv, engine=options.engine)
+        asked = LanguageOptions(model, mode=options.mode, weights=options.weights, kv=options.kv, engine=options.engine)
         asked = replace(asked, users=options.users, prompt=options.prompt, output=options.output, context=options.context)
         title = f"{model}, {'images' if made == 'images' else 'speech'}"
         return ComparedJob(title=title, model=model, mode="infer", precision=options.precision or None, batch=batch, media=asked)
@@ -128,7 +128,7 @@ def _split(job: ComparedJob, rigs: Sequence[Rig]) -> ComparedJob:
     """A job that generates text on sets of several GPUs: an engine splits the model among them, so it need not fit on each."""
     if job.text is not None or job.phase != "decode" or all(rig.count == 1 for rig in rigs):
         return job
-    return replace(job, text=TextOptions(job.model, mode="infer"))
+    return replace(job, text=LanguageOptions(job.model, mode="infer"))
 
 
 def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
@@ -158,7 +158,7 @@ def _served(job: ComparedJob, cpu: str, rigs: Sequence[Rig], notes: list[Assumpt
     return replace(job, title=title, text=text)
 
 
-def _runnable(asked: TextOptions, rigs: Sequence[Rig]) -> tuple[TextOptions, list[Assumption]]:
+def _runnable(asked: LanguageOptions, rigs: Sequence[Rig]) -> tuple[LanguageOptions, list[Assumption]]:
     """Return the same with nothing left open, in one engine that runs on all sets."""
     gpus = _kinds(rigs)
     text, notes = in_one_engine(asked, gpus)

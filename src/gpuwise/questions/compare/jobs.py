@@ -9,13 +9,13 @@ from gpuwise.advise.jobs import StandIn, stand_ins
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.units import GIB
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.media.both import media_throughput
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.rigs import Rig, Throughput, throughput
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.questions.common.text.options import TextOptions
+from gpuwise.questions.compare.language_jobs import offloaded, text_throughput
 from gpuwise.questions.compare.precision import shared_precision
-from gpuwise.questions.compare.text_jobs import offloaded, text_throughput
 
 __all__ = ["COMMON_JOBS", "FEWER_BITS", "SERVER_JOBS", "ComparedJob", "RunJob", "assumptions_of", "on_gpus", "run"]
 
@@ -37,8 +37,8 @@ class ComparedJob:
     batch: int | None = None
     seq: int | None = None
     method: str = ""
-    text: TextOptions | None = None
-    media: TextOptions | None = None
+    text: LanguageOptions | None = None
+    media: LanguageOptions | None = None
     common: bool = False
     format_given: bool = False
 
@@ -58,7 +58,7 @@ class RunJob:
 def _common(job: StandIn) -> ComparedJob:
     text = None
     if job.users:
-        text = TextOptions(
+        text = LanguageOptions(
             job.model, mode="infer", engine=job.engine, weights="fp16", users=job.users, prompt=job.prompt, output=job.output
         )
     return ComparedJob(
@@ -127,7 +127,7 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
 FEWER_BITS = ("int8", "q8_0", "int4", "q4_k_m")  # engines have one of each pair
 
 
-def _run_text(job: ComparedJob, rigs: Sequence[Rig], asked: TextOptions) -> RunJob:
+def _run_text(job: ComparedJob, rigs: Sequence[Rig], asked: LanguageOptions) -> RunJob:
     """Generate text in the given format, or in the one with the most bits that fits on all sets."""
     found = _all_text(rigs, asked)
     if job.format_given or on_gpus(found):
@@ -148,7 +148,7 @@ def on_gpus(found: Sequence[Throughput]) -> bool:
     return _fitting(found) == len(found) and not any(offloaded(each.slowest) for each in found)
 
 
-def _all_text(rigs: Sequence[Rig], asked: TextOptions) -> tuple[Throughput, ...]:
+def _all_text(rigs: Sequence[Rig], asked: LanguageOptions) -> tuple[Throughput, ...]:
     return tuple(text_throughput(rig, asked) for rig in rigs)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from gpuwise.questions.common.language.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 from gpuwise.questions.common.options import Batch, Cpu, CurrencyRate, Names, Option, PriceFile, Prices, Stack
-from gpuwise.questions.common.text.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CompareOptions"]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from gpuwise.evidence.ranges import pair_range, probability_above, ratio_range
 from gpuwise.hardware.order import is_better
+from gpuwise.questions.common.language.answer import LanguagePrediction
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput
-from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.compare.jobs import ComparedJob, RunJob
+from gpuwise.questions.compare.language_jobs import explain_text_ratio, offloaded, text_ratio_width
 from gpuwise.questions.compare.reasons import explain_ratio
-from gpuwise.questions.compare.text_jobs import explain_text_ratio, offloaded, text_ratio_width
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["pairs_between", "same_gpu"]
@@ -54,7 +54,7 @@ def _pair(job: ComparedJob, base: Rig, first: Throughput, rig: Rig, other: Throu
 
 def _width(rig: Rig, base: Rig, first: Prediction, told: Prediction) -> tuple[float, float, str]:
     """Return the ends of the range for a ratio of speeds, and what they are based on."""
-    if isinstance(told, TextPrediction):
+    if isinstance(told, LanguagePrediction):
         width = text_ratio_width(first, told)
         return 1.0 / width, width, "assumed"
     # Ranges are of times; the ratio of speeds is the inverse ratio of times. With the same GPU in both sets, its error cancels.
@@ -73,5 +73,5 @@ def _ordered(rig: Rig, base: Rig, ratio: float, low: float, high: float) -> tupl
 
 def _precision(base: Prediction, other: Prediction) -> str:
     """Return the type in which both compute or, for text generation, store their weights."""
-    one, two = (told.generation.weights if isinstance(told, TextPrediction) else told.precision for told in (base, other))
+    one, two = (told.generation.weights if isinstance(told, LanguagePrediction) else told.precision for told in (base, other))
     return two if two == one else f"{two} against {one}"

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.questions.common.fit_command import fit_command
+from gpuwise.questions.common.language.answer import LanguagePrediction
 from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.rigs import Rig
-from gpuwise.questions.common.text.answer import TextPrediction
 from gpuwise.questions.compare.jobs import FEWER_BITS, ComparedJob, RunJob, on_gpus
-from gpuwise.questions.compare.text_jobs import TEXT_OPTIONS
+from gpuwise.questions.compare.language_jobs import TEXT_OPTIONS
 from gpuwise.questions.compare.verdict import describe_verdict
 
 __all__ = ["describe_commands", "describe_remedied"]
@@ -56,7 +56,9 @@ def _changes(one: RunJob) -> Iterator[tuple[str, ComparedJob]]:
             yield f"--weights {weights}", replace(job, media=replace(job.media, weights=weights))
     if job.text is None:
         return
-    users = min((each.slowest.generation.users_fit for each in one.found if isinstance(each.slowest, TextPrediction)), default=0)
+    users = min(
+        (each.slowest.generation.users_fit for each in one.found if isinstance(each.slowest, LanguagePrediction)), default=0
+    )
     if 0 < users < (job.text.users or 1):
         yield f"--users {users}", replace(job, text=replace(job.text, users=users))
     for weights in FEWER_BITS if job.format_given else ():

@@ -11,9 +11,9 @@ from gpuwise.core.text import are, both, the
 from gpuwise.evidence.ranges import SURE, TIED, describe_doubts, probability_above
 from gpuwise.questions.common.rigs import Rig
 from gpuwise.questions.compare.jobs import RunJob
+from gpuwise.questions.compare.language_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.pairs import pairs_between, same_gpu
 from gpuwise.questions.compare.reasons import is_tie
-from gpuwise.questions.compare.text_jobs import describe_unmeasured, offloaded
 from gpuwise.questions.compare.types import Pair
 
 __all__ = ["WIDE", "describe_verdict", "mean_ratio"]

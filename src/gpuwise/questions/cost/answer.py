@@ -23,7 +23,7 @@ from gpuwise.questions.cost.words import better, resale_turn, undecided, unpaid,
 from gpuwise.questions.face import face
 
 if TYPE_CHECKING:
-    from gpuwise.questions.common.text.answer import TextAnswer
+    from gpuwise.questions.common.language.answer import LanguageAnswer
 
 __all__ = ["SHARES", "answer", "cost"]
 
@@ -211,7 +211,7 @@ class _Work:
     speed: float = 1.0
     notes: tuple[Assumption, ...] = ()
     warnings: tuple[str, ...] = ()
-    text: TextAnswer | None = None
+    text: LanguageAnswer | None = None
 
 
 def _work(query: CostQuery, progress: Callable[[str], None]) -> _Work:
@@ -260,7 +260,7 @@ def _predict_text(query: CostQuery, job: TokenJob) -> _Work:
     return _Work(speed=speed, notes=(*mine.assumptions, full), warnings=warnings, text=found)
 
 
-def _tokens(query: CostQuery, owned: Ownership | None, text: TextAnswer | None) -> TokenCosts | None:
+def _tokens(query: CostQuery, owned: Ownership | None, text: LanguageAnswer | None) -> TokenCosts | None:
     """Return the cost of tokens, owned and rented."""
     if query.tokens is None or text is None:
         return None

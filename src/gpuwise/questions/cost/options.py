@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
+from gpuwise.questions.common.language.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 from gpuwise.questions.common.options import CurrencyRate, Names, Option, Precision, PriceFile
-from gpuwise.questions.common.text.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CostOptions"]
 

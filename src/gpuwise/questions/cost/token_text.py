@@ -10,8 +10,8 @@ from gpuwise.questions.cost.tokens import TokenCosts
 from gpuwise.questions.cost.types import CostAnswer
 
 if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
-    from gpuwise.questions.common.text.answer import TextPrediction
-    from gpuwise.questions.common.text.costs import TokenPrice
+    from gpuwise.questions.common.language.answer import LanguagePrediction
+    from gpuwise.questions.common.language.costs import TokenPrice
 
 __all__ = ["token_rows"]
 
@@ -27,7 +27,7 @@ def token_rows(answer: CostAnswer, found: TokenCosts, *, verbose: bool) -> list[
     ]
 
 
-def _parts(price: TokenPrice, told: TextPrediction, currency: Currency, verbose: bool) -> str:
+def _parts(price: TokenPrice, told: LanguagePrediction, currency: Currency, verbose: bool) -> str:
     asked = told.generation
     read, written = currency.show(price.input_usd_per_million), currency.show(price.output_usd_per_million)
     if not verbose:

@@ -10,8 +10,8 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.questions.cost.options import CostOptions
 
 if TYPE_CHECKING:  # a model needs the whole machinery; money alone does not
-    from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
-    from gpuwise.questions.common.text.costs import TokenPrice
+    from gpuwise.questions.common.language.answer import LanguageAnswer, LanguagePrediction
+    from gpuwise.questions.common.language.costs import TokenPrice
 
 __all__ = ["TokenCosts", "TokenJob", "predict_tokens", "token_costs", "token_job"]
 
@@ -41,8 +41,8 @@ class TokenCosts:
     """
 
     model: str
-    told: TextPrediction
-    rented_told: TextPrediction
+    told: LanguagePrediction
+    rented_told: LanguagePrediction
     own: TokenPrice | None
     rent: TokenPrice | None
 
@@ -77,32 +77,32 @@ def token_job(options: CostOptions) -> TokenJob | None:
         )
     if trained or not (given or _is_language_model(options.model)):
         return None
-    from gpuwise.questions.common.text.bounds import check_text_bounds
+    from gpuwise.questions.common.language.bounds import check_text_bounds
 
     check_text_bounds(options)
     return TokenJob(model=options.model, precision=options.precision, **{name: getattr(options, name) for name in _TEXT})
 
 
 def _is_language_model(model: str) -> bool:
-    from gpuwise.questions.common.text.ask import generates_unasked
+    from gpuwise.questions.common.language.ask import generates_unasked
 
     return generates_unasked(model)
 
 
-def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> TextAnswer:
+def predict_tokens(job: TokenJob, gpus: list[Gpu], gpu_count: int) -> LanguageAnswer:
     """The model on each of these GPUs, or on this many of each."""
-    from gpuwise.questions.common.text.answer import predict_text
-    from gpuwise.questions.common.text.ask import text_query
+    from gpuwise.questions.common.language.answer import predict_text
+    from gpuwise.questions.common.language.ask import language_query
 
-    return predict_text(text_query(job.model, job, gpus, gpu_count=gpu_count, precision=job.precision))
+    return predict_text(language_query(job.model, job, gpus, gpu_count=gpu_count, precision=job.precision))
 
 
-def token_costs(job: TokenJob, answer: TextAnswer, own_usd: float | None, rent_usd: float | None) -> TokenCosts:
+def token_costs(job: TokenJob, answer: LanguageAnswer, own_usd: float | None, rent_usd: float | None) -> TokenCosts:
     """Return the costs at this many dollars per hour for all GPUs; in the answer, the first is owned and the last rented."""
-    from gpuwise.questions.common.text.answer import TextPrediction
-    from gpuwise.questions.common.text.costs import token_price
+    from gpuwise.questions.common.language.answer import LanguagePrediction
+    from gpuwise.questions.common.language.costs import token_price
 
-    told = [result for result in answer.results if isinstance(result, TextPrediction)]
+    told = [result for result in answer.results if isinstance(result, LanguagePrediction)]
     return TokenCosts(
         model=job.model,
         told=told[0],

@@ -22,19 +22,19 @@ from gpuwise.prediction.ranges import Correction
 from gpuwise.prediction.ways import Ways, largest, room_of
 from gpuwise.questions.common.capturing import asker, check_precision
 from gpuwise.questions.common.device_notes import device_notes
+from gpuwise.questions.common.language.ask import asked_for_text
 from gpuwise.questions.common.media.images import asked_for_images
 from gpuwise.questions.common.media.speech import asked_for_speech
 from gpuwise.questions.common.predictions import sized
 from gpuwise.questions.common.rewriting import choices_of
 from gpuwise.questions.common.step import StepQuery
-from gpuwise.questions.common.text.ask import asked_for_text
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
+from gpuwise.questions.fit.language_answer import fit_text
 from gpuwise.questions.fit.larger import larger_than
 from gpuwise.questions.fit.media_answer import fit_images, fit_speech
 from gpuwise.questions.fit.options import FitOptions
-from gpuwise.questions.fit.text_answer import fit_text
 from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import zoo

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwise.advise.text_remedies import FEWEST_BITS, TextRung
+from gpuwise.advise.language_remedies import FEWEST_BITS, LanguageRung
 from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.gpu_list import on_which, set_name
+from gpuwise.questions.fit.language_types import LanguageFit, LanguageFitAnswer
 from gpuwise.questions.fit.text import bar_of
-from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, join_notes, table, wrapped
 
 __all__ = ["render"]
@@ -22,9 +22,9 @@ _MOST_ROWS = 8  # of remedies in a brief answer: it is to fit a terminal
 _LITTLE = 2**20  # bytes: less is not named
 
 
-def render(answer: TextFitAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+def render(answer: LanguageFitAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table of GPUs."""
-    results = [result for result in answer.results if isinstance(result, TextFit)]
+    results = [result for result in answer.results if isinstance(result, LanguageFit)]
     wide = width or WIDTH
     if len(results) == 1:
         body = _sheet(answer, results[0], wide, colour, verbose)
@@ -35,7 +35,7 @@ def render(answer: TextFitAnswer, *, width: int | None = None, colour: bool = Fa
     return body + join_notes([wrapped(line, width, "  ") for line in (*notes, *said)])
 
 
-def _head(answer: TextFitAnswer, result: TextFit, colour: bool) -> str:
+def _head(answer: LanguageFitAnswer, result: LanguageFit, colour: bool) -> str:
     told = result.generation
     users = "1 user" if told.users == 1 else f"{told.users:,} users"
     cache = "" if told.kv == "fp16" else f", {told.kv} cache"
@@ -43,14 +43,14 @@ def _head(answer: TextFitAnswer, result: TextFit, colour: bool) -> str:
     return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}, {users}, {size}"
 
 
-def _name(result: TextFit) -> str:
+def _name(result: LanguageFit) -> str:
     return set_name(result.gpu, result.gpu_count)
 
 
 # ---------------------------------------------------------------- one GPU, or several of a kind
 
 
-def _sheet(answer: TextFitAnswer, result: TextFit, width: int, colour: bool, verbose: bool) -> str:
+def _sheet(answer: LanguageFitAnswer, result: LanguageFit, width: int, colour: bool, verbose: bool) -> str:
     parts = _parts(result)
     held = ", ".join(f"{letter} {title} {_bytes(value)}" for letter, title, value in parts if value > _LITTLE)
     lines = [
@@ -71,7 +71,7 @@ def _sheet(answer: TextFitAnswer, result: TextFit, width: int, colour: bool, ver
     return "\n".join(lines)
 
 
-def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
+def _parts(result: LanguageFit) -> tuple[tuple[str, str, float], ...]:
     memory = result.memory
     return (
         ("W", "weights", memory.weight_bytes),
@@ -81,7 +81,7 @@ def _parts(result: TextFit) -> tuple[tuple[str, str, float], ...]:
     )
 
 
-def _verdict(result: TextFit) -> str:
+def _verdict(result: LanguageFit) -> str:
     each = on_which(result.gpu, result.gpu_count)
     need = f"needs {_bytes(result.memory.total_bytes)}"
     if result.fits:
@@ -98,7 +98,7 @@ def _verdict(result: TextFit) -> str:
     return f"DOES NOT FIT: {need}; {runs}{_describe_remedied(result)}"
 
 
-def _describe_remedied(result: TextFit) -> str:
+def _describe_remedied(result: LanguageFit) -> str:
     """The first remedies that suffice and the fastest one on the same GPUs that keeps 4 bits, in the first sentence: without
     them, a reader would stop at "does not fit".
     """
@@ -115,7 +115,7 @@ def _describe_remedied(result: TextFit) -> str:
     return f". It {fits} with {first}; the fastest remedy is {fastest.title} ({_rate(fastest.tokens_per_s)} tokens/s)"
 
 
-def _speed(result: TextFit) -> str:
+def _speed(result: LanguageFit) -> str:
     told = result.generation
     if not result.survives:
         return ""
@@ -125,7 +125,7 @@ def _speed(result: TextFit) -> str:
     return f"speed{how}: {_rate(told.tokens_per_s)} tokens/s ({ends}){each}"
 
 
-def _contexts(result: TextFit) -> str:
+def _contexts(result: LanguageFit) -> str:
     """The longest context, and how many requests there is room for."""
     found = result.serving
     if not result.longest_context or found is None:
@@ -138,11 +138,11 @@ def _contexts(result: TextFit) -> str:
     return f"longest context: {result.longest_context:,} tokens{for_all}{whole}; room for {room}"
 
 
-def _remedies(result: TextFit, rungs: Sequence[TextRung], width: int, colour: bool) -> str:
+def _remedies(result: LanguageFit, rungs: Sequence[LanguageRung], width: int, colour: bool) -> str:
     """Each remedy alone, below what was asked for."""
     told = result.generation
     now = _rate(told.tokens_per_s) if result.fits else "-"
-    rows: list[TextFit | TextRung] = [result, *rungs]
+    rows: list[LanguageFit | LanguageRung] = [result, *rungs]
     return table(
         [
             Column(title="  remedy", cells=["  unchanged", *(f"  {rung.title}" for rung in rungs)], right=False),
@@ -157,10 +157,10 @@ def _remedies(result: TextFit, rungs: Sequence[TextRung], width: int, colour: bo
     )
 
 
-def _most_useful(rungs: Sequence[TextRung]) -> list[TextRung]:
+def _most_useful(rungs: Sequence[LanguageRung]) -> list[LanguageRung]:
     """As many as a brief answer has room for; those that do not suffice are left out first."""
     spare = len(rungs) - _MOST_ROWS
-    kept = list[TextRung]()
+    kept = list[LanguageRung]()
     for rung in rungs:
         if spare > 0 and not rung.fits:
             spare -= 1
@@ -169,11 +169,11 @@ def _most_useful(rungs: Sequence[TextRung]) -> list[TextRung]:
     return kept[:_MOST_ROWS]
 
 
-def _changes(rung: TextRung) -> str:
+def _changes(rung: LanguageRung) -> str:
     return f"{rung.effect}; {_bytes(rung.host_bytes)} of RAM" if rung.host_bytes else rung.effect
 
 
-def _ladder(result: TextFit, width: int, colour: bool, verbose: bool) -> list[str]:
+def _ladder(result: LanguageFit, width: int, colour: bool, verbose: bool) -> list[str]:
     """The remedies that make it fit together; with `verbose` also how to apply each."""
     rungs = result.climbed
     if not rungs:
@@ -190,7 +190,7 @@ def _ladder(result: TextFit, width: int, colour: bool, verbose: bool) -> list[st
 # ---------------------------------------------------------------- several kinds of GPU
 
 
-def _side_by_side(answer: TextFitAnswer, results: Sequence[TextFit], width: int, colour: bool) -> str:
+def _side_by_side(answer: LanguageFitAnswer, results: Sequence[LanguageFit], width: int, colour: bool) -> str:
     columns = [
         Column(title="GPU", cells=[_name(result) for result in results], right=False),
         Column(title="needs", cells=[_bytes(result.memory.total_bytes) for result in results]),
@@ -204,11 +204,11 @@ def _side_by_side(answer: TextFitAnswer, results: Sequence[TextFit], width: int,
     return f"{_head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}" + join_notes(fixes)
 
 
-def _side_speed(result: TextFit) -> str:
+def _side_speed(result: LanguageFit) -> str:
     return _rate(result.generation.tokens_per_s) if result.survives else "-"
 
 
-def _fix(result: TextFit) -> str:
+def _fix(result: LanguageFit) -> str:
     rungs = result.climbed
     return f"fits on {the(_name(result))} with {both(rung.title for rung in rungs)} ({_rate(rungs[-1].tokens_per_s)} tokens/s)"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import DenoisingSteps, Option
-from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["FitOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitOptions(TextOptions):
+class FitOptions(LanguageOptions):
     """Check whether a model fits in GPU memory, and show the largest batch and the remedies that would make it fit."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure", "strict")

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from gpuwise.core.text import the
 from gpuwise.hardware import tables
+from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.common.prediction_types import Prediction
-from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.matters.ask import MattersQuery, ask
 from gpuwise.questions.matters.case import MattersCase
+from gpuwise.questions.matters.language_case import LanguageCase
 from gpuwise.questions.matters.links import WORTH_A_BRIDGE, asked_link
 from gpuwise.questions.matters.options import MattersOptions
-from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
 from gpuwise.questions.matters.types import Matter, MattersAnswer
 
@@ -24,8 +24,8 @@ __all__ = ["answer", "matters"]
 def answer(options: MattersOptions, progress: Callable[[str], None] = lambda text: None) -> MattersAnswer:
     """One topic, or all, for this model on this GPU."""
     query = ask(options)
-    if isinstance(query.asked, TextQuery):
-        return _answer_for_text(query, TextCase(query=query.asked, count=query.gpu_count, held=query.held, cpu=options.cpu))
+    if isinstance(query.asked, LanguageQuery):
+        return _answer_for_text(query, LanguageCase(query=query.asked, count=query.gpu_count, held=query.held, cpu=options.cpu))
     case = MattersCase(
         query=query.asked,
         asked=query.options,
@@ -53,7 +53,7 @@ _TRANSFORMER = "bert-base"
 def _with_transformer(options: MattersOptions, matter: Matter, progress: Callable[[str], None]) -> Matter:
     """The same for a transformer, which exchanges more gradients relative to its work than a CNN."""
     query = ask(replace(options, model=_TRANSFORMER))
-    if isinstance(query.asked, TextQuery):
+    if isinstance(query.asked, LanguageQuery):
         return matter
     case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
     other = TOPICS[matter.topic](case)
@@ -68,7 +68,7 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     return replace(matter, answer=f"{matter.answer} {more}")
 
 
-def _answer_for_text(query: MattersQuery, case: TextCase) -> MattersAnswer:
+def _answer_for_text(query: MattersQuery, case: LanguageCase) -> MattersAnswer:
     names = text_topics(query.topics, case)
     sharing = names in (("memory-adds-up",), ("nvlink",))  # these say themselves whether the model fits
     return MattersAnswer(

@@ -9,12 +9,12 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.questions.common.gpu_list import counted
+from gpuwise.questions.common.language.ask import LanguageQuery, asked_for_text, generates_unasked
+from gpuwise.questions.common.language.bounds import check_text_bounds
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import find_rigs
 from gpuwise.questions.common.step import StepQuery, step_query
-from gpuwise.questions.common.text.ask import TextQuery, asked_for_text, generates_unasked
-from gpuwise.questions.common.text.bounds import check_text_bounds
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.matters.options import MOST_GPUS, MattersOptions
 from gpuwise.questions.matters.topics import TOPICS, find_topic
 
@@ -30,8 +30,8 @@ class MattersQuery:
     and `other` a second card of another kind. `gpu_count` GPUs share a job in topics about several; the user has `held`."""
 
     topics: tuple[str, ...]
-    options: TextOptions
-    asked: StepQuery | TextQuery
+    options: LanguageOptions
+    asked: StepQuery | LanguageQuery
     gpu_count: int
     held: int
     other: Gpu | None
@@ -45,7 +45,7 @@ def ask(options: MattersOptions) -> MattersQuery:
     held, name = (1, typed) if "+" in typed or "=" in typed else counted(typed)
     count = _count(options.gpus, held, topics, given=bool(typed))
     gpu, other = _cards(name, topics)
-    given = TextOptions(
+    given = LanguageOptions(
         options.model or _DEFAULT_MODEL,
         gpu=gpu or _DEFAULT_GPU,
         batch=options.batch,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from gpuwise.core.text import opening, the
 from gpuwise.core.units import format_si
 from gpuwise.questions.matters.host import other_cpu
+from gpuwise.questions.matters.language_case import SMALLER, LanguageCase
 from gpuwise.questions.matters.links import format_each, format_gain, format_loss
 from gpuwise.questions.matters.sheet import faster, ranked
-from gpuwise.questions.matters.text_case import SMALLER, TextCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.scale.cluster.shape import takes_bridge, usual_wires
 
@@ -24,7 +24,7 @@ _MOVED = "weights that stay in RAM cross PCIe when a prompt is read, but not for
 _LOADED_OFTEN = "layers run on the CPU because the model does not fit, or you load models very often"
 
 
-def memory_adds_up(case: TextCase) -> Matter:
+def memory_adds_up(case: LanguageCase) -> Matter:
     """Whether two GPUs of 12 GB hold as large a model as one of 24 GB."""
     needed, alone, has = case.needs_gib(case.count), case.needs_gib(), case.has_gib()
     divides = f"{case.engine} splits the model across the {case.count} GPUs"
@@ -48,7 +48,7 @@ def memory_adds_up(case: TextCase) -> Matter:
     )
 
 
-def nvlink(case: TextCase) -> Matter:
+def nvlink(case: LanguageCase) -> Matter:
     """A bridge between cards that share a model."""
     slot = usual_wires(((case.gpu, case.count),), []).host_link.name
     joined = takes_bridge(case.gpu) and case.count <= _JOINED_BY_A_BRIDGE
@@ -76,7 +76,7 @@ def nvlink(case: TextCase) -> Matter:
     )
 
 
-def _describe_bridge(case: TextCase, slot: str) -> tuple[float, str]:
+def _describe_bridge(case: LanguageCase, slot: str) -> tuple[float, str]:
     """The gain from NVLink for GPUs that share the model, and a sentence about it."""
     without, with_it = (case.generated(count=case.count, gpu_link=link) for link in (slot, "NVLink"))
     rates = [float(found.tokens_per_s[0]) for found in (with_it, without)]
@@ -87,7 +87,7 @@ def _describe_bridge(case: TextCase, slot: str) -> tuple[float, str]:
     return gain, f"{case.count}x {case.gpu.name} that share the model are {format_gain(gain)} with NVLink: {speeds}.{first}"
 
 
-def pcie_lanes(case: TextCase) -> Matter:
+def pcie_lanes(case: LanguageCase) -> Matter:
     """x8, x4 or x1 instead of x16."""
     shared = {f"x{lanes}": _lost_sharing(case, _generation(case), lanes) for lanes in _WIDTHS}
     links = {f"x{lanes}": _slot(case, lanes) for lanes in _WIDTHS if lanes <= _own_lanes(case)}
@@ -107,12 +107,12 @@ def pcie_lanes(case: TextCase) -> Matter:
     )
 
 
-def _is_held(case: TextCase) -> bool:
+def _is_held(case: LanguageCase) -> bool:
     """Whether the GPUs that the user has hold the whole model."""
     return not case.offloads or (case.held > 1 and case.fits(case.count))
 
 
-def riser(case: TextCase) -> Matter:
+def riser(case: LanguageCase) -> Matter:
     """A cable between the slot and the card, with all lanes or with one."""
     single = f"PCIe {min(3, _generation(case))}.0 x1"
     lost = _lost_sharing(case, min(3, _generation(case)), 1)
@@ -131,7 +131,7 @@ def riser(case: TextCase) -> Matter:
     )
 
 
-def _describe_one(case: TextCase, where: str, lanes: tuple[int, ...]) -> str:
+def _describe_one(case: LanguageCase, where: str, lanes: tuple[int, ...]) -> str:
     """What fewer lanes do to one GPU: nothing, unless prompts are read with weights that stay in RAM."""
     if not case.offloads:
         return f"One GPU is no slower {where}."
@@ -144,7 +144,7 @@ def _describe_one(case: TextCase, where: str, lanes: tuple[int, ...]) -> str:
     return f"One GPU generates tokens just as fast {where}, but the first token arrives after {times}."
 
 
-def _describe_first_tokens(case: TextCase, links: Mapping[str, str]) -> str:
+def _describe_first_tokens(case: LanguageCase, links: Mapping[str, str]) -> str:
     """The time to the first token over each link, for GPUs that share the model. Where it does not change, it is given only to
     users with several GPUs."""
     waits = {
@@ -158,7 +158,7 @@ def _describe_first_tokens(case: TextCase, links: Mapping[str, str]) -> str:
     return f" Reading a prompt sends far more data: with {case.count} GPUs, the first token arrives after {times}."
 
 
-def pcie_gen(case: TextCase) -> Matter:
+def pcie_gen(case: LanguageCase) -> Matter:
     """An older generation of PCIe."""
     older = max(1, min(3, _generation(case) - 1))
     shared = _lost_sharing(case, older, 16)
@@ -178,7 +178,7 @@ def pcie_gen(case: TextCase) -> Matter:
     )
 
 
-def egpu(case: TextCase) -> Matter:
+def egpu(case: LanguageCase) -> Matter:
     """A desktop card in an enclosure beside a laptop."""
     return Matter(
         topic="egpu",
@@ -193,7 +193,7 @@ def egpu(case: TextCase) -> Matter:
     )
 
 
-def cpu(case: TextCase) -> Matter:
+def cpu(case: LanguageCase) -> Matter:
     """The user's CPU, or an old one, in place of a current one."""
     own = other_cpu(case.cpu)
     lost = 1 - case.seconds(cpu="desktop") / case.seconds(cpu=own.asked)
@@ -213,7 +213,7 @@ def cpu(case: TextCase) -> Matter:
     )
 
 
-def spec_sheet(case: TextCase) -> Matter:
+def spec_sheet(case: LanguageCase) -> Matter:
     """What to look at when you compare cards."""
     base, gpu = case.seconds(), case.gpu
     gains = {
@@ -228,37 +228,37 @@ def spec_sheet(case: TextCase) -> Matter:
     )
 
 
-def _generation(case: TextCase) -> int:
+def _generation(case: LanguageCase) -> int:
     return case.gpu.pcie_generation or 3
 
 
-def _own_lanes(case: TextCase) -> int:
+def _own_lanes(case: LanguageCase) -> int:
     return case.gpu.pcie_lanes if case.gpu.pcie_lanes in (4, 8, 16) else 16
 
 
-def _slot(case: TextCase, lanes: int) -> str:
+def _slot(case: LanguageCase, lanes: int) -> str:
     return f"PCIe {_generation(case)}.0 x{lanes}"
 
 
-def _lost_sharing(case: TextCase, generation: int, lanes: int) -> float:
+def _lost_sharing(case: LanguageCase, generation: int, lanes: int) -> float:
     """The fraction of speed that GPUs lose when they share a model over fewer lanes than the card has."""
     own = _own_lanes(case)
     full = case.seconds(count=case.count, gpu_link=_slot(case, own))
     return 1 - full / case.seconds(count=case.count, gpu_link=f"PCIe {generation}.0 x{min(lanes, own)}")
 
 
-def _describe_traffic(case: TextCase) -> str:
+def _describe_traffic(case: LanguageCase) -> str:
     return _PARTIALS if case.serving(case.count).split == "tensor" else _LAYERS
 
 
-def _describe_smaller(case: TextCase) -> str:
+def _describe_smaller(case: LanguageCase) -> str:
     """Whether the model fits in 4 bits, where it does not as it is published."""
     if not case.fits_smaller(case.count):
         return "See `gpuwise fit` for what would make it fit."
     return f"With 4-bit weights (`--weights {SMALLER}`), each needs {case.needs_gib(case.count, SMALLER):.1f} GiB, which fits."
 
 
-def _describe_misfit(case: TextCase) -> str:
+def _describe_misfit(case: LanguageCase) -> str:
     if case.fits(case.count):
         return ""
     need = f"The model does not fit on these GPUs in {case.query.format_name} ({case.needs_gib(case.count):.1f} GiB on each)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Optional
 
+from gpuwise.questions.common.language.options import Engine, Output, Prompt, Users, Weights
 from gpuwise.questions.common.options import Batch, Cpu, Image, Mode, Names, Option, Pcie, Phase, Precision, Seq
-from gpuwise.questions.common.text.options import Engine, Output, Prompt, Users, Weights
 
 __all__ = ["MOST_GPUS", "MattersOptions"]
 

@@ -8,11 +8,11 @@ from gpuwise.core.text import both, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.machines import with_ram
 from gpuwise.prediction.generation import Serving, generation_memory
-from gpuwise.questions.common.text.answer import offloaded_layers
+from gpuwise.questions.common.language.answer import offloaded_layers
 from gpuwise.questions.matters.case import Case, MattersCase
 from gpuwise.questions.matters.host import GUIDE
+from gpuwise.questions.matters.language_case import LanguageCase
 from gpuwise.questions.matters.links import format_gain
-from gpuwise.questions.matters.text_case import TextCase
 from gpuwise.questions.matters.types import Matter
 
 __all__ = ["ram_size", "ram_speed", "text_ram_size", "text_ram_speed"]
@@ -49,7 +49,7 @@ def ram_size(case: Case) -> Matter:
     )
 
 
-def text_ram_size(case: TextCase) -> Matter:
+def text_ram_size(case: LanguageCase) -> Matter:
     """The same for a language model. What does not fit in GPU memory must fit in RAM, where the engine can run it from there."""
     serving = case.kept_in_ram(case.held)
     held = generation_memory(serving).host_bytes / GIB
@@ -75,7 +75,7 @@ def text_ram_size(case: TextCase) -> Matter:
     )
 
 
-def _describe_engine(case: TextCase, serving: Serving) -> str:
+def _describe_engine(case: LanguageCase, serving: Serving) -> str:
     """In which engine and format, where the ones that were asked for keep nothing in RAM."""
     if serving.engine == case.query.serving.engine:
         return ""
@@ -108,7 +108,7 @@ def ram_speed(case: MattersCase) -> Matter:
     )
 
 
-def text_ram_speed(case: TextCase) -> Matter:
+def text_ram_speed(case: LanguageCase) -> Matter:
     """Faster memory modules, for weights that are read from RAM for every token."""
     slow, fast = (case.generated(ram_speed=name) for name in (_OLDER, _NEWER))
     rates = [float(found.tokens_per_s[0]) for found in (slow, fast)]

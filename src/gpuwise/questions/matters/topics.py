@@ -9,7 +9,7 @@ from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.core.text import either
 from gpuwise.questions.matters import card, generation, host, links, numbers, offload, ram, several, sheet
 from gpuwise.questions.matters.case import MattersCase
-from gpuwise.questions.matters.text_case import TextCase
+from gpuwise.questions.matters.language_case import LanguageCase
 from gpuwise.questions.matters.types import Matter
 
 __all__ = ["TEXT_TOPICS", "TOPICS", "find_topic", "text_topics"]
@@ -39,7 +39,7 @@ TOPICS: dict[str, Callable[[MattersCase], Matter]] = {
     "mixed-cards": several.mixed_cards,
     "windows-wsl": host.windows_wsl,
 }
-TEXT_TOPICS: dict[str, Callable[[TextCase], Matter]] = {
+TEXT_TOPICS: dict[str, Callable[[LanguageCase], Matter]] = {
     "pcie-lanes": generation.pcie_lanes,
     "pcie-gen": generation.pcie_gen,
     "riser": generation.riser,
@@ -107,7 +107,7 @@ def find_topic(text: str) -> str:
     return key
 
 
-def text_topics(names: Sequence[str], case: TextCase) -> tuple[str, ...]:
+def text_topics(names: Sequence[str], case: LanguageCase) -> tuple[str, ...]:
     """Those of these topics that apply to generated text. A single topic that does not is refused."""
     if len(names) == 1 and names[0] not in TEXT_TOPICS:
         raise BadValue(

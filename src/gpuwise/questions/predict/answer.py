@@ -8,12 +8,12 @@ from dataclasses import replace
 from gpuwise.core.provenance import Assumption
 from gpuwise.core.text import both, the
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
+from gpuwise.questions.common.language.answer import predict_text
 from gpuwise.questions.common.media.images import predict_images
 from gpuwise.questions.common.media.speech import predict_speech
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
-from gpuwise.questions.common.text.answer import predict_text
 from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask_by_precision, ask_for_images, ask_for_speech, ask_for_text
 from gpuwise.questions.predict.epochs import check_epochs, with_epochs

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwise.questions.common.gpu_list import how_many
+from gpuwise.questions.common.language.ask import LanguageQuery, asked_for_text
+from gpuwise.questions.common.language.bounds import check_text_bounds
 from gpuwise.questions.common.media.images import ImageQuery, asked_for_images
 from gpuwise.questions.common.media.speech import SpeechQuery, asked_for_speech
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import StepQuery, step_query
-from gpuwise.questions.common.text.ask import TextQuery, asked_for_text
-from gpuwise.questions.common.text.bounds import check_text_bounds
 from gpuwise.questions.predict.options import PredictOptions
 from gpuwise.questions.predict.service import asked_users, asks_for_curve
 from gpuwise.workload.store.pipelines import makes_images
@@ -42,7 +42,7 @@ def ask_by_precision(options: PredictOptions) -> list[StepQuery]:
     return [ask(replace(options, gpu=group, gpus=count)) for group in alike.values()] if len(alike) > 1 else [whole]
 
 
-def ask_for_text(options: PredictOptions) -> TextQuery | None:
+def ask_for_text(options: PredictOptions) -> LanguageQuery | None:
     """Return the question for a language model that generates text; None for a step. A curve begins with its first number of
     users.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwise.core.units import format_si
 from gpuwise.prediction.generation import usable_bytes
 from gpuwise.questions.common.gpu_list import on_which, set_name
-from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction
+from gpuwise.questions.common.language.answer import LanguageAnswer, LanguagePrediction
 from gpuwise.questions.predict.priced import PricedText
 from gpuwise.render.text import Column, bold, folded, join_notes, table, wrapped
 from gpuwise.step.time.engines import find_engine
@@ -22,22 +22,22 @@ _MEANING = {
 }
 
 
-def render(answer: TextAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
+def render(answer: LanguageAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
     """One sheet, or a table of GPUs."""
-    results = [result for result in answer.results if isinstance(result, TextPrediction)]
+    results = [result for result in answer.results if isinstance(result, LanguagePrediction)]
     body = _sheet(answer, results[0], width, colour) if len(results) == 1 else _side_by_side(answer, results, width, colour)
     notes = [wrapped(f"note: {note}", width, "  ") for note in answer.notes]
     said = folded([note for result in results for note in result.assumptions], verbose=verbose)
     return body + join_notes([*notes, *(wrapped(line, width, "  ") for line in said)])
 
 
-def _limit(result: TextPrediction) -> str:
+def _limit(result: LanguagePrediction) -> str:
     """What limits the speed; a CPU named in place of a GPU is called a CPU."""
     said = _MEANING[result.bound]
     return said.replace("the GPU's", "the CPU's") if result.gpu.is_cpu else said
 
 
-def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users: bool = True) -> str:
+def head(answer: LanguageAnswer, result: LanguagePrediction, colour: bool, *, with_users: bool = True) -> str:
     """The model and how it is asked to write."""
     told = result.generation
     users = "" if not with_users else ", 1 user" if told.users == 1 else f", {told.users:,} users"
@@ -46,7 +46,7 @@ def head(answer: TextAnswer, result: TextPrediction, colour: bool, *, with_users
     return f"{bold(answer.model, colour=colour)}  {told.weights} in {told.engine}{cache}{users}, {size}"
 
 
-def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour: bool) -> str:
+def _sheet(answer: LanguageAnswer, result: LanguagePrediction, width: int | None, colour: bool) -> str:
     told = result.generation
     name = set_name(result.gpu, result.gpu_count)
     is_measured = result.range_basis == "measured"
@@ -73,7 +73,7 @@ def _sheet(answer: TextAnswer, result: TextPrediction, width: int | None, colour
     return "\n".join(lines)
 
 
-def _cost(answer: TextAnswer, result: TextPrediction) -> list[str]:
+def _cost(answer: LanguageAnswer, result: LanguagePrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
         f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rent of "
@@ -93,7 +93,7 @@ def _users(count: int) -> str:
     return "no request" if not count else "1 request" if count == 1 else f"{count:,} requests"
 
 
-def _memory(result: TextPrediction) -> str:
+def _memory(result: LanguagePrediction) -> str:
     memory = result.memory
     has = usable_bytes(find_engine(result.generation.engine), result.gpu)
     parts = [
@@ -110,7 +110,7 @@ def _memory(result: TextPrediction) -> str:
     return f"{bytes_text(memory.total_bytes)} of {bytes_text(has)}{each}: {verdict} ({held})"
 
 
-def _side_by_side(answer: TextAnswer, results: list[TextPrediction], width: int | None, colour: bool) -> str:
+def _side_by_side(answer: LanguageAnswer, results: list[LanguagePrediction], width: int | None, colour: bool) -> str:
     columns = [
         Column(title="GPU", cells=[_name(result) for result in results], right=False),
         Column(title="tokens/s", cells=[_cell(one, rate(one.generation.tokens_per_s)) for one in results]),
@@ -128,16 +128,16 @@ def _side_by_side(answer: TextAnswer, results: list[TextPrediction], width: int 
     return f"{head(answer, results[0], colour)}\n\n{table(columns, width=width, colour=colour)}"
 
 
-def _cell(result: TextPrediction, text: str) -> str:
+def _cell(result: LanguagePrediction, text: str) -> str:
     """A speed, or a dash where the model does not fit."""
     return text if result.fits else "-"
 
 
-def _name(result: TextPrediction) -> str:
+def _name(result: LanguagePrediction) -> str:
     return set_name(result.gpu, result.gpu_count)
 
 
-def _fits(result: TextPrediction) -> str:
+def _fits(result: LanguagePrediction) -> str:
     if result.generation.offloaded_fraction:
         return f"with {result.generation.offloaded_fraction:.0%} on the CPU"
     return "yes" if result.fits else "NO"

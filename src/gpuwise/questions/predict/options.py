@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import DenoisingSteps, Link, Option
-from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["PredictOptions"]
 
@@ -20,7 +20,7 @@ _CACHED = "The fraction of each prompt that is already cached, such as 0.5, for 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictOptions(TextOptions):
+class PredictOptions(LanguageOptions):
     """Predict the time and memory of a training or inference step on one or more GPUs, with its range and bottleneck."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)

@@ -13,8 +13,8 @@ import numpy as np
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import Generations, curve, most_users
-from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, placed, predicted
-from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.questions.common.language.answer import LanguageAnswer, LanguagePrediction, placed, predicted
+from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.predict.service import MOST_POINTS, MOST_USERS, ServiceLevel
 from gpuwise.questions.predict.what_ifs import WhatIf, what_ifs
 
@@ -44,7 +44,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServingAnswer(TextAnswer):
+class ServingAnswer(LanguageAnswer):
     """Every number of users on every GPU, by GPU and then users."""
 
     TEXT: ClassVar[str] = "questions.predict.serving_text.render"
@@ -55,24 +55,24 @@ class ServingAnswer(TextAnswer):
     what_ifs: tuple[WhatIf, ...]
 
     @property
-    def points(self) -> tuple[TextPrediction, ...]:
+    def points(self) -> tuple[LanguagePrediction, ...]:
         """The results with their own type."""
-        return tuple(result for result in self.results if isinstance(result, TextPrediction))
+        return tuple(result for result in self.results if isinstance(result, LanguagePrediction))
 
     def to_dict(self) -> dict[str, Any]:
         """In the names of `predict`, with the service level beside them."""
         return {
-            **TextAnswer.to_dict(self),
+            **LanguageAnswer.to_dict(self),
             "level": asdict(self.level),
             "within": [asdict(one) for one in self.within],
             "what_ifs": [asdict(one) for one in self.what_ifs],
         }
 
 
-def predict_serving(query: TextQuery, users: Sequence[int], level: ServiceLevel, cached: float | None) -> ServingAnswer:
+def predict_serving(query: LanguageQuery, users: Sequence[int], level: ServiceLevel, cached: float | None) -> ServingAnswer:
     """Predict the curve of each GPU at these numbers of users or, by default, up to as many as fit in memory."""
     numbers = tuple(users) or _usual_users(query)
-    results: list[TextPrediction] = []
+    results: list[LanguagePrediction] = []
     ideas: list[WhatIf] = []
     for gpu in query.gpus:
         points = points_of(query, gpu, numbers)
@@ -92,12 +92,12 @@ def predict_serving(query: TextQuery, users: Sequence[int], level: ServiceLevel,
     )
 
 
-def points_of(query: TextQuery, gpu: Gpu, users: Sequence[int]) -> list[Generations]:
+def points_of(query: LanguageQuery, gpu: Gpu, users: Sequence[int]) -> list[Generations]:
     """Predict the serving at each number of users as it runs on this GPU, all at once."""
     return [replace(point, serving=placed(point.serving, gpu)) for point in curve(query.serving, [gpu], users, by_kind=True)]
 
 
-def _usual_users(query: TextQuery) -> tuple[int, ...]:
+def _usual_users(query: LanguageQuery) -> tuple[int, ...]:
     """By doubling, up to what the GPU with the most memory holds."""
     last = min(_USUAL_MOST, max(1, *(most_users(query.serving, gpu) for gpu in query.gpus)))
     return tuple(sorted({*(2**power for power in range(last.bit_length())), last}))
@@ -106,7 +106,7 @@ def _usual_users(query: TextQuery) -> tuple[int, ...]:
 # ---------------------------------------------------------------- within a service level
 
 
-def largest_within(query: TextQuery, gpu: Gpu, level: ServiceLevel) -> Within:
+def largest_within(query: LanguageQuery, gpu: Gpu, level: ServiceLevel) -> Within:
     """Return the largest number of users, found by predicting many at once between an allowed and a disallowed number."""
     room = min(MOST_USERS, most_users(query.serving, gpu))
     if not room and placed(replace(query.serving, users=1), gpu).offloaded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.text.answer import TextPrediction
+from gpuwise.questions.common.language.answer import LanguagePrediction
 from gpuwise.questions.predict.serving import ServingAnswer
 from gpuwise.render.chart import Axis, Figure, Line, Mark, Plot, Series
 from gpuwise.render.text import range_words
@@ -49,16 +49,16 @@ def serving_figure(answer: ServingAnswer) -> Figure:
     )
 
 
-def _path(points: list[TextPrediction]) -> tuple[tuple[float, float], ...]:
+def _path(points: list[LanguagePrediction]) -> tuple[tuple[float, float], ...]:
     return tuple((point.generation.time_per_token_s, point.generation.tokens_per_s) for point in points)
 
 
-def _marks(points: list[TextPrediction]) -> tuple[Mark, ...]:
+def _marks(points: list[LanguagePrediction]) -> tuple[Mark, ...]:
     every = -(-len(points) // _MOST_LABELS)
     return tuple(_mark(point, labelled=place % every == 0) for place, point in enumerate(points))
 
 
-def _mark(point: TextPrediction, *, labelled: bool) -> Mark:
+def _mark(point: LanguagePrediction, *, labelled: bool) -> Mark:
     told = point.generation
     fits = "" if point.fits else ", does not fit"
     wait = f"{format_si(told.time_per_token_s, 's')} per token, first token after {format_si(told.time_to_first_token_s, 's')}"

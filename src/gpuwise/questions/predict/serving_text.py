@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuwise.core.text import the
 from gpuwise.core.units import format_si
-from gpuwise.questions.common.text.answer import TextPrediction
+from gpuwise.questions.common.language.answer import LanguagePrediction
 from gpuwise.questions.predict.generation_text import bytes_text, head, rate
 from gpuwise.questions.predict.serving import ServingAnswer, Within
 from gpuwise.render.text import WIDTH, Column, folded, join_notes, table, wrapped
@@ -40,7 +40,7 @@ def _name(gpu: str, answer: ServingAnswer) -> str:
     return gpu if count == 1 or " + " in gpu else f"{count}x {gpu}"
 
 
-def _shown(points: Sequence[TextPrediction], names: Sequence[str], verbose: bool) -> list[TextPrediction]:
+def _shown(points: Sequence[LanguagePrediction], names: Sequence[str], verbose: bool) -> list[LanguagePrediction]:
     """The first and the last of these, and some spaced evenly between them."""
     most = max(_LEAST_ROWS, _MOST_ROWS // len(names))
     if verbose or len(points) <= most:
@@ -48,7 +48,7 @@ def _shown(points: Sequence[TextPrediction], names: Sequence[str], verbose: bool
     return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
 
 
-def _columns(rows: Sequence[TextPrediction], *, several: bool) -> list[Column]:
+def _columns(rows: Sequence[LanguagePrediction], *, several: bool) -> list[Column]:
     told = [row.generation for row in rows]
     gpus = [Column(title="GPU", cells=[row.gpu.name for row in rows], right=False)] if several else []
     return [
@@ -63,7 +63,7 @@ def _columns(rows: Sequence[TextPrediction], *, several: bool) -> list[Column]:
     ]
 
 
-def _fits(row: TextPrediction) -> str:
+def _fits(row: LanguagePrediction) -> str:
     if row.generation.offloaded_fraction:
         return f"with {row.generation.offloaded_fraction:.0%} on the CPU"
     return "yes" if row.fits else "NO"

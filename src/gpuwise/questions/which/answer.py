@@ -32,6 +32,8 @@ from gpuwise.questions.common.jobs import Priced, way_text
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
 from gpuwise.questions.which.instead import TROUBLE, faster
+from gpuwise.questions.which.language_paces import LanguagePace
+from gpuwise.questions.which.language_words import more_for_text
 from gpuwise.questions.which.nothing import nearest_rows
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied, wants_remedies
@@ -46,8 +48,6 @@ from gpuwise.questions.which.survey import (
     one_more,
     spent,
 )
-from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import more_for_text
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.questions.which.words import reasons, rejections, renting, verdict
 
@@ -226,7 +226,7 @@ def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
 
 def _could_shrink(job: Job, priced: Priced) -> bool:
     """Return whether a model runs with 16-bit weights because no format was given, and they are many."""
-    wide = [pace for pace in priced.paces.values() if isinstance(pace, TextPace) and pace.weights in ("fp16", "bf16")]
+    wide = [pace for pace in priced.paces.values() if isinstance(pace, LanguagePace) and pace.weights in ("fp16", "bf16")]
     return "int4" in job.ways and min((pace.memory_bytes * pace.gpu_count for pace in wide), default=0.0) > _MANY_BYTES
 
 
@@ -393,7 +393,7 @@ def _memory(best: Candidate | None) -> str:
     needed = best.run.needed_bytes / GIB
     this = "this one" if len(best.run.paces) == 1 else "the largest job here"
     room, name, needs = usable, best.gpu.name, f"{this} needs {needed:.1f} GiB"
-    if isinstance(best.run.paces[0], TextPace) and best.gpu_count > 1:
+    if isinstance(best.run.paces[0], LanguagePace) and best.gpu_count > 1:
         parts = [count * gpu.usable_memory_bytes for gpu, count in best.run.parts]
         room, name = sum(parts) if best.run.beside else best.gpu_count * usable, best.name
         needs = f"{this} needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"

@@ -40,9 +40,9 @@ from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import parse_batch
 from gpuwise.questions.common.tuning import check_method
 from gpuwise.questions.common.uses import trains
+from gpuwise.questions.which.language_ask import language_asked, language_job
+from gpuwise.questions.which.language_paces import LanguageAsked
 from gpuwise.questions.which.options import WhichOptions
-from gpuwise.questions.which.text_ask import text_asked, text_job
-from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
 
@@ -72,7 +72,7 @@ class WhichQuery:
     task: str
     jobs: tuple[Job, ...]
     asked: Asked
-    text: TextAsked | None
+    text: LanguageAsked | None
     media: str
     kinds: frozenset[str]
     wanted: Wanted
@@ -111,7 +111,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today, gpus=mine)
     budget = _budget(options.budget, book.currency)
     lab = budget is not None and budget >= LAB_USD
-    text = text_asked(options, models, notes, at_home=not lab) if models or options.task or options.asks_for_text else None
+    text = language_asked(options, models, notes, at_home=not lab) if models or options.task or options.asks_for_text else None
     title, jobs = _jobs(options, models, text, lab, notes)
     notes += name_notes
     kinds = _kinds(options)
@@ -181,7 +181,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Ask
 
 
 def _jobs(
-    options: WhichOptions, models: Sequence[str], text: TextAsked | None, lab: bool, notes: list[Assumption]
+    options: WhichOptions, models: Sequence[str], text: LanguageAsked | None, lab: bool, notes: list[Assumption]
 ) -> tuple[str, tuple[Job, ...]]:
     """Return what to run: the given models, or the jobs of a task."""
     samples = options.samples
@@ -195,7 +195,7 @@ def _jobs(
             ways = ("usual", "int8", "int4") if made == "images" else ("usual",)
             jobs = tuple(Job(model=name, samples=count, mode="infer", batch=1, ways=ways) for name in models)
         else:
-            jobs = tuple(_job(name, count, options) if text is None else text_job(name, count, text) for name in models)
+            jobs = tuple(_job(name, count, options) if text is None else language_job(name, count, text) for name in models)
         if samples is None:
             sizes = ", ".join(dict.fromkeys(f"{job.samples:,.0f} {unit}" for job in jobs))
             notes.append(assumed("run", sizes, f"set the number of {unit} per run with `--samples`"))
@@ -219,9 +219,9 @@ def _jobs(
     why = "these jobs represent the task; name your own model with `--model`"
     does = "; ".join(f"{job.model}, {job.note}" if job.note else job.model for job in chosen.jobs)
     notes.append(assumed("task" if not options.task else "run", f"{chosen.name}: {does}", why))
-    jobs = (
-        chosen.jobs if text is None or not text.weights else tuple(text_job(job.model, job.samples, text) for job in chosen.jobs)
-    )
+    jobs = chosen.jobs
+    if text is not None and text.weights:
+        jobs = tuple(language_job(job.model, job.samples, text) for job in chosen.jobs)
     return chosen.name, jobs
 
 

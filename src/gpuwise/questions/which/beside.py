@@ -15,12 +15,12 @@ from gpuwise.money.costs import in_server, more_machine_usd
 from gpuwise.money.prices import age_of_machine
 from gpuwise.money.types import Price
 from gpuwise.prediction.generation import Serving, generate, generation_memory, mixed, room_bytes
-from gpuwise.prediction.text_memory import HIGH
+from gpuwise.prediction.language_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.common.text.answer import placed
-from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.questions.common.language.answer import placed
+from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.text_paces import TextPace, TextPacer, pace_of
+from gpuwise.questions.which.language_paces import LanguagePace, LanguagePacer, pace_of
 from gpuwise.step.time.engines import refusal
 
 __all__ = ["affordable", "more_of_the_same", "with_own"]
@@ -89,7 +89,7 @@ def _with_cpu(priced: Sequence[Priced], run: TaskRun) -> TaskRun:
     return run if tuple(paces) == run.paces else _run(priced, paces)
 
 
-def _helped(found: Priced, pace: JobPace) -> TextPace | None:
+def _helped(found: Priced, pace: JobPace) -> LanguagePace | None:
     """Return how fast one model runs with layers on the CPU; None if it does not, or not in the engine asked for."""
     for engine in ("", _LAYERED):
         query = _asked(found, pace.gpu, pace.gpu_count, engine)
@@ -98,12 +98,12 @@ def _helped(found: Priced, pace: JobPace) -> TextPace | None:
     return None
 
 
-def _asked(found: Priced, gpu: Gpu, count: int, engine: str) -> TextQuery | None:
+def _asked(found: Priced, gpu: Gpu, count: int, engine: str) -> LanguageQuery | None:
     """Return the question for this many of this GPU in an engine (empty: the most usual), unless another one was asked for. The
     weights have as many bits as on all other GPUs.
     """
     usual = found.paces.get(gpu.name)
-    if not isinstance(found.pacer, TextPacer) or not isinstance(usual, TextPace):
+    if not isinstance(found.pacer, LanguagePacer) or not isinstance(usual, LanguagePace):
         return None
     return found.pacer.query(gpu, count, engine, _SAME_BITS.get(found.way, usual.weights) if engine else "")
 
@@ -129,7 +129,7 @@ def _shared_runs(priced: Sequence[Priced], own: Gpu, held: int, sold: _Sold) -> 
     return runs
 
 
-def _shared(serving: Serving, weights: str, own: Gpu, held: int, gpu: Gpu) -> TextPace | None:
+def _shared(serving: Serving, weights: str, own: Gpu, held: int, gpu: Gpu) -> LanguagePace | None:
     """Return how fast one model runs on the user's cards and a new one; None if it does not fit or the engine lacks the new."""
     if refusal(serving.engine, gpu, weights, serving.cache) is not None:
         return None
@@ -144,6 +144,6 @@ def _run(priced: Sequence[Priced], paces: Sequence[JobPace], beside: tuple[Gpu, 
     jobs = [found.job for found in priced]
     longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / paces[place].samples_per_s)
     span = paces[longest]
-    low, high = (span.low, span.high) if isinstance(span, TextPace) else (1.0, 1.0)
-    in_turn = all(isinstance(pace, TextPace) and pace.split == "layers" for pace in paces)
+    low, high = (span.low, span.high) if isinstance(span, LanguagePace) else (1.0, 1.0)
+    in_turn = all(isinstance(pace, LanguagePace) and pace.split == "layers" for pace in paces)
     return run_on(jobs, paces, low, high, beside=beside, takes_turns=in_turn)

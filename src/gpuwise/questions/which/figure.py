@@ -10,8 +10,8 @@ from gpuwise.advise.choosing import pareto
 from gpuwise.core.errors import BadValue
 from gpuwise.core.text import plural
 from gpuwise.core.units import format_si
+from gpuwise.questions.which.language_paces import format_rate
 from gpuwise.questions.which.options import check_chart
-from gpuwise.questions.which.text_paces import format_rate
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Line, Mark, Plot, Segment, Series
 

@@ -15,8 +15,8 @@ from gpuwise.core.units import GIB, format_si
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.machine import speed_cost
+from gpuwise.questions.which.language_paces import format_rate, rate_text
 from gpuwise.questions.which.survey import SAME, Survey, buys
-from gpuwise.questions.which.text_paces import format_rate, rate_text
 
 __all__ = [
     "TROUBLE",

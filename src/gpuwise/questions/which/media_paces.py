@@ -12,9 +12,9 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import Choices
 from gpuwise.prediction.ways import room_of
 from gpuwise.questions.common.jobs import Asked, Priced
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.media.both import asked_for_media, predict_media, seconds_each
 from gpuwise.questions.common.prediction_types import Prediction
-from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["MediaPace", "price_media"]
 
@@ -59,9 +59,9 @@ class _Pacer:
         """The same on this many of each GPU."""
         return {pace.gpu.name: replace(pace, choices=replace(pace.choices, gpu_count=gpu_count)) for pace in paces}
 
-    def _options(self, precision: str) -> TextOptions:
+    def _options(self, precision: str) -> LanguageOptions:
         asked = self._asked
-        return TextOptions(
+        return LanguageOptions(
             self._model,
             precision=precision,
             batch=asked.size,

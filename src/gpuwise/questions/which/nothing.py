@@ -9,10 +9,10 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import MOST_ROWS, Selection, shortfall
 from gpuwise.core.text import a, plural
 from gpuwise.core.units import GIB
+from gpuwise.questions.which.language_paces import LanguagePace
+from gpuwise.questions.which.language_words import nothing_fits
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import Survey, spent, time_text
-from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import nothing_fits
 
 __all__ = ["nearest_rows", "nothing"]
 
@@ -20,7 +20,7 @@ __all__ = ["nearest_rows", "nothing"]
 def nothing(survey: Survey, spared: Sequence[Remedied] = ()) -> str:
     """Where nothing is within the limits: the nearest option, and what to change; first the model that stands for a task."""
     main, said = survey.options[0].run.paces[0], _nearest(survey, spared)
-    if not survey.query.task or not isinstance(main, TextPace):
+    if not survey.query.task or not isinstance(main, LanguagePace):
         return said
     stands = f"{survey.query.jobs[0].model} with {main.weights} weights, which stands for {survey.query.task}"
     return f"For {stands}, {said[0].lower()}{said[1:]}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.language.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 from gpuwise.questions.common.options import (
     Cpu,
     CurrencyRate,
@@ -21,7 +22,6 @@ from gpuwise.questions.common.options import (
     Stack,
     Timeout,
 )
-from gpuwise.questions.common.text.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 
 __all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart"]
 

@@ -39,8 +39,8 @@ from gpuwise.questions.common.jobs import Priced, price_in_one_way, width
 from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.language_paces import LanguagePace, format_rate, price_text, rate_text
 from gpuwise.questions.which.media_paces import MediaPace, price_media
-from gpuwise.questions.which.text_paces import TextPace, format_rate, price_text, rate_text
 
 __all__ = [
     "SAME",
@@ -130,7 +130,7 @@ class Survey:
             known
             or len(query.jobs) > 1
             or any(one.skipped or one.slower for one in self.priced)
-            or not isinstance(main, TextPace)
+            or not isinstance(main, LanguagePace)
         ):
             return "text is generated at"
         stands = f", which stands for {query.task}," if query.task else ""
@@ -383,8 +383,8 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
             return None
         longest = max(range(len(jobs)), key=lambda place: jobs[place].samples / found[place].samples_per_s)
         slowest = found[longest]
-        span = slowest if isinstance(slowest, (TextPace, MediaPace)) else width(gpu, slowest.bound)
-        in_turn = all(isinstance(pace, TextPace) and pace.split == "layers" for pace in found)
+        span = slowest if isinstance(slowest, (LanguagePace, MediaPace)) else width(gpu, slowest.bound)
+        in_turn = all(isinstance(pace, LanguagePace) and pace.split == "layers" for pace in found)
         return run_on(jobs, found, span.low, span.high, takes_turns=in_turn)
 
     return run

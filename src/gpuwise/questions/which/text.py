@@ -11,7 +11,7 @@ from gpuwise.core.text import plural, the
 from gpuwise.core.units import GIB, format_si, format_span
 from gpuwise.money.prices import kind_text
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.text_paces import TextPace, format_rate
+from gpuwise.questions.which.language_paces import LanguagePace, format_rate
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.render.text import WIDTH, Column, bold, folded, table, wrapped
 
@@ -142,7 +142,7 @@ def _each(option: Candidate) -> float | None:
 
 
 def _writes(run: TaskRun) -> bool:
-    return isinstance(run.paces[0], TextPace)
+    return isinstance(run.paces[0], LanguagePace)
 
 
 def _range(option: Candidate, count: float) -> str:

@@ -13,8 +13,8 @@ from gpuwise.box.types import CheckLine
 from gpuwise.core.provenance import Assumption, as_dicts
 from gpuwise.questions.common.options import Shown
 from gpuwise.questions.which.ask import WhichQuery
+from gpuwise.questions.which.language_paces import LanguagePace
 from gpuwise.questions.which.remedied import Remedied
-from gpuwise.questions.which.text_paces import TextPace
 
 __all__ = ["Parts", "WhichAnswer"]
 
@@ -157,7 +157,7 @@ def _beside(run: TaskRun) -> str:
 def _text_dict(option: Candidate) -> dict[str, Any]:
     """What is said of text beside the rest."""
     main = option.run.paces[0]
-    if not isinstance(main, TextPace):
+    if not isinstance(main, LanguagePace):
         return {}
     return {
         "tokens_per_s": option.run.samples_per_s,

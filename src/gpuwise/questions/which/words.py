@@ -27,6 +27,8 @@ from gpuwise.questions.which.instead import (
     unpriced_macs,
 )
 from gpuwise.questions.which.labs import describe_servers, for_labs
+from gpuwise.questions.which.language_paces import LanguagePace
+from gpuwise.questions.which.language_words import cheapest_for_text, engine_of, shares
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
@@ -44,8 +46,6 @@ from gpuwise.questions.which.survey import (
     roomy_buys,
     spent,
 )
-from gpuwise.questions.which.text_paces import TextPace
-from gpuwise.questions.which.text_words import cheapest_for_text, engine_of, shares
 from gpuwise.questions.which.types import Parts
 from gpuwise.scale.cluster.shape import takes_bridge
 
@@ -397,4 +397,4 @@ def _beats(other: Candidate, option: Candidate) -> bool:
 
 
 def _each(pace: JobPace) -> str:
-    return " on each GPU" if isinstance(pace, TextPace) and pace.gpu_count > 1 else ""
+    return " on each GPU" if isinstance(pace, LanguagePace) and pace.gpu_count > 1 else ""

@@ -23,7 +23,7 @@ from gpuwise.core.encoding import to_json
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.prices import PriceBook, price_now, rent_median
-from gpuwise.questions.common.text.ask import generates_unasked
+from gpuwise.questions.common.language.ask import generates_unasked
 from gpuwise.questions.matters.topics import TOPICS
 from gpuwise.step.time.engines import engines
 from gpuwise.surfaces.web.answers import LIKELY, QUESTIONS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuwise.hardware.types import Gpu
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.media.images import ImagePrediction, ImageQuery, asked_for_images, predict_images
 from gpuwise.questions.common.media.speech import SpeechPrediction, SpeechQuery, asked_for_speech, predict_speech
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.workload.store.pipelines import makes_images
 from gpuwise.workload.store.speech import transcribes
 
@@ -23,7 +23,7 @@ def makes_media(model: str) -> str:
     return "images" if makes_images(model) else "windows" if transcribes(model) else ""
 
 
-def asked_for_media(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> ImageQuery | SpeechQuery | None:
+def asked_for_media(options: LanguageOptions, *, gpus: Sequence[Gpu] = ()) -> ImageQuery | SpeechQuery | None:
     """Return the question if these options ask for images or transcripts; None if they ask for a step or for text."""
     speech = asked_for_speech(options, gpus=gpus)
     return speech if speech is not None else asked_for_images(options, None, weights=options.weights, gpus=gpus)
@@ -41,7 +41,7 @@ def seconds_each(told: Prediction) -> float:
     return told.transcription.window_s / told.transcription.windows if isinstance(told, SpeechPrediction) else told.step_s
 
 
-def media_throughput(rig: Rig, asked: TextOptions) -> Throughput:
+def media_throughput(rig: Rig, asked: LanguageOptions) -> Throughput:
     """Return the images or windows per second on these GPUs, each working independently."""
     queries = [asked_for_media(asked, gpus=[gpu]) for gpu, _ in rig.parts]
     answers = [predict_media(query) for query in queries if query is not None]

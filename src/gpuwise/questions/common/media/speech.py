@@ -12,12 +12,12 @@ from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.speech import Transcripts, transcribe
 from gpuwise.questions.common.gpu_list import counted
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
 from gpuwise.questions.common.predictions import prediction_of
 from gpuwise.questions.common.step import StepQuery, parse_batch, step_query
 from gpuwise.questions.common.step_options import StepOptions
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import trains
 from gpuwise.workload.store.speech import WINDOW_S, transcribes
 
@@ -76,7 +76,7 @@ class SpeechAnswer(PredictAnswer):
     TEXT: ClassVar[str] = "questions.predict.speech_text.render"
 
 
-def asked_for_speech(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> SpeechQuery | None:
+def asked_for_speech(options: LanguageOptions, *, gpus: Sequence[Gpu] = ()) -> SpeechQuery | None:
     """Return the question if the model transcribes speech; None if it is trained, or for a single step."""
     if not transcribes(options.model) or trains(options) or options.phase or options.seq is not None:
         return None
@@ -96,7 +96,7 @@ def asked_for_speech(options: TextOptions, *, gpus: Sequence[Gpu] = ()) -> Speec
     return SpeechQuery(step=query, windows=windows, tokens=tokens, assumptions=tuple(said))
 
 
-def _check(options: TextOptions) -> None:
+def _check(options: LanguageOptions) -> None:
     """Refuse options without effect, and impossible numbers."""
     given = [name for name in _ONLY_TEXT if getattr(options, name) not in ("", None)]
     if given:

@@ -10,7 +10,7 @@ import { assumptions, brief, card, fill, fold, h, head, key, num, points, row, s
 import { remedies } from "./remedies.js";
 import { growthChart, peakOf, rooflineChart, waterfallChart } from "./stepcharts.js";
 import { figures, said } from "./stepfigures.js";
-import { curveChart, textFigures, textSaid, withCacheApart } from "./text.js";
+import { curveChart, textFigures, textSaid, withCacheApart } from "./language.js";
 
 export const name = "My model";
 export const title = "How fast is my model, and will it fit?";

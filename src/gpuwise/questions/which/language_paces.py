@@ -17,11 +17,11 @@ from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import Choices
 from gpuwise.prediction.generation import Generations, generate, generation_memory, room_bytes
-from gpuwise.prediction.text_memory import HIGH
+from gpuwise.prediction.language_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
-from gpuwise.questions.common.text.ask import TextQuery, text_query
+from gpuwise.questions.common.language.ask import LanguageQuery, language_query
 
-__all__ = ["TextAsked", "TextPace", "TextPacer", "format_rate", "pace_of", "price_text", "rate_text"]
+__all__ = ["LanguageAsked", "LanguagePace", "LanguagePacer", "format_rate", "pace_of", "price_text", "rate_text"]
 
 _COMPUTED = "fp16"
 _SERVED = 2 / 3  # of the speed with fewer bits is enough where models are served as they are published, assumed
@@ -29,7 +29,7 @@ _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextAsked:
+class LanguageAsked:
     """How text is generated, as typed; empty is the usual."""
 
     weights: str = ""
@@ -42,7 +42,7 @@ class TextAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextPace(JobPace):
+class LanguagePace(JobPace):
     """Text from one model on one GPU, or on several of a kind that hold it together. `batch` counts requests at once, `low` and
     `high` are measured over predicted time; memory is that of the fullest GPU. `offloaded` is the share of the layers, or of the
     experts, that runs on the CPU. With several `groups`, each holds the whole model and serves its part of the requests."""
@@ -70,14 +70,14 @@ class TextPace(JobPace):
         return self.tokens_per_s
 
 
-class TextPacer:
+class LanguagePacer:
     """One language model on many GPUs; each GPU runs it in the most usual engine that it has, unless one was asked for."""
 
-    def __init__(self, model: str, asked: TextAsked, cpu: str = "") -> None:
+    def __init__(self, model: str, asked: LanguageAsked, cpu: str = "") -> None:
         self._model, self._asked, self._cpu = model, asked, cpu
         self._faults: list[BadValue] = []
-        self._paces: dict[tuple[Gpu, int], TextPace | None] = {}
-        self._parts: dict[int, TextPacer] = {}
+        self._paces: dict[tuple[Gpu, int], LanguagePace | None] = {}
+        self._parts: dict[int, LanguagePacer] = {}
 
     def paces(self, gpus: Iterable[Gpu], gpu_count: int = 1) -> dict[str, JobPace]:
         """The pace of every GPU that can run it, whether it fits or not; in groups, if those serve the users faster."""
@@ -88,7 +88,7 @@ class TextPacer:
             if gpu_count % groups:
                 continue
             each = -(-users // groups)
-            part = self._parts.setdefault(each, TextPacer(self._model, replace(self._asked, users=each), self._cpu))
+            part = self._parts.setdefault(each, LanguagePacer(self._model, replace(self._asked, users=each), self._cpu))
             for name, pace in part._together(gpus, gpu_count // groups).items():
                 rate, whole = pace.tokens_per_s * users / each, best.get(name)
                 if pace.fits and (whole is None or not whole.fits or rate > whole.samples_per_s):
@@ -96,9 +96,9 @@ class TextPacer:
                     best[name] = replace(pace, choices=choices, batch=users, tokens_per_s=rate, groups=groups)
         return best
 
-    def _together(self, gpus: Sequence[Gpu], gpu_count: int) -> dict[str, TextPace]:
+    def _together(self, gpus: Sequence[Gpu], gpu_count: int) -> dict[str, LanguagePace]:
         """The same with one model over all GPUs of a set."""
-        groups: dict[str, list[tuple[Gpu, TextQuery]]] = {}
+        groups: dict[str, list[tuple[Gpu, LanguageQuery]]] = {}
         for gpu in gpus:
             if (gpu, gpu_count) in self._paces:
                 continue
@@ -117,13 +117,13 @@ class TextPacer:
         """The same model divided over this many of each GPU."""
         return self.paces([pace.gpu for pace in paces], gpu_count)
 
-    def query(self, gpu: Gpu, gpu_count: int, usual_engine: str = "", weights: str = "") -> TextQuery | None:
+    def query(self, gpu: Gpu, gpu_count: int, usual_engine: str = "", weights: str = "") -> LanguageQuery | None:
         """Return the question for this many of this GPU; None if they cannot run it. Without an engine asked for, it is the most
         usual one, or `usual_engine`; `weights` replace those asked for.
         """
         asked = replace(self._asked, engine=self._asked.engine or usual_engine, weights=weights or self._asked.weights)
         try:
-            return text_query(self._model, asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
+            return language_query(self._model, asked, [gpu], gpu_count=gpu_count, cpu=self._cpu)
         except BadValue as fault:
             self._faults.append(fault)
             return None
@@ -139,10 +139,10 @@ class TextPacer:
         return () if query is None else tuple(note for note in query.assumptions if note.code in _TOLD_BY_ALL)
 
 
-def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str) -> TextPace:
+def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str) -> LanguagePace:
     """The pace of one of the GPUs for which these passes were predicted."""
     serving = steps.serving
-    return TextPace(
+    return LanguagePace(
         gpu=gpu,
         choices=Choices(precision=_COMPUTED, gpu_count=serving.gpu_count),
         batch=serving.users,
@@ -162,7 +162,7 @@ def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str) -> TextPace:
 
 def price_text(
     jobs: Sequence[Job],
-    asked: TextAsked,
+    asked: LanguageAsked,
     near: Sequence[tuple[Gpu, int]],
     every: Sequence[Gpu],
     cpu: str = "",
@@ -179,17 +179,17 @@ def price_text(
 
 def _priced(
     job: Job,
-    asked: TextAsked,
+    asked: LanguageAsked,
     near: Sequence[tuple[Gpu, int]],
     every: Sequence[Gpu],
     cpu: str,
     progress: Callable[[str], None],
     share: float,
 ) -> Priced:
-    tried: list[tuple[str, TextPacer, dict[str, JobPace], float]] = []
+    tried: list[tuple[str, LanguagePacer, dict[str, JobPace], float]] = []
     for way in job.ways:
         progress(f"predicting {job.model} on {len(every)} GPUs")
-        make = TextPacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
+        make = LanguagePacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
         pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu)
         paces = pacer.paces(every)
         if not paces:
@@ -210,7 +210,7 @@ def _priced(
     )
 
 
-_kept_pacer = lru_cache(maxsize=16)(TextPacer)  # what was priced for one question serves the next one
+_kept_pacer = lru_cache(maxsize=16)(LanguagePacer)  # what was priced for one question serves the next one
 
 
 def _least(paces: dict[str, JobPace]) -> float:
@@ -220,10 +220,10 @@ def _least(paces: dict[str, JobPace]) -> float:
 
 def _weights(paces: dict[str, JobPace]) -> str:
     """The name of the weights."""
-    return next(pace.weights for pace in paces.values() if isinstance(pace, TextPace))
+    return next(pace.weights for pace in paces.values() if isinstance(pace, LanguagePace))
 
 
-def _fastest(pacer: TextPacer, near: Sequence[tuple[Gpu, int]]) -> float:
+def _fastest(pacer: LanguagePacer, near: Sequence[tuple[Gpu, int]]) -> float:
     """The most tokens per second of the sets that hold the model; zero if none does."""
     counts: dict[int, list[Gpu]] = {}
     for gpu, count in near:
@@ -238,11 +238,11 @@ def _fastest(pacer: TextPacer, near: Sequence[tuple[Gpu, int]]) -> float:
 def rate_text(run: TaskRun) -> str:
     """Tokens per second, with their range and the engine, since other engines are faster or slower."""
     rate, main = run.samples_per_s, run.paces[0]
-    engine = f" in {main.engine}{_on_cpu(main)}" if isinstance(main, TextPace) else ""
+    engine = f" in {main.engine}{_on_cpu(main)}" if isinstance(main, LanguagePace) else ""
     return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
 
 
-def _on_cpu(pace: TextPace) -> str:
+def _on_cpu(pace: LanguagePace) -> str:
     """What runs on the CPU because it does not fit on the GPU."""
     return f", with {pace.offloaded:.0%} of the model on the CPU" if pace.offloaded else ""
 

@@ -13,14 +13,14 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import usable_bytes
+from gpuwise.questions.common.language.answer import LanguageAnswer, LanguagePrediction, predict_text
+from gpuwise.questions.common.language.ask import asked_for_text
+from gpuwise.questions.common.language.bounds import check_text_bounds
+from gpuwise.questions.common.language.groups import describe_groups, groupings
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.peaks import peak_in
 from gpuwise.questions.common.prediction_types import Prediction
 from gpuwise.questions.common.rigs import Rig, Throughput
-from gpuwise.questions.common.text.answer import TextAnswer, TextPrediction, predict_text
-from gpuwise.questions.common.text.ask import asked_for_text
-from gpuwise.questions.common.text.bounds import check_text_bounds
-from gpuwise.questions.common.text.groups import describe_groups, groupings
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import engine_range, find_engine, measured_gpus
 
@@ -42,10 +42,10 @@ _WIDER = 1.5  # times as wide on a log scale: a ratio with a GPU of a maker that
 TEXT_OPTIONS = ("weights", "kv", "engine", "users", "prompt", "output", "context")
 
 
-def text_options(model: str, options: CompareOptions, gpu: Gpu) -> TextOptions | None:
+def text_options(model: str, options: CompareOptions, gpu: Gpu) -> LanguageOptions | None:
     """Return the options for a model that generates text, as `predict` would take them; None if a step is requested."""
     check_text_bounds(options)
-    asked = TextOptions(
+    asked = LanguageOptions(
         model,
         mode=options.mode,
         precision=options.precision,
@@ -57,7 +57,7 @@ def text_options(model: str, options: CompareOptions, gpu: Gpu) -> TextOptions |
     return asked if asked_for_text(asked, gpus=[gpu]) is not None else None
 
 
-def check_text(rigs: Iterable[Rig], asked: TextOptions) -> None:
+def check_text(rigs: Iterable[Rig], asked: LanguageOptions) -> None:
     """Refuse what some of these GPUs cannot generate: alone, or all GPUs of a set together."""
     for rig in rigs:
         for gpu, _ in rig.parts:
@@ -65,7 +65,7 @@ def check_text(rigs: Iterable[Rig], asked: TextOptions) -> None:
                 asked_for_text(asked, gpus=[gpu], gpu_count=count)
 
 
-def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
+def text_throughput(rig: Rig, asked: LanguageOptions) -> Throughput:
     """Tokens a second of these GPUs: with one model over all of them, or in groups if those serve the users faster; and with one
     model on each.
     """
@@ -86,7 +86,7 @@ def text_throughput(rig: Rig, asked: TextOptions) -> Throughput:
     )
 
 
-def _in_groups(rig: Rig, asked: TextOptions, whole: TextAnswer) -> tuple[int, float, TextAnswer]:
+def _in_groups(rig: Rig, asked: LanguageOptions, whole: LanguageAnswer) -> tuple[int, float, LanguageAnswer]:
     """Return how many groups of these GPUs serve the users fastest, their tokens per second, and the answer for one group."""
     best = (1, _rate(whole), whole)
     query = asked_for_text(asked, gpus=[rig.gpu], gpu_count=rig.count, link=rig.link) if len(rig.parts) == 1 else None
@@ -109,7 +109,7 @@ def describe_divided(found: Iterable[Throughput], rigs: Sequence[Rig], users: in
     return [f"most text is generated in groups of GPUs that each hold the whole model: {both(sets)}"] if sets else []
 
 
-def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions, list[Assumption]]:
+def in_one_engine(asked: LanguageOptions, gpus: Sequence[Gpu]) -> tuple[LanguageOptions, list[Assumption]]:
     """Return the same in an engine that runs on all of these GPUs, if each alone would get a different one: the ratio of two
     engines says little about GPUs. Unchanged if no engine runs on all of them.
     """
@@ -127,24 +127,24 @@ def in_one_engine(asked: TextOptions, gpus: Sequence[Gpu]) -> tuple[TextOptions,
     return replace(asked, engine=engine.name, weights=weights), notes
 
 
-def _ask(asked: TextOptions, gpu: Gpu, count: int = 1, link: str = "") -> TextAnswer:
+def _ask(asked: LanguageOptions, gpu: Gpu, count: int = 1, link: str = "") -> LanguageAnswer:
     query = asked_for_text(asked, gpus=[gpu], gpu_count=count, link=link)
     if query is None:
         raise BadValue(f"{asked.model} is not set to generate text", hint="use `--mode infer`")
     return predict_text(query)
 
 
-def _rate(answer: TextAnswer) -> float:
+def _rate(answer: LanguageAnswer) -> float:
     told = answer.results[0]
-    return told.generation.tokens_per_s if isinstance(told, TextPrediction) else told.samples_per_s
+    return told.generation.tokens_per_s if isinstance(told, LanguagePrediction) else told.samples_per_s
 
 
 def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     """Return why one set is faster if layers of one run on the CPU, which outweighs everything else, or on which set the model
     does not fit; empty if neither is so."""
     short = [told for told in (base, other) if not told.fits]
-    if short and all(isinstance(told, TextPrediction) for told in short):
-        return _describe_misfit([told for told in short if isinstance(told, TextPrediction)])
+    if short and all(isinstance(told, LanguagePrediction) for told in short):
+        return _describe_misfit([told for told in short if isinstance(told, LanguagePrediction)])
     found = [
         f"{offloaded(told):.0%} of the {_parts(told)} run on the CPU with {the(told.gpu.name)}"
         for told in (base, other)
@@ -153,7 +153,7 @@ def explain_text_ratio(base: Prediction, other: Prediction) -> str:
     return " and ".join(found)
 
 
-def _describe_misfit(short: Sequence[TextPrediction]) -> str:
+def _describe_misfit(short: Sequence[LanguagePrediction]) -> str:
     """Return what is needed, how much of the memory the engine may use, and how many users would fit."""
     where = "either GPU" if len(short) == 2 else the(short[0].gpu.name)
     each = " on each GPU" if any(told.gpu_count > 1 for told in short) else ""
@@ -166,13 +166,13 @@ def _describe_misfit(short: Sequence[TextPrediction]) -> str:
     return f"does not fit on {where}: needs {needs}{each}, but {engines} may use only {rooms}{room}"
 
 
-def _usable(told: TextPrediction) -> str:
+def _usable(told: LanguagePrediction) -> str:
     """`71.7 of 79.6 GiB`: what the engine leaves is not for the model."""
     usable, whole = usable_bytes(find_engine(told.generation.engine), told.gpu) / GIB, told.gpu.usable_memory_bytes / GIB
     return f"{usable:.1f} of {whole:.1f} GiB" if f"{usable:.1f}" != f"{whole:.1f}" else f"{whole:.1f} GiB"
 
 
-def _on_each(values: Sequence[tuple[TextPrediction, str]]) -> str:
+def _on_each(values: Sequence[tuple[LanguagePrediction, str]]) -> str:
     """The value of each GPU; without the names where they share it."""
     alike = len({value for _, value in values}) == 1
     return values[0][1] if alike else both(f"{value} on {the(told.gpu.name)}" for told, value in values)
@@ -184,7 +184,7 @@ def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[st
     for rig, told in zip(rigs, (each.slowest for each in found), strict=True):
         if (
             rig.count > 1
-            and isinstance(told, TextPrediction)
+            and isinstance(told, LanguagePrediction)
             and told.generation.split == "layers"
             and told.gpu.vendor == "NVIDIA"
         ):
@@ -198,14 +198,14 @@ def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[st
 
 def _parts(told: Prediction) -> str:
     """What can run on the CPU."""
-    return "experts" if isinstance(told, TextPrediction) and told.generation.offloads_experts else "layers"
+    return "experts" if isinstance(told, LanguagePrediction) and told.generation.offloads_experts else "layers"
 
 
 def describe_unmeasured(found: Iterable[Throughput]) -> str:
     """Return which of these GPUs its engine was hardly measured on; empty if there is none."""
     for told in (each.slowest for each in found):
         same = _hardly_measured(told)
-        if same is not None and isinstance(told, TextPrediction):
+        if same is not None and isinstance(told, LanguagePrediction):
             maker = told.gpu.vendor
             seen = f"the {same} is the only {maker} GPU that was measured" if same else f"no {maker} GPU was measured"
             return f"{seen} with {find_engine(told.generation.engine).title}"
@@ -215,7 +215,7 @@ def describe_unmeasured(found: Iterable[Throughput]) -> str:
 def _hardly_measured(told: Prediction) -> str | None:
     """The one GPU of this one's maker that its engine was measured on, or an empty text for none; None where there are more, or
     where the GPU itself was measured."""
-    if not isinstance(told, TextPrediction) or told.gpu.vendor == "NVIDIA":
+    if not isinstance(told, LanguagePrediction) or told.gpu.vendor == "NVIDIA":
         return None
     measured = sorted(measured_gpus(find_engine(told.generation.engine)))
     same = [name for name in measured if load_catalog().find(name).gpu.vendor == told.gpu.vendor]
@@ -224,10 +224,10 @@ def _hardly_measured(told: Prediction) -> str | None:
 
 def offloaded(told: Prediction) -> float:
     """The fraction of the layers that run on the CPU, because not all fit on the GPU."""
-    return told.generation.offloaded_fraction if isinstance(told, TextPrediction) else 0.0
+    return told.generation.offloaded_fraction if isinstance(told, LanguagePrediction) else 0.0
 
 
-def text_ratio_width(base: Prediction, told: TextPrediction) -> float:
+def text_ratio_width(base: Prediction, told: LanguagePrediction) -> float:
     """Return how far a ratio of two GPUs may be off, assumed: as far as one GPU on which the engine was not measured. Shared
     errors cancel; individual ones add up.
     """

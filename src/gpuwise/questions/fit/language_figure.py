@@ -4,21 +4,21 @@ per second.
 
 from __future__ import annotations
 
-from gpuwise.advise.text_remedies import TextRung
+from gpuwise.advise.language_remedies import LanguageRung
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.gpu_list import set_name
-from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.questions.fit.language_types import LanguageFit, LanguageFitAnswer
 from gpuwise.render.chart import Axis, Bar, Bars, Figure, Segment
 from gpuwise.step.memory.peak import Memory
 
-__all__ = ["text_memory_figure"]
+__all__ = ["language_memory_figure"]
 
 _KINDS = ("weights", "key-value cache", "activations", "engine")
 
 
-def text_memory_figure(answer: TextFitAnswer) -> Figure:
+def language_memory_figure(answer: LanguageFitAnswer) -> Figure:
     """One GPU with its remedies, or several GPUs."""
-    results = [result for result in answer.results if isinstance(result, TextFit)]
+    results = [result for result in answer.results if isinstance(result, LanguageFit)]
     first, alone = results[0], len(results) == 1
     told = first.generation
     bars = [bar for result in results for bar in _of(result)]
@@ -45,11 +45,11 @@ def text_memory_figure(answer: TextFitAnswer) -> Figure:
     )
 
 
-def _name(result: TextFit) -> str:
+def _name(result: LanguageFit) -> str:
     return set_name(result.gpu, result.gpu_count)
 
 
-def _of(result: TextFit) -> list[Bar]:
+def _of(result: LanguageFit) -> list[Bar]:
     """What a GPU has, and what the model needs there."""
     has, name = result.room.usable_bytes / GIB, _name(result)
     room = Bar(label=name, segments=(Segment(value=has, tip=f"{name}: {has:.1f} GiB"),), note=f"has {has:.1f} GiB")
@@ -58,7 +58,7 @@ def _of(result: TextFit) -> list[Bar]:
     return [room, _bar("as requested", result.memory, note, fits=result.fits)]
 
 
-def _rung(rung: TextRung) -> Bar:
+def _rung(rung: LanguageRung) -> Bar:
     speed = f", {_rate(rung.tokens_per_s)} tokens/s" if rung.fits else ""
     return _bar(rung.title, rung.memory, f"{rung.memory.total_bytes / GIB:.1f} GiB{speed}", fits=rung.fits)
 

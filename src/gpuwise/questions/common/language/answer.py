@@ -24,16 +24,25 @@ from gpuwise.prediction.generation import (
     most_users,
     room_bytes,
 )
+from gpuwise.prediction.language_memory import memory_of
 from gpuwise.prediction.steps import Steps
-from gpuwise.prediction.text_memory import memory_of
 from gpuwise.questions.common.fit_command import fit_command
+from gpuwise.questions.common.language.ask import LanguageQuery
+from gpuwise.questions.common.language.groups import describe_groups, groupings
 from gpuwise.questions.common.prediction_types import OpShare, PredictAnswer, Prediction
-from gpuwise.questions.common.text.ask import TextQuery
-from gpuwise.questions.common.text.groups import describe_groups, groupings
 from gpuwise.step.time.engines import engines, refusal, usual_split, weights_in
 from gpuwise.step.types import BOUNDS
 
-__all__ = ["Generated", "TextAnswer", "TextPrediction", "generated", "offloaded_layers", "placed", "predict_text", "predicted"]
+__all__ = [
+    "Generated",
+    "LanguageAnswer",
+    "LanguagePrediction",
+    "generated",
+    "offloaded_layers",
+    "placed",
+    "predict_text",
+    "predicted",
+]
 
 
 _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
@@ -75,7 +84,7 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextPrediction(Prediction):
+class LanguagePrediction(Prediction):
     """A decoding step, and what it means for the user who waits for the text."""
 
     generation: Generated
@@ -97,16 +106,16 @@ class TextPrediction(Prediction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextAnswer(PredictAnswer):
+class LanguageAnswer(PredictAnswer):
     """The same model on each GPU."""
 
     TEXT = "questions.predict.generation_text.render"
 
 
-def predict_text(query: TextQuery) -> TextAnswer:
+def predict_text(query: LanguageQuery) -> LanguageAnswer:
     """Text from the model on each GPU of the question."""
     results = tuple(_prediction(query, gpu) for gpu in query.gpus)
-    return TextAnswer(
+    return LanguageAnswer(
         model=query.serving.shape.name if query.model.endswith((".json", ".gguf")) else query.model,
         results=results,
         assumptions=query.assumptions,
@@ -160,18 +169,18 @@ def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
     )
 
 
-def _prediction(query: TextQuery, gpu: Gpu) -> TextPrediction:
+def _prediction(query: LanguageQuery, gpu: Gpu) -> LanguagePrediction:
     return predicted(query, generate(placed(query.serving, gpu), [gpu], by_kind=True), gpu)
 
 
-def predicted(query: TextQuery, found: Generations, gpu: Gpu) -> TextPrediction:
+def predicted(query: LanguageQuery, found: Generations, gpu: Gpu) -> LanguagePrediction:
     """The result for a single GPU, with the keys of `predict`."""
     serving, point = found.serving, found.point
     said = _generated(found, 0, gpu)
     steps, memory = found.decode, memory_of(serving)
     seconds = float(found.decode_s[0])
     scale = seconds / float(steps.step_s[point, 0])
-    return TextPrediction(
+    return LanguagePrediction(
         gpu=gpu,
         gpu_count=serving.gpu_count,
         mode="infer",
@@ -218,7 +227,7 @@ def offloaded_layers(serving: Serving) -> str:
     return f"{round(serving.offloaded * shape.layers)} of {shape.layers} layers"
 
 
-def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ...]:
+def _notes(query: LanguageQuery, results: Sequence[LanguagePrediction]) -> tuple[str, ...]:
     short = [result.gpu for result in results if not result.fits]
     if not short:
         return _groups_note(query, results[0]) if len(results) == 1 else ()
@@ -229,7 +238,7 @@ def _notes(query: TextQuery, results: Sequence[TextPrediction]) -> tuple[str, ..
     return (*_offload_note(query, short[0]), fix) if len(results) == 1 else (fix,)
 
 
-def _groups_note(query: TextQuery, whole: TextPrediction) -> tuple[str, ...]:
+def _groups_note(query: LanguageQuery, whole: LanguagePrediction) -> tuple[str, ...]:
     """Return how many tokens the same GPUs generate for the same users in groups, if that is clearly more."""
     found = []
     for groups, part in groupings(query):
@@ -243,7 +252,7 @@ def _groups_note(query: TextQuery, whole: TextPrediction) -> tuple[str, ...]:
     return (f"{divided}, each with the whole model, would generate {rate:,.0f} tokens/s in total",)
 
 
-def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
+def _offload_note(query: LanguageQuery, gpu: Gpu) -> tuple[str, ...]:
     """Return how fast the model is with some layers on the CPU, in an engine that supports that."""
     engine = engines()[_OFFLOADS]
     if query.serving.engine.offloads or refusal(engine, gpu, query.format_name) is not None:
@@ -259,7 +268,7 @@ def _offload_note(query: TextQuery, gpu: Gpu) -> tuple[str, ...]:
     return (f"with `--engine {_OFFLOADS}`, the model runs at {speed:.3g} tokens/s, with {layers} on the CPU",)
 
 
-def _fit_command(query: TextQuery, short: Sequence[Gpu]) -> str:
+def _fit_command(query: LanguageQuery, short: Sequence[Gpu]) -> str:
     """The same question, put to `fit`."""
     serving = query.serving
     return fit_command(

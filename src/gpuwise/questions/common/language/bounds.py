@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 
 from gpuwise.core.errors import BadValue
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import declared
-from gpuwise.questions.common.text.options import TextOptions
 
 __all__ = ["check_text_bounds"]
 
 _TEXT = tuple(
-    one for one in declared(TextOptions) if one.kind == "whole" and one.name in ("users", "prompt", "output", "context")
+    one for one in declared(LanguageOptions) if one.kind == "whole" and one.name in ("users", "prompt", "output", "context")
 )
 
 

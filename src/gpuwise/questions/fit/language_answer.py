@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwise.advise.ladder import Advice
+from gpuwise.advise.language_remedies import LanguageWay, ladder, remedies
 from gpuwise.advise.offers import offered
 from gpuwise.advise.serving import PAGE, Serving
-from gpuwise.advise.text_remedies import TextWay, ladder, remedies
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
@@ -15,12 +15,12 @@ from gpuwise.money.prices import PriceBook
 from gpuwise.prediction import generation
 from gpuwise.prediction.choices import Choices
 from gpuwise.prediction.generation import fits, generate, generation_memory, most_users, room_bytes
-from gpuwise.prediction.text_memory import HIGH, longest_context, memory_of, with_context
+from gpuwise.prediction.language_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.prediction.ways import Room, largest, room_of
-from gpuwise.questions.common.text.answer import generated, placed
-from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.questions.common.language.answer import generated, placed
+from gpuwise.questions.common.language.ask import LanguageQuery
+from gpuwise.questions.fit.language_types import LanguageFit, LanguageFitAnswer
 from gpuwise.questions.fit.larger import larger_than
-from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
 from gpuwise.step.memory.lifetimes import memory_data
 
 __all__ = ["fit_text"]
@@ -28,20 +28,20 @@ __all__ = ["fit_text"]
 _COMPUTED = "fp16"
 
 
-def fit_text(query: TextQuery, *, display: bool = False, with_remedies: bool = True) -> TextFitAnswer:
+def fit_text(query: LanguageQuery, *, display: bool = False, with_remedies: bool = True) -> LanguageFitAnswer:
     """The memory and the speed of this model on each of these GPUs, and what would make it fit."""
     name = query.serving.shape.name if query.model.endswith((".json", ".gguf")) else query.model
     results = tuple(_fit(query, gpu, display, with_remedies) for gpu in query.gpus)
-    return TextFitAnswer(model=name, results=results, notes=(), data_date=tables.data_date())
+    return LanguageFitAnswer(model=name, results=results, notes=(), data_date=tables.data_date())
 
 
-def _fit(query: TextQuery, product: Gpu, display: bool, with_remedies: bool) -> TextFit:
+def _fit(query: LanguageQuery, product: Gpu, display: bool, with_remedies: bool) -> LanguageFit:
     gpu, serving = _beside_a_desktop(product) if display else product, query.serving
-    now = TextWay(serving=serving, gpu=gpu, weights=query.format_name)
+    now = LanguageWay(serving=serving, gpu=gpu, weights=query.format_name)
     runs = placed(serving, gpu)
     (told,) = generated(runs, [gpu])
     memory, room = memory_of(serving), replace(room_of(gpu), usable_bytes=room_bytes(serving, gpu))
-    return TextFit(
+    return LanguageFit(
         gpu=product,
         gpu_count=serving.gpu_count,
         mode="infer",
@@ -76,7 +76,7 @@ def _safe(serving: generation.Serving, room: Room) -> int:
     return largest(lambda users: HIGH * generation_memory(serving, users).total_bytes, room.usable_bytes)
 
 
-def _advice(now: TextWay) -> Advice:
+def _advice(now: LanguageWay) -> Advice:
     found, refused = remedies(now, offered(larger_than(now.gpu), PriceBook.of()))
     return Advice(remedies=found, not_applicable=refused, ladder=ladder(now), final=Choices(precision=_COMPUTED))
 

@@ -12,7 +12,7 @@ import gpuwise
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, WORTH_A_CHANGE, shortfall
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
-from gpuwise.questions.which.text_paces import TextPace
+from gpuwise.questions.which.language_paces import LanguagePace
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.step.time.engines import find_engine
 from gpuwise.surfaces.cli.app import app
@@ -88,7 +88,7 @@ def test_bits_do_not_cost_most_of_the_speed() -> None:
 
 def test_models_are_served_in_as_many_bits_as_cost_little_speed() -> None:
     many = which(model="llama-3-8b", budget=20_000)
-    assert {pace.weights for one in many.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"fp16"}
+    assert {pace.weights for one in many.every for pace in one.run.paces if isinstance(pace, LanguagePace)} == {"fp16"}
 
 
 def test_a_single_slow_gpu_is_not_preferred_to_several_that_cost_far_less_per_token() -> None:
@@ -104,7 +104,7 @@ def test_max_gpus_is_kept_to() -> None:
 
 def test_an_engine_that_was_asked_for_runs_everywhere() -> None:
     answer = which(model="llama-3-8b", engine="llama.cpp", weights="q8_0", budget=1000, vendor="any")
-    assert {pace.engine for one in answer.every for pace in one.run.paces if isinstance(pace, TextPace)} == {"llama.cpp"}
+    assert {pace.engine for one in answer.every for pace in one.run.paces if isinstance(pace, LanguagePace)} == {"llama.cpp"}
 
 
 def test_more_users_mean_more_tokens_and_more_memory() -> None:
@@ -117,7 +117,7 @@ def test_more_users_mean_more_tokens_and_more_memory() -> None:
 def test_the_task_of_serving_is_text() -> None:
     answer = which(task="llm-inference", budget=2000)
     assert "tokens/s" in answer.verdict
-    assert all(isinstance(pace, TextPace) for pace in best(answer).run.paces)
+    assert all(isinstance(pace, LanguagePace) for pace in best(answer).run.paces)
 
 
 def test_a_language_model_generates_unless_an_option_trains_it() -> None:

@@ -13,9 +13,9 @@ from gpuwise.core.text import the
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import Serving, mixed
 from gpuwise.questions.common.gpu_list import counted, how_many, named_gpus, set_of
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.step import DEFAULT_HOST, check_count, named_host
-from gpuwise.questions.common.text.options import TextOptions
 from gpuwise.questions.common.uses import SERVED_PRECISIONS
 from gpuwise.step.time.engines import PREFERRED, Engine, engines, find_engine, refusal, usual_split, weights_in
 from gpuwise.workload.language.find import find_shape
@@ -23,7 +23,15 @@ from gpuwise.workload.language.shape import LanguageShape
 from gpuwise.workload.language.weight_formats import FORMATS, Format, find_cache, find_format, published_format
 from gpuwise.workload.store import zoo
 
-__all__ = ["AsksForText", "TextQuery", "asked_for_text", "generates_unasked", "language_shape", "preferred_engines", "text_query"]
+__all__ = [
+    "AsksForText",
+    "LanguageQuery",
+    "asked_for_text",
+    "generates_unasked",
+    "language_query",
+    "language_shape",
+    "preferred_engines",
+]
 
 _PROMPT, _OUTPUT = 512, 256  # tokens in a chat turn, assumed
 # llama.cpp runs these on every GPU.
@@ -58,7 +66,7 @@ class AsksForText(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextQuery:
+class LanguageQuery:
     """Text from one model on some GPUs, with the requested serving for each."""
 
     model: str
@@ -81,7 +89,7 @@ def language_shape(model: str) -> LanguageShape | None:
         return None
 
 
-def text_query(
+def language_query(
     model: str,
     options: AsksForText,
     gpus: Sequence[Gpu],
@@ -93,7 +101,7 @@ def text_query(
     link: str = "",
     power_limit_watts: float | None = None,
     notes: Sequence[Assumption] = (),
-) -> TextQuery:
+) -> LanguageQuery:
     """Return the question, with defaults filled in."""
     said = list(notes)
     _check_numbers(options)
@@ -125,7 +133,7 @@ def text_query(
         gpu_link=link,
         power_limit_watts=power_limit_watts,
     )
-    return TextQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
+    return LanguageQuery(model=model, gpus=tuple(gpus), serving=serving, format_name=name, assumptions=tuple(said))
 
 
 def _check_numbers(options: AsksForText) -> None:
@@ -136,7 +144,9 @@ def _check_numbers(options: AsksForText) -> None:
             raise BadValue(f"invalid --{name} {value}", hint=f"give a whole number above 0, or leave out `--{name}`")
 
 
-def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] = (), gpu_count: int = 1) -> TextQuery | None:
+def asked_for_text(
+    options: LanguageOptions, *, link: str = "", gpus: Sequence[Gpu] = (), gpu_count: int = 1
+) -> LanguageQuery | None:
     """The question where these options ask a language model for text; None where they ask for a step.
 
     Inference without an option that only a step has (`--batch`, `--seq`, `--phase`, ...) is generating text, and so is a model
@@ -174,7 +184,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     if not gpus:
         raise BadValue("no GPU was given", hint='try `--gpu "RTX 3090"`')
     check_count(gpus, gpu_count, link)
-    return text_query(
+    return language_query(
         options.model,
         options,
         gpus,
@@ -188,7 +198,7 @@ def asked_for_text(options: TextOptions, *, link: str = "", gpus: Sequence[Gpu] 
     )
 
 
-def _mixed_query(options: TextOptions, link: str) -> TextQuery:
+def _mixed_query(options: LanguageOptions, link: str) -> LanguageQuery:
     """One model over GPUs of several kinds, as in `RTX 3090 + RTX 3060`."""
     pieces = [piece for name in names(options.gpu) for piece in set_of(name)]
     if len(names(options.gpu)) > 1 or options.gpus > 1:
@@ -210,7 +220,7 @@ def _mixed_query(options: TextOptions, link: str) -> TextQuery:
         )
     asked = replace(options, engine=engine)
     kinds = list(dict.fromkeys(cards))
-    query = text_query(
+    query = language_query(
         options.model,
         asked,
         kinds,
@@ -242,7 +252,7 @@ def generates_unasked(model: str) -> bool:
 _INSTEAD = {"batch": "users", "seq": "prompt"}  # of a step, and what it is called where text is generated
 
 
-def _check_step_options(options: TextOptions) -> None:
+def _check_step_options(options: LanguageOptions) -> None:
     """Refuse options of a step beside those of generating text: they would change nothing."""
     for name in ("batch", "seq", "phase", "compile", "stack", "input", "measured"):
         if getattr(options, name):
@@ -250,7 +260,7 @@ def _check_step_options(options: TextOptions) -> None:
             raise BadValue(f"`--{name}` applies to a single step, not to text generation", hint=instead)
 
 
-def _asks_for_a_step(options: TextOptions) -> bool:
+def _asks_for_a_step(options: LanguageOptions) -> bool:
     sizes = (options.batch, options.seq, options.image, options.phase, options.input, options.rank is not None, options.targets)
     how = (options.optimizer, options.accumulate, options.checkpoint, options.compile, options.stack, options.measured)
     return any((*sizes, *how)) or bool(options.precision and options.precision not in SERVED_PRECISIONS)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwise.questions.common.text.ask import TextQuery
+from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.step.time.engines import usual_split
 
 __all__ = ["describe_groups", "groupings"]
 
 
-def groupings(query: TextQuery) -> list[tuple[int, TextQuery]]:
+def groupings(query: LanguageQuery) -> list[tuple[int, LanguageQuery]]:
     """Return every number of equal groups above one, with the question for one of the groups. The last group may have fewer
     users than the others.
     """

@@ -15,11 +15,11 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.prediction.generation import Serving, fits, generate, generation_memory, least_offloaded, most_users, room_bytes
-from gpuwise.prediction.text_memory import HIGH, longest_context, memory_of, with_context
+from gpuwise.prediction.language_memory import HIGH, longest_context, memory_of, with_context
 from gpuwise.step.time.engines import Engine, engines, refusal, usual_split, weights_in
 from gpuwise.workload.language.weight_formats import FORMATS
 
-__all__ = ["FEWEST_BITS", "TextRung", "TextWay", "ladder", "remedies", "spread"]
+__all__ = ["FEWEST_BITS", "LanguageRung", "LanguageWay", "ladder", "remedies", "spread"]
 
 _FORMATS = ("fp8", "int8", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "awq", "int4", "gptq", "nf4")
 FEWEST_BITS = ("q3_k_m", "q2_k")  # offered only to those who have 4 bits already
@@ -33,7 +33,7 @@ _OFFLOADED_IN = "q4_k_m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextWay:
+class LanguageWay:
     """A serving on a GPU, with the name of its format as people type it."""
 
     serving: Serving
@@ -48,13 +48,13 @@ class TextWay:
     def total_bytes(self) -> float:
         return generation_memory(self.serving).total_bytes
 
-    def changed(self, **serving: object) -> TextWay:
+    def changed(self, **serving: object) -> LanguageWay:
         """The same with another serving."""
         return replace(self, serving=replace(self.serving, **serving))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextRung(Rung):
+class LanguageRung(Rung):
     """A remedy for a model that generates text. `batch` and `max_batch` count requests; `host_bytes` are in system memory."""
 
     tokens_per_s: float
@@ -69,10 +69,10 @@ class _Proposal:
     title: str
     effect: str
     how: str
-    way: TextWay
+    way: LanguageWay
 
 
-def remedies(now: TextWay, larger: Sequence[Offered] = ()) -> tuple[tuple[TextRung, ...], tuple[tuple[str, str], ...]]:
+def remedies(now: LanguageWay, larger: Sequence[Offered] = ()) -> tuple[tuple[LanguageRung, ...], tuple[tuple[str, str], ...]]:
     """Return every remedy alone, and those that do not apply with the reason. `larger` are GPUs that could be used instead."""
     found, refused = list[_Proposal](), list[tuple[str, str]]()
     for name, propose in _REMEDIES:
@@ -87,12 +87,12 @@ def remedies(now: TextWay, larger: Sequence[Offered] = ()) -> tuple[tuple[TextRu
     )
 
 
-def _sooner(rung: TextRung, now: TextWay) -> bool:
+def _sooner(rung: LanguageRung, now: LanguageWay) -> bool:
     """Return whether more GPUs than needed make it faster: not if one works at a time."""
     return rung.tokens_per_s > _FASTER * float(generate(now.serving, [now.gpu]).tokens_per_s[0])
 
 
-def ladder(now: TextWay) -> tuple[TextRung, ...]:
+def ladder(now: LanguageWay) -> tuple[LanguageRung, ...]:
     """Combine remedies until it fits, the least harmful ones first and with room to spare if possible: a smaller cache, then the
     most bits that fit, then more GPUs, finally layers on the CPU; none if it already fits or never does.
     """
@@ -110,7 +110,7 @@ def ladder(now: TextWay) -> tuple[TextRung, ...]:
     return (_rung(now, moved),) if moved is not None and moved.way.fits else ()
 
 
-def _together(now: TextWay, steps: Sequence[_Proposal], margin: float) -> list[_Proposal]:
+def _together(now: LanguageWay, steps: Sequence[_Proposal], margin: float) -> list[_Proposal]:
     """Apply these changes in order, if they fit at the end even with `margin` times the memory."""
     found, way = list[_Proposal](), now
     for step in steps:
@@ -126,12 +126,12 @@ def _together(now: TextWay, steps: Sequence[_Proposal], margin: float) -> list[_
     return found if way.total_bytes * margin <= room_bytes(way.serving, way.gpu) else []
 
 
-def _rung(now: TextWay, proposal: _Proposal) -> TextRung:
+def _rung(now: LanguageWay, proposal: _Proposal) -> LanguageRung:
     way, serving = proposal.way, proposal.way.serving
     found, before = generate(serving, [way.gpu]), generate(now.serving, [now.gpu])
     each_s = float(found.token_s[0]) * serving.gpu_count / serving.users
     before_s = float(before.token_s[0]) * now.serving.gpu_count / now.serving.users
-    return TextRung(
+    return LanguageRung(
         name=proposal.name,
         title=proposal.title,
         effect=proposal.effect,
@@ -154,7 +154,7 @@ def _rung(now: TextWay, proposal: _Proposal) -> TextRung:
 # ---------------------------------------------------------------- each remedy
 
 
-def _smaller_formats(now: TextWay) -> list[_Proposal]:
+def _smaller_formats(now: LanguageWay) -> list[_Proposal]:
     """Return formats with fewer bits that the engine runs on this GPU, most bits first; of equivalent ones, the most common."""
     engine, has = now.serving.engine, now.total_bytes
     offered = (*_FORMATS, *FEWEST_BITS) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
@@ -179,11 +179,11 @@ def _how_weights(engine: Engine, name: str) -> str:
     return f"load the model with its weights in {name} into {engine.title}"
 
 
-def _saves(way: TextWay, before_bytes: float) -> bool:
+def _saves(way: LanguageWay, before_bytes: float) -> bool:
     return way.total_bytes < _WORTH * before_bytes
 
 
-def _smaller_caches(now: TextWay) -> list[_Proposal]:
+def _smaller_caches(now: LanguageWay) -> list[_Proposal]:
     """A cache with fewer bits, if the cache is large enough to matter."""
     engine, serving = now.serving.engine, now.serving
     found = []
@@ -211,7 +211,7 @@ def _how_cache(engine: Engine, name: str) -> str:
     return told.get(engine.measured_as, f"set the {engine.title} cache type to {name}")
 
 
-def _more_gpus(now: TextWay, most: int = 4) -> list[_Proposal]:
+def _more_gpus(now: LanguageWay, most: int = 4) -> list[_Proposal]:
     """Twice as many GPUs, and twice that."""
     engine, has = now.serving.engine, now.serving.gpu_count
     if not engine.splits or now.gpu.is_cpu or now.gpu.segment in ("laptop", "soc"):
@@ -240,7 +240,7 @@ def spread(split: str) -> str:
     return "matrices split" if split == "tensor" else "layers split"
 
 
-def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
+def _on_cpu(now: LanguageWay) -> Iterator[_Proposal]:
     """As few layers as needed on the CPU, in an engine that supports that."""
     if now.fits or now.gpu.is_cpu:
         return
@@ -267,14 +267,14 @@ def _on_cpu(now: TextWay) -> Iterator[_Proposal]:
     yield _Proposal(name="cpu-layers", title=f"{with_it}{where}", effect=effect, how=f"-ngl {layers - moved}{needs}", way=way)
 
 
-def _fewer_users(now: TextWay) -> Iterator[_Proposal]:
+def _fewer_users(now: LanguageWay) -> Iterator[_Proposal]:
     users = 0 if now.fits else most_users(now.serving, now.gpu)
     if 0 < users < now.serving.users:
         title = f"{users:,} user{'' if users == 1 else 's'} at a time"
         yield _Proposal(name="fewer-users", title=title, effect="task", how=f"--users {users}", way=now.changed(users=users))
 
 
-def _shorter_context(now: TextWay) -> Iterator[_Proposal]:
+def _shorter_context(now: LanguageWay) -> Iterator[_Proposal]:
     longest = 0 if now.fits else longest_context(now.serving, now.gpu)
     if 0 < longest < now.serving.context:
         way = replace(now, serving=with_context(now.serving, longest))
@@ -282,7 +282,7 @@ def _shorter_context(now: TextWay) -> Iterator[_Proposal]:
         yield _Proposal(name="shorter-context", title=f"contexts of {longest:,} tokens", effect="task", how=how, way=way)
 
 
-def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:
+def _instead(now: LanguageWay, larger: Sequence[Offered]) -> list[_Proposal]:
     """The cheapest GPU to buy that holds it as it is, and the cheapest to rent."""
     if now.fits:
         return []
@@ -303,7 +303,7 @@ def _instead(now: TextWay, larger: Sequence[Offered]) -> list[_Proposal]:
     return found
 
 
-_REMEDIES: tuple[tuple[str, Callable[[TextWay], Sequence[_Proposal] | Iterator[_Proposal]]], ...] = (
+_REMEDIES: tuple[tuple[str, Callable[[LanguageWay], Sequence[_Proposal] | Iterator[_Proposal]]], ...] = (
     ("smaller-cache", _smaller_caches),
     ("smaller-weights", _smaller_formats),
     ("more-gpus", _more_gpus),
@@ -313,7 +313,7 @@ _REMEDIES: tuple[tuple[str, Callable[[TextWay], Sequence[_Proposal] | Iterator[_
 )
 
 
-def _why_not(name: str, now: TextWay) -> str:
+def _why_not(name: str, now: LanguageWay) -> str:
     engine = now.serving.engine
     if name in ("cpu-layers", "fewer-users", "shorter-context") and now.fits:
         return "the model fits without changes"

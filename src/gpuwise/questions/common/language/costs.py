@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuwise.money.prices import PriceBook, rent_median
-from gpuwise.questions.common.text.answer import TextPrediction
+from gpuwise.questions.common.language.answer import LanguagePrediction
 
 __all__ = ["RentedTokens", "TokenPrice", "rented_tokens", "token_price"]
 
@@ -37,7 +37,7 @@ class RentedTokens:
     price: TokenPrice
 
 
-def token_price(usd_per_hour: float, told: TextPrediction) -> TokenPrice:
+def token_price(usd_per_hour: float, told: LanguagePrediction) -> TokenPrice:
     """With as many requests in flight all the time as the prediction has; dollars are for all of its GPUs."""
     asked = told.generation
     each_s = usd_per_hour / 3600.0
@@ -51,7 +51,7 @@ def token_price(usd_per_hour: float, told: TextPrediction) -> TokenPrice:
     )
 
 
-def rented_tokens(told: TextPrediction, book: PriceBook) -> RentedTokens | None:
+def rented_tokens(told: LanguagePrediction, book: PriceBook) -> RentedTokens | None:
     """At the median rent, as everywhere, where one is known and the serving fits on the GPU alone."""
     offer = rent_median(told.gpu, book)
     if offer is None or not told.fits or told.generation.offloaded_fraction:

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 from gpuwise.questions.common.options import Option
 from gpuwise.questions.common.step_options import StepOptions
 
-__all__ = ["CacheType", "Context", "Engine", "Output", "Prompt", "TextOptions", "Users", "Weights"]
+__all__ = ["CacheType", "Context", "Engine", "LanguageOptions", "Output", "Prompt", "Users", "Weights"]
 
 _MOST_TOKENS = 2**31 - 1
 _FORMATS = "fp16, bf16, fp8, int8, int4, awq, gptq, nf4, mxfp4, nvfp4, q8_0, q6_k, q5_k_m, q4_k_m or q4_0"
@@ -26,7 +26,7 @@ Context = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextOptions(StepOptions):
+class LanguageOptions(StepOptions):
     """A model on GPUs that may be asked to generate text."""
 
     weights: Weights = ""

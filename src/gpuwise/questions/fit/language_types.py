@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpuwise.advise.text_remedies import TextRung
-from gpuwise.questions.common.text.answer import Generated
+from gpuwise.advise.language_remedies import LanguageRung
+from gpuwise.questions.common.language.answer import Generated
 from gpuwise.questions.fit.types import Fit, FitAnswer
 
-__all__ = ["TextFit", "TextFitAnswer"]
+__all__ = ["LanguageFit", "LanguageFitAnswer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextFit(Fit):
+class LanguageFit(Fit):
     """One model on one GPU or several of a kind. `batch`, `max_batch` and `safe_batch` count requests at once. `generation` is
     how it runs: with layers on the CPU if it does not fit but still runs (`survives`), otherwise as if there were room.
     `longest_context` is what each of the requests can have, up to `model_context`, which the model supports.
@@ -24,14 +24,14 @@ class TextFit(Fit):
     model_context: int
 
     @property
-    def rungs(self) -> list[TextRung]:
+    def rungs(self) -> list[LanguageRung]:
         """Every remedy on its own."""
-        return [rung for rung in self.advice.remedies if isinstance(rung, TextRung)]
+        return [rung for rung in self.advice.remedies if isinstance(rung, LanguageRung)]
 
     @property
-    def climbed(self) -> list[TextRung]:
+    def climbed(self) -> list[LanguageRung]:
         """Remedies that together make the model fit."""
-        return [rung for rung in self.advice.ladder if isinstance(rung, TextRung)]
+        return [rung for rung in self.advice.ladder if isinstance(rung, LanguageRung)]
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of `fit`, with the values for text generation added."""
@@ -47,7 +47,7 @@ class TextFit(Fit):
         }
 
 
-def _with_text(row: dict[str, Any], rung: TextRung) -> dict[str, Any]:
+def _with_text(row: dict[str, Any], rung: LanguageRung) -> dict[str, Any]:
     return row | {
         "tokens_per_s": rung.tokens_per_s,
         "tokens_per_s_per_user": rung.tokens_per_s_per_user,
@@ -57,8 +57,8 @@ def _with_text(row: dict[str, Any], rung: TextRung) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextFitAnswer(FitAnswer):
+class LanguageFitAnswer(FitAnswer):
     """One result for each GPU, in the order requested."""
 
     TEXT: ClassVar[str] = "questions.fit.generation_text.render"
-    FIGURE: ClassVar[str] = "questions.fit.text_figure.text_memory_figure"
+    FIGURE: ClassVar[str] = "questions.fit.language_figure.language_memory_figure"

@@ -12,12 +12,12 @@ from gpuwise.core.units import GIB
 from gpuwise.hardware.machines import with_ram
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.generation import Generations, Serving, fits, generate, generation_memory, least_offloaded, room_bytes
+from gpuwise.questions.common.language.answer import offloaded_layers, placed
+from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.common.step import named_host
-from gpuwise.questions.common.text.answer import offloaded_layers, placed
-from gpuwise.questions.common.text.ask import TextQuery
 from gpuwise.step.time.engines import find_engine, refusal, usual_split, weights_in
 
-__all__ = ["SMALLER", "TextCase"]
+__all__ = ["SMALLER", "LanguageCase"]
 
 SMALLER = "int4"  # the format to try where 16-bit weights do not fit
 SMALLEST = "q4_k_m"  # the same in llama.cpp
@@ -25,10 +25,10 @@ _OFFLOADS = "llama.cpp"  # the usual engine for models that do not fit
 
 
 @dataclass(kw_only=True)
-class TextCase:
+class LanguageCase:
     """One language model that generates text on one kind of GPU, or on `count` GPUs that share the model."""
 
-    query: TextQuery
+    query: LanguageQuery
     count: int = 2
     held: int = 1  # GPUs that the user says they have
     cpu: str = ""  # as the user names it

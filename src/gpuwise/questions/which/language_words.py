@@ -10,9 +10,9 @@ from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
-from gpuwise.questions.common.text.groups import describe_groups
+from gpuwise.questions.common.language.groups import describe_groups
+from gpuwise.questions.which.language_paces import LanguagePace, rate_text
 from gpuwise.questions.which.survey import Survey, buys, make_survey, spent
-from gpuwise.questions.which.text_paces import TextPace, rate_text
 from gpuwise.step.time.engines import engines
 
 __all__ = ["cheapest_for_text", "engine_of", "more_for_text", "nothing_fits", "shares"]
@@ -30,7 +30,7 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
     vendor = f"{survey.query.wanted.vendor} " if survey.query.wanted.vendor else ""
     whole = f"{_describe(survey, least)}{_cheapest_of_any(survey, least)}"
     main = best.run.paces[0]
-    engine = f" --engine {main.engine.lower()}" if isinstance(main, TextPace) and main.engine.lower() in engines() else ""
+    engine = f" --engine {main.engine.lower()}" if isinstance(main, LanguagePace) and main.engine.lower() in engines() else ""
     fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
     helped = f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
     return f" The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}; {helped}."
@@ -60,18 +60,18 @@ def _describe(survey: Survey, option: Candidate) -> str:
 def shares(option: Candidate) -> str:
     """How several GPUs hold one model."""
     main = option.run.paces[0]
-    if isinstance(main, TextPace) and main.groups > 1:
+    if isinstance(main, LanguagePace) and main.groups > 1:
         return f"these users are served fastest by {describe_groups(option.gpu_count, main.groups, main.batch)}"
-    tensor = isinstance(main, TextPace) and main.split == "tensor"
+    tensor = isinstance(main, LanguagePace) and main.split == "tensor"
     work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
     return f"each GPU holds part of the model, so the memory adds up, {work}"
 
 
 def engine_of(option: Candidate, shown: Sequence[Candidate]) -> list[str]:
     """The engine, where the options shown do not all run in the same one."""
-    used = {one.run.paces[0].engine for one in shown if isinstance(one.run.paces[0], TextPace)}
+    used = {one.run.paces[0].engine for one in shown if isinstance(one.run.paces[0], LanguagePace)}
     main = option.run.paces[0]
-    return [f"runs in {main.engine}"] if isinstance(main, TextPace) and len(used) > 1 else []
+    return [f"runs in {main.engine}"] if isinstance(main, LanguagePace) and len(used) > 1 else []
 
 
 def more_for_text(added: str, gain: float, is_faster: bool, trouble: str) -> str:

@@ -8,23 +8,23 @@ from dataclasses import replace
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.questions.common.text.ask import generates_unasked, language_shape
+from gpuwise.questions.common.language.ask import generates_unasked, language_shape
 from gpuwise.questions.common.uses import SERVED_PRECISIONS, trains
+from gpuwise.questions.which.language_paces import LanguageAsked
 from gpuwise.questions.which.options import WhichOptions
-from gpuwise.questions.which.text_paces import TextAsked
 from gpuwise.step.time.engines import find_engine
 from gpuwise.workload.language.find import find_shape
 from gpuwise.workload.language.weight_formats import find_cache, find_format
 
-__all__ = ["text_asked", "text_job"]
+__all__ = ["language_asked", "language_job"]
 
 _NUMBERS = ("users", "prompt", "output", "context")
 _AT_HOME = "q4_k_m"  # the weights that people mostly run on their own cards (docs/decisions/0030)
 
 
-def text_asked(
+def language_asked(
     options: WhichOptions, models: Sequence[str], notes: list[Assumption], *, at_home: bool = False
-) -> TextAsked | None:
+) -> LanguageAsked | None:
     """How text is generated, where the options ask for it: by an option that only text has, by inference with language models
     and no option of a step, or by a task that generates text. A task `at_home` has the weights that are usual there."""
     said = _said(options)
@@ -49,7 +49,7 @@ def text_asked(
     return _checked(options, options.prompt, options.output)
 
 
-def _as_at_home(asked: TextAsked, notes: list[Assumption]) -> TextAsked:
+def _as_at_home(asked: LanguageAsked, notes: list[Assumption]) -> LanguageAsked:
     """The same with 4-bit weights for one user, unless something else was said about how the text is generated."""
     if asked.weights or asked.kv or asked.engine or (asked.users or 1) > 1:
         return asked
@@ -77,7 +77,7 @@ def _writes(model: str, mode: str) -> bool:
     return language_shape(model) is not None if mode == "infer" else generates_unasked(model)
 
 
-def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> TextAsked:
+def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> LanguageAsked:
     """As typed, with names that no GPU could make sense of refused before any is looked at."""
     if options.weights:
         find_format(options.weights)
@@ -86,7 +86,7 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> T
     if options.engine:
         find_engine(options.engine)
     free = options.context is None
-    return TextAsked(
+    return LanguageAsked(
         weights=options.weights or (options.precision if options.precision in SERVED_PRECISIONS else ""),
         kv=options.kv,
         engine=options.engine,
@@ -97,7 +97,7 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> T
     )
 
 
-def text_job(model: str, tokens: float, text: TextAsked) -> Job:
+def language_job(model: str, tokens: float, text: LanguageAsked) -> Job:
     """A model that writes this many tokens: in fewer bits if no GPU holds it, unless the format was given."""
     return Job(
         model=model,

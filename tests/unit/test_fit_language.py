@@ -15,13 +15,13 @@ from gpuwise.advise.types import EFFECTS
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.prediction.generation import Serving, fits, generation_memory
-from gpuwise.prediction.text_memory import longest_context, with_context
-from gpuwise.questions.common.text.ask import text_query
-from gpuwise.questions.common.text.options import TextOptions
+from gpuwise.prediction.language_memory import longest_context, with_context
+from gpuwise.questions.common.language.ask import language_query
+from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.fit.answer import FitAnswer
 from gpuwise.questions.fit.generation_text import render
-from gpuwise.questions.fit.text_figure import text_memory_figure
-from gpuwise.questions.fit.text_types import TextFit, TextFitAnswer
+from gpuwise.questions.fit.language_figure import language_memory_figure
+from gpuwise.questions.fit.language_types import LanguageFit, LanguageFitAnswer
 from gpuwise.render.chart import Bars
 from gpuwise.surfaces.cli.app import app
 from making_gguf import llama, write
@@ -31,20 +31,20 @@ STEP_KEYS = ("model", "gpu", "gpu_count", "batch", "memory", "fits", "max_batch"
 
 
 @cache
-def asked(model: str, gpu: str, **options: Any) -> TextFitAnswer:
+def asked(model: str, gpu: str, **options: Any) -> LanguageFitAnswer:
     found = gpuwise.fit(model, gpu=gpu, **options)
-    assert isinstance(found, TextFitAnswer)
+    assert isinstance(found, LanguageFitAnswer)
     return found
 
 
-def answer(model: str, gpu: str, **options: Any) -> TextFit:
+def answer(model: str, gpu: str, **options: Any) -> LanguageFit:
     (found,) = asked(model, gpu, **options).results
-    assert isinstance(found, TextFit)
+    assert isinstance(found, LanguageFit)
     return found
 
 
 def serving(gpu: str, **options: Any) -> Serving:
-    return text_query("llama-3-8b", TextOptions("llama-3-8b", **options), [load_catalog().find(gpu).gpu]).serving
+    return language_query("llama-3-8b", LanguageOptions("llama-3-8b", **options), [load_catalog().find(gpu).gpu]).serving
 
 
 # ---------------------------------------------------------------- the verdict
@@ -74,10 +74,10 @@ def test_what_does_not_fit_but_runs_on_the_cpu_in_part_is_said_to() -> None:
 
 
 def test_inference_of_a_known_language_model_is_text_and_a_batch_makes_it_a_step() -> None:
-    assert isinstance(gpuwise.fit("llama-3-8b", gpu="RTX 3090", mode="infer", remedies=False), TextFitAnswer)
+    assert isinstance(gpuwise.fit("llama-3-8b", gpu="RTX 3090", mode="infer", remedies=False), LanguageFitAnswer)
     step = gpuwise.fit("llama-3-8b", gpu="RTX 3090", mode="infer", batch=1, remedies=False)
     assert isinstance(step, FitAnswer)
-    assert not isinstance(step, TextFitAnswer)
+    assert not isinstance(step, LanguageFitAnswer)
 
 
 def test_a_model_known_by_its_sizes_alone_is_text() -> None:
@@ -190,7 +190,7 @@ def test_a_smaller_cache_comes_before_weights_of_three_and_two_bits() -> None:
 
 def test_a_fraction_of_the_layers_leaves_the_rest() -> None:
     gpu = load_catalog().find("RTX 3090").gpu
-    whole = text_query(BIG, TextOptions(BIG, weights="q4_k_m"), [gpu]).serving
+    whole = language_query(BIG, LanguageOptions(BIG, weights="q4_k_m"), [gpu]).serving
     part = replace(whole, offloaded=0.5)
     assert generation_memory(part).total_bytes < generation_memory(whole).total_bytes
     assert generation_memory(part).host_bytes > 0
@@ -226,7 +226,7 @@ def test_a_brief_answer_fits_a_terminal(arguments: list[str]) -> None:
 
 def test_several_gpus_stand_side_by_side() -> None:
     found = gpuwise.fit("Qwen3-14B", gpu=("RTX 3090", "RTX 3060 12GB"), weights="fp16")
-    assert isinstance(found, TextFitAnswer)
+    assert isinstance(found, LanguageFitAnswer)
     text = render(found, width=100)
     assert "tokens/s" in text
     assert "the model fits on the RTX 3060 12GB with " in text
@@ -234,7 +234,7 @@ def test_several_gpus_stand_side_by_side() -> None:
 
 @pytest.mark.parametrize("gpu", ["RTX 3090", "2x RTX 3090"])
 def test_the_figure_shows_what_is_printed(gpu: str) -> None:
-    figure = text_memory_figure(asked(BIG, gpu, weights="q4_k_m"))
+    figure = language_memory_figure(asked(BIG, gpu, weights="q4_k_m"))
     (panel,) = figure.panels
     assert isinstance(panel, Bars)
     found = answer(BIG, gpu, weights="q4_k_m")
