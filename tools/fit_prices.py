@@ -37,10 +37,10 @@ BOUNDS = (0.1, 0.9)  # of the errors on cards left out
 
 HEAD = f"""# How accurate are estimated prices?
 
-If no recent price for a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
-segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with the published
-prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In normal use,
-gpuwise also takes any older prices of the card itself into account.
+If no recent price for a card has been published, gpuwise estimates one from the card's launch price, age, memory,
+vendor and segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with
+the published prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In
+normal use, gpuwise also takes any older prices of the card itself into account.
 
 """
 WIDTH = 120  # columns of a line in the docs
