@@ -278,9 +278,9 @@ def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
         same = f"{the(deal.gpu)} {costs[0]} and {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
         return f"{same}, so both offer the same speed for the money"
     return (
-        f"{the(deal.gpu)} {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}, so {'they' if several else 'it'} "
-        f"{'would be' if usd > even else are(deal.gpu)} the better buy below {show(even)}; "
-        f"{'they' if several else 'it'} {costs[0]}{once}"
+        f"{the(deal.gpu)} {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}, so {the(deal.gpu)} "
+        f"{'would be' if usd > even else are(deal.gpu)} the better buy at any price below {show(even)}; "
+        f"{'they' if several else 'it'} currently {costs[0]}{once}"
     )
 
 
