@@ -68,13 +68,13 @@ def better(answer: CostAnswer) -> str:
 
 
 def worth(answer: CostAnswer) -> str:
-    """Return the rent below which renting is worth its effort, if it is cheaper by too little."""
+    """Return the rental price below which renting is worth its effort, if it is cheaper by too little."""
     if undecided(answer) != "effort":
         return ""
     much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
     if much is None:
         return f" Renting is worth the extra effort only if it {enough}."
-    return f" Renting is worth the extra effort below {_asked(answer, much)}, where it {enough}."
+    return f" Renting is worth the extra effort at less than {_asked(answer, much)}, because it then {enough}."
 
 
 def undecided(answer: CostAnswer) -> str:
@@ -125,7 +125,7 @@ def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
 
 
 def _clouds_ask(answer: CostAnswer) -> str:
-    """Return the range of rents that clouds charge for the GPU."""
+    """Return the range of rental prices that clouds charge for the GPU."""
     market, show = answer.market, answer.query.book.currency.show
     return f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}" if market is not None else ""
 
