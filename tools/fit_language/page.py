@@ -82,7 +82,7 @@ def page(tested: Sequence[Tested]) -> str:
                 f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"
             )
         for title, key in _GROUPS.items():
-            lines += ["", f"By {title}, with the GPU unseen:", "", _header(title, "rows | "), _rule(6)]
+            lines += ["", f"By {title}, when the GPU was left out of the fit:", "", _header(title, "rows | "), _rule(6)]
             groups = defaultdict(list)
             for one in chosen:
                 groups[key(one.row)].append(one)
