@@ -146,7 +146,7 @@ const job = (pair) => `${pair.workload}, ${pair.precision}`;
 function pairTable(answer, alone = false) {
   const shown = answer.pairs.map((pair) => (alone && both(pair) && pair.ratio < 1 ? turned(pair) : pair));
   const same = shown.length > 1 && shown.every((pair) => both(pair) && job(pair) === job(shown[0])); // then one line says it for all
-  return [same && h("p", { class: "note" }, `${job(shown[0])}, which fits on all of them, compared with ${f.the(shown[0].baseline)}.`), table(["", !same && head("workload"), "times as fast", "range", !same && head("fits on"), head("why")].filter(Boolean),
+  return [same && h("p", { class: "note" }, `${job(shown[0])}, which fits on all of them, compared with ${f.the(shown[0].baseline)}.`), table(["", !same && head("workload"), "times as fast", "range", !same && head("fits on"), head("why")].filter((title) => title !== false),
     shown.map((pair) => row([
       h("th", { scope: "row", class: "nowrap" }, pair.gpu, !same && h("div", { class: "small" }, `against ${f.the(pair.baseline)}`)),
       !same && left(job(pair)),

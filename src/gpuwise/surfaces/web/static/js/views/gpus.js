@@ -49,7 +49,7 @@ function columns(answer, prices) {
     { key: "vendor", title: "vendor", left: true, wide: true, value: (gpu) => gpu.vendor, cell: (gpu) => `${gpu.vendor} ${SEGMENTS[gpu.segment] ?? gpu.segment}` },
     { key: "memory", title: "memory", falls: true, value: (gpu) => gpu.memory_bytes, cell: (gpu) => shown(gpu, gpu.memory_bytes, f.gib) },
     { key: "bandwidth", title: "bandwidth", falls: true, wide: true, value: (gpu) => gpu.memory_bytes_per_s, cell: (gpu) => shown(gpu, gpu.memory_bytes_per_s, (value) => f.si(value, "B/s")) },
-    { key: "peak", title: "16-bit peak", falls: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
+    { key: "peak", title: "16-bit peak", falls: true, wide: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
     priced("new_usd", "new"), priced("used_usd", "used"), priced("rent_usd_per_hour", "rent per hour", 2),
     { key: "power", title: "power", falls: true, wide: true, value: (gpu) => gpu.tdp_watts, cell: (gpu) => shown(gpu, gpu.tdp_watts, f.watts) },
     { key: "launched", title: "launched", falls: true, wide: true, value: (gpu) => gpu.launched_on, cell: (gpu) => shown(gpu, gpu.launched_on, f.month) },
