@@ -13,6 +13,8 @@ import pytest
 
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.questions.common.diagnosis import diagnose
+from gpuwise.questions.why import answer as why_answer
+from gpuwise.questions.why.options import WhyOptions
 from making_traces import Run, training
 
 
@@ -113,3 +115,19 @@ def test_an_unknown_gpu_exits_with_2(tmp_path: Path) -> None:
 def test_no_file_at_all_is_a_clear_error() -> None:
     with pytest.raises(GpuwiseError, match="no profiler file"):
         diagnose([])
+
+
+@pytest.mark.parametrize(("ranks", "compare", "says"), [(1, False, "a file"), (3, False, "3 files"), (1, True, "2 files")])
+def test_a_long_read_is_announced_before_it_begins(
+    ranks: int, compare: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(ranks):
+        training(Run(rank=rank, world_size=ranks)).write(tmp_path / f"rank{rank}.json")
+    other = training(load_us=4000.0).write(tmp_path.parent / f"{tmp_path.name}.json") if compare else ""
+    monkeypatch.setattr(why_answer, "_LONG_BYTES", 1.0)
+    told: list[str] = []
+    options = WhyOptions([str(tmp_path)], compare=str(other))
+    why_answer.answer(options, lambda text, fraction: told.append("read"), announce=told.append)
+    assert told[0].startswith(f"reading {says} of ")
+    assert told[1:] == ["read"] * (len(told) - 1)
+    assert len(told) > 1

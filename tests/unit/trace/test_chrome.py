@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import gpuwise
 from gpuwise.core.errors import BadFile
+from gpuwise.diagnose.shapes import dims_of
 from gpuwise.trace import chunks
 from gpuwise.trace.read import find_files, read_trace
 from gpuwise.trace.readers.chrome import read_chrome
@@ -196,6 +198,21 @@ def test_unusual_types_are_taken_for_what_they_can_be(tmp_path: Path) -> None:
     changed = text.replace('"dur": 500.0,', '"dur": "500.0",').replace('"stream": 7,', '"stream": "7",')
     (tmp_path / "b.json").write_text(changed, encoding="utf-8")
     assert rows(read_trace(tmp_path / "b.json")) == before
+
+
+def test_broken_utf8_in_shapes_is_replaced(tmp_path: Path) -> None:
+    raw = training().write(tmp_path / "a.json").read_bytes()
+    (tmp_path / "b.json").write_bytes(raw.replace(b'"float"', b'"fl\xffoat"').replace(b'"c10::Half"', b'"c10::\xffHalf"'))
+    whole, broken = (read_trace(tmp_path / name).shapes for name in ("a.json", "b.json"))
+    assert [dims_of(shape)[0] for shape in broken] == [dims_of(shape)[0] for shape in whole]
+    assert all("\N{REPLACEMENT CHARACTER}" in shape.decode() for shape in broken)
+    assert len(broken) == 1
+    assert gpuwise.why([str(tmp_path / "b.json")]).to_dict()["verdict"]
+
+
+@pytest.mark.parametrize("broken", [b"[[\xff]]", b'["\xff"]', b"[" * 5000, b"[[4, 2]", b"{}", b"3"])
+def test_sizes_that_cannot_be_read_are_no_sizes(broken: bytes) -> None:
+    assert dims_of(broken + b'|["float"]') == ([], ["float"])
 
 
 def test_lone_backslashes_and_broken_utf8_do_not_cost_the_batch(tmp_path: Path) -> None:

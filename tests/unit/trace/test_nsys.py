@@ -14,7 +14,7 @@ from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
 from making_traces import nsys, with_graphs
 
-CELLS = ["'text'", "x'ff00'", "NULL", "1.5", "-1", "9223372036854775807", "''"]
+CELLS = ["'text'", "x'ff00'", "CAST(x'6bff' AS TEXT)", "NULL", "1.5", "-1", "9223372036854775807", "''"]
 COLUMNS = {
     "StringIds": "value",
     "CUPTI_ACTIVITY_KIND_KERNEL": "start end deviceId streamId correlationId globalPid demangledName shortName gridX gridY gridZ",

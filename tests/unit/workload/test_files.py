@@ -122,6 +122,8 @@ def _op(row: int, **changes: Any) -> bytes:
         (_op(0, dtype="fp99"), "'fp99' is not a valid dtype of matmul"),
         (_op(1, kind="conv", sizes=[0] * 6), "a conv has no groups"),
         (_op(1, kind="attention", sizes=[0] * 7, attrs={"causal": True, "pass": "up"}), "'up' is not a valid pass of attention"),
+        (_changed(buffers=[]), "a buffer that does not exist"),
+        (_changed(buffers=[[0, 3, 0, 2], [1, 0, 0, 2]]), "a buffer that does not exist"),
         (_changed(buffers=[[0, 99, 0, 2]] * 4), "category 99"),
         (_changed(buffers=[[0, -1, 0, 2]] * 4), "category -1"),
         (_changed(buffers=[[0, 0, -1, 2]] * 4), "created outside the step"),

@@ -45,8 +45,9 @@ def answer(
         return explain_files(found, query)
     readings = [read_telemetry(path) for path in found.others.get(Format.TELEMETRY, ())]
     files = [str(path) for path in found.read_as_timelines]
-    if (size := sum(Path(name).stat().st_size for name in files)) >= _LONG_BYTES:
-        announce(f"reading {'a file' if len(files) == 1 else f'{len(files):,} files'} of {size / 1e6:,.0f} MB")
+    read = [path for path in map(Path, [*files, query.compare]) if path.is_file()]
+    if (size := sum(path.stat().st_size for path in read)) >= _LONG_BYTES:
+        announce(f"reading {'a file' if len(read) == 1 else f'{len(read):,} files'} of {size / 1e6:,.0f} MB")
     return diagnose(files, model=query.model, gpu=query.gpu, compare=query.compare, readings=readings, progress=progress)
 
 
