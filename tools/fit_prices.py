@@ -156,7 +156,7 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
         f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
         f"new card loses {first:.0%} of its value as soon as it becomes a used card. These two rates determine the default "
         "resale value in `which` and `cost`, which also deduct 10% for the cost of selling. According to the collected prices, "
-        f"the market as a whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
+        f"prices across the whole market rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
         "estimates nor resale values assume that prices will continue to rise.",
         "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
         f"{laptops.rows} published laptop prices. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",

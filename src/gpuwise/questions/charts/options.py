@@ -33,7 +33,7 @@ def check_chart(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsOptions:
-    """Rank all GPUs by speed and by speed for the price on five kinds of work, each in its usual precisions."""
+    """Rank all GPUs by speed and by value for money on five kinds of work, each in its usual precisions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ChartsLooks
