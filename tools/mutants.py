@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +29,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Fault", "Stale", "Verdict", "folders_of", "load_faults", "main", "path_of", "planted"]
+__all__ = ["Fault", "Stale", "Verdict", "folders_of", "load_faults", "main", "near_tests", "path_of", "planted"]
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tools" / "mutants.toml"
 LEAST_CAUGHT = 0.9
 _WITH_DATA = ("hardware", "money")  # packages whose tables have separate tests
 _LONGEST_S = 600.0  # a fault that makes the tests hang is caught
-_PASSED, _FAILED, _NOT_COLLECTED = 0, 1, 2  # exit codes of pytest
+_PASSED, _FAILED, _NOT_COLLECTED, _NONE_CHOSEN = 0, 1, 2, 5  # exit codes of pytest
 
 
 class Stale(Exception):
@@ -121,15 +122,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(faults: Sequence[Fault], texts: Mapping[str, str], folder: Path) -> list[Verdict]:
     source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-    _check_unharmed({fault.package for fault in faults}, folder)
-    verdicts = []
+    _check_copy(folder)
+    verdicts: list[Verdict] = []
     for fault in faults:
+        if fault.package not in {verdict.fault.package for verdict in verdicts}:
+            _check_unharmed(fault.package, folder)
         path = path_of(fault.module, source)
         whole = path.read_text(encoding="utf-8")
         try:
             _write(path, texts[fault.name])
             started = time.monotonic()
-            caught, by = _judged(fault.package, folder)
+            caught, by = _judged(fault.package, folder, near_tests(fault))
         finally:
             _write(path, whole)
         verdicts.append(Verdict(fault=fault, caught=caught, seconds=time.monotonic() - started))
@@ -145,8 +148,8 @@ def _write(path: Path, text: str) -> None:
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def _check_unharmed(packages: Iterable[str], folder: Path) -> None:
-    """Check that the tests pass on the copy without a fault. Otherwise, "caught" would mean nothing."""
+def _check_copy(folder: Path) -> None:
+    """Check that the tests would run the copy."""
     where = subprocess.run(
         [sys.executable, "-c", "import gpuwise; print(gpuwise.__file__)"],
         env=_environment(folder),
@@ -156,18 +159,40 @@ def _check_unharmed(packages: Iterable[str], folder: Path) -> None:
     )
     if not Path(where.stdout.strip()).is_relative_to(folder):
         raise SystemExit(f"the tests would run {where.stdout.strip()}, not the copy in {folder}")
-    for package in sorted(packages):
-        failed, by = _judged(package, folder)
+
+
+def _check_unharmed(package: str, folder: Path) -> None:
+    """Check that the package's tests pass on the copy without a fault. Otherwise, "caught" would mean nothing."""
+    started = time.monotonic()
+    failed, by = _judged(package, folder)
+    if failed:
+        raise SystemExit(f"the tests of {package} fail without any fault: {by}")
+    print(f"{'passed':8} {time.monotonic() - started:5.1f} s  the tests of {package} without a fault", flush=True)
+
+
+def near_tests(fault: Fault) -> list[str]:
+    """The package's test files that name the fault's module. They run first, because they usually catch it in less time than
+    the others take to load."""
+    stem = fault.module.rpartition(".")[2]
+    files = [path for place in folders_of(fault.package) for path in sorted((ROOT / place).rglob("test_*.py"))]
+    near = [path for path in files if stem in path.stem or re.search(rf"\b{stem}\b", path.read_text(encoding="utf-8"))]
+    return [path.relative_to(ROOT).as_posix() for path in near]
+
+
+def _judged(package: str, folder: Path, first: Sequence[str] = ()) -> tuple[bool, str]:
+    """Whether a test of the package fails, and the first one that does. The files in `first` are run before all others."""
+    for chosen in filter(None, (list(first), folders_of(package))):
+        failed, by = _failed(chosen, package, folder)
         if failed:
-            raise SystemExit(f"the tests of {package} fail without any fault: {by}")
+            return True, by
+    return False, ""
 
 
-def _judged(package: str, folder: Path) -> tuple[bool, str]:
-    """Whether a test of the package fails, and the first one that does."""
+def _failed(chosen: Sequence[str], package: str, folder: Path) -> tuple[bool, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
     try:
         done = subprocess.run(  # noqa: S603
-            [*command, *folders_of(package)],
+            [*command, *chosen],
             cwd=ROOT,
             env=_environment(folder),
             capture_output=True,
@@ -177,10 +202,10 @@ def _judged(package: str, folder: Path) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return True, f"no end within {_LONGEST_S:.0f} s"
-    if done.returncode not in (_PASSED, _FAILED, _NOT_COLLECTED):
+    if done.returncode not in (_PASSED, _FAILED, _NOT_COLLECTED, _NONE_CHOSEN):
         raise SystemExit(f"pytest could not run the tests of {package}:\n{(done.stdout + done.stderr)[-2000:]}")
     told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return done.returncode != _PASSED, told[0].split(" - ")[0].partition(" ")[2] if told else ""
+    return done.returncode in (_FAILED, _NOT_COLLECTED), told[0].split(" - ")[0].partition(" ")[2] if told else ""
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,10 +56,10 @@ def test_fewer_than_nine_in_ten_caught_is_a_failure(
 ) -> None:
     asked = [fault for fault in FAULTS if fault.package == "money"][:10]
     missed = {fault.name for fault in asked[:survivors]}
-    monkeypatch.setattr(mutants, "_check_unharmed", lambda packages, folder: None)
+    monkeypatch.setattr(mutants, "_check_unharmed", lambda package, folder: None)
     seen: list[str] = []
 
-    def judged(package: str, folder: Path) -> tuple[bool, str]:
+    def judged(package: str, folder: Path, first: Sequence[str]) -> tuple[bool, str]:
         """Which fault lies in the copy is told by its text."""
         (here,) = [
             fault.name
@@ -73,6 +74,25 @@ def test_fewer_than_nine_in_ten_caught_is_a_failure(
     assert seen == [fault.name for fault in asked]
     told = capsys.readouterr().out
     assert all((fault.harm in told) == (fault.name in missed) for fault in asked)
+
+
+def test_the_tests_that_name_a_module_run_first_and_then_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = next(one for one in FAULTS if one.module == "gpuwise.trace.readers.chrome")
+    near = mutants.near_tests(fault)
+    assert "tests/unit/trace/test_chrome.py" in near
+    assert all((SOURCE.parent / name).is_file() and name.startswith("tests/unit/trace/") for name in near)
+    asked: list[list[str]] = []
+
+    def failed(chosen: Sequence[str], package: str, folder: Path) -> tuple[bool, str]:
+        asked.append(list(chosen))
+        return fails[len(asked) - 1], "a test"
+
+    monkeypatch.setattr(mutants, "_failed", failed)
+    for fails in ([True], [False, True], [False, False]):
+        asked.clear()
+        caught, _ = mutants._judged("trace", Path(), near)
+        assert asked == [near, ["tests/unit/trace"]][: len(fails)]
+        assert caught == any(fails)
 
 
 def test_a_name_that_is_not_in_the_list_is_refused() -> None:

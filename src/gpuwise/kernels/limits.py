@@ -5,6 +5,7 @@ products, the choice between TF32 and fp32, and the single model for ops whose t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from gpuwise.kernels.types import (
     Signature,
     Sizes,
     dtype_code,
+    half_of,
     is_backward,
     is_needless,
 )
@@ -32,6 +34,7 @@ __all__ = [
     "CLASSES",
     "MEMORY_BOUND",
     "as_elementwise",
+    "as_softmax",
     "class_columns",
     "either",
     "longer",
@@ -268,7 +271,11 @@ CLASSES = (
     "reduction_compiled",
 )
 _CLASS = {name: float(place) for place, name in enumerate(CLASSES)}
-_CURVES = ("gelu", "tanh", "sigmoid", "silu", "exp", "erf", "log", "softplus", "elu", "mish", "hardswish", "pow", "sin", "cos")
+_CURVES = frozenset("gelu sigmoid silu exp erf log softplus elu selu celu sin cos".split())
+_SLOW_CURVES = frozenset(("tanh", "mish"))
+_FROM_RESULT = frozenset(("tanh", "sigmoid"))  # their gradients are products of what the forward pass kept
+_WORDS = re.compile("[a-z0-9]+")
+_VECTOR = 16  # numbers of 32 bits in the widest vector registers (AVX-512)
 _BY_ROW = [name in ("row_norm", "row_norm_backward", "softmax") for name in CLASSES]
 
 
@@ -314,7 +321,21 @@ def class_columns(
 
 
 def as_elementwise(op: Signature, size: Mapping[str, float]) -> Measured:
-    """Use measurements of elementwise loops: those of a curve such as gelu if the op's name matches one, otherwise those of
-    addition.
+    """Use measurements of elementwise loops: those of gelu or tanh if an op computes such a function, otherwise those of
+    addition. Piecewise linear functions such as relu and hardtanh are as cheap as an addition.
     """
-    return Measured(("curve" if any(word in op.name for word in _CURVES) else "elementwise",))
+    words = set(_WORDS.findall(op.name))
+    if is_backward(op):
+        words -= _FROM_RESULT
+    if words & _SLOW_CURVES:
+        return Measured(("tanh", "curve"))
+    return Measured(("curve" if words & _CURVES else "elementwise",))
+
+
+def as_softmax(op: Signature, size: Mapping[str, float]) -> Measured:
+    """Use measurements of softmax. Rows that are shorter than a vector register, such as the scores of ten classes, are
+    computed one number at a time on a CPU.
+    """
+    half = half_of(op)
+    whole = (f"softmax.{half}",)
+    return Measured((f"short_softmax.{half}", *whole) if size["columns"] < _VECTOR else whole)

@@ -47,7 +47,7 @@ def made(flops_per_s: float = 1e11, bytes_per_s: float = 1e10, day: str = "2026-
     """A device of one rate for everything that computes and one for everything that moves bytes."""
     computing = [
         row(kind, tuple(float(size) for size in sizes), 1e6 * place, 1e6 * place / flops_per_s)
-        for kind, width in (("matmul.fp32", 4), ("rnn.forward", 3), ("rnn.backward", 3), ("attention.forward", 4))
+        for kind, width in (("matmul.fp32", 4), ("lstm.forward", 4), ("lstm.backward", 4), ("attention.forward", 4))
         for place, sizes in ((1, [8] * width), (100, [64] * width))
     ]
     computing += [
@@ -313,7 +313,7 @@ def test_the_range_is_wider_by_the_spread_of_the_rows_used() -> None:
 
     assert ratios(noisy(made(), 0.0)) == pytest.approx((0.7, 1.5))
     assert ratios(noisy(made(), 0.5)) == pytest.approx((0.7 / 1.5, 1.5 * 1.5))
-    unused = tuple(msgspec.structs.replace(one, spread_fraction=0.5 * (one.kind[:3] == "rnn")) for one in made().rows)
+    unused = tuple(msgspec.structs.replace(one, spread_fraction=0.5 * (one.kind[:4] == "lstm")) for one in made().rows)
     assert ratios(msgspec.structs.replace(made(), rows=unused)) == pytest.approx((0.7, 1.5))
 
 

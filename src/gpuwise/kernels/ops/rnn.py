@@ -96,7 +96,8 @@ def _flops(op: Signature, size: Sizes) -> Array:
 
 
 def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
-    return Measured((f"rnn.{half_of(op)}",), (size["steps"], size["batch"], size["hidden"]))
+    cell = str(op.attrs["cell"]).partition("_")[0]  # of plain cells, `bench` measures those with tanh
+    return Measured((f"{cell}.{half_of(op)}",), (size["steps"], size["batch"], size["hidden"], size["layers"]))
 
 
 RNN = OpKind(

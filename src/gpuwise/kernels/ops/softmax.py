@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuwise.kernels.limits import MEMORY_BOUND, class_columns
-from gpuwise.kernels.types import Fusion, Measured, OpKind, Split, half_of
+from gpuwise.kernels.limits import MEMORY_BOUND, as_softmax, class_columns
+from gpuwise.kernels.types import Fusion, OpKind, Split
 
 __all__ = ["SOFTMAX"]
 
@@ -12,7 +12,7 @@ SOFTMAX = OpKind(
     sizes=("rows", "columns"),
     model=MEMORY_BOUND,
     columns=class_columns("softmax"),
-    measured=lambda op, size: Measured((f"softmax.{half_of(op)}",)),
+    measured=as_softmax,
     fusion=Fusion.ROWS,
     split=Split.FOLLOWS,
     divided=("columns",),

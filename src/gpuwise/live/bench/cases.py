@@ -27,8 +27,15 @@ _CONVOLUTIONS = (
     (8, 128, 128, 3, 8),
     (16, 64, 128, 1, 16),
 )
+_SHORT_ROWS = ((64, 10), (2048, 10))
+_DEPTHWISE = ((16, 64, 3, 16), (8, 24, 3, 56), (16, 192, 5, 8))
 _ELEMENTS = (1_000, 30_000, 1_000_000, 8_000_000)
 _ROWS = ((64, 64), (2048, 128), (4096, 512))
+_CELLS: dict[str, tuple[int, tuple[tuple[int, int, int, int], ...]]] = {  # gates, and steps, batch, hidden size and layers
+    "LSTM": (4, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 128, 1), (32, 32, 256, 1), (32, 16, 64, 2), (32, 32, 128, 2))),
+    "GRU": (3, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 128, 1), (32, 32, 256, 1), (32, 16, 64, 2))),
+    "RNN": (1, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 256, 1), (32, 16, 64, 2))),
+}
 _APART_BYTES = 8 * 2**20
 _MOST_TURNS = 64
 _OPTIMIZERS = {"sgd": {}, "momentum": {"momentum": 0.9}, "adam": {}, "adamw": {}}
@@ -80,7 +87,8 @@ def _convolution(device: str) -> Iterator[Case]:
         yield from _one_convolution(device, "conv", (n, c_in, c_out, edge, pixels))
         if edge > 1 and c_in > 3:
             yield from _one_convolution(device, "strided", (n, c_in, c_out, edge, pixels), stride=2)
-    yield from _one_convolution(device, "depthwise", (16, 64, 64, 3, 16), groups=64)
+    for n, channels, edge, pixels in _DEPTHWISE:
+        yield from _one_convolution(device, "depthwise", (n, channels, channels, edge, pixels), groups=channels)
 
 
 def _one_convolution(
@@ -146,15 +154,17 @@ def _attention(device: str) -> Iterator[Case]:
 
 
 def _recurrent(device: str) -> Iterator[Case]:
+    """Yield every cell, because frameworks run them in different ways, and layers on top of each other."""
     import torch
 
-    for steps, batch, hidden in ((16, 16, 32), (32, 16, 64), (32, 32, 128), (32, 32, 256)):
-        layer = torch.nn.LSTM(hidden, hidden, device=device)
-        batch_in = torch.randn(steps, batch, hidden, device=device, requires_grad=True)
-        work = 16.0 * steps * batch * hidden * hidden
-        inputs = [batch_in, *layer.parameters()]
-        run = lambda l=layer, b=batch_in: l(b)[0]  # noqa: E731, E741
-        yield from _both("rnn", (steps, batch, hidden), (work, 2 * work), run, inputs, "FLOP")
+    for cell, (gates, shapes) in _CELLS.items():
+        for steps, batch, hidden, layers in shapes:
+            layer = getattr(torch.nn, cell)(hidden, hidden, layers, device=device)
+            batch_in = torch.randn(steps, batch, hidden, device=device, requires_grad=True)
+            work = 4.0 * gates * layers * steps * batch * hidden * hidden
+            inputs = [batch_in, *layer.parameters()]
+            run = lambda l=layer, b=batch_in: l(b)[0]  # noqa: E731, E741
+            yield from _both(cell.lower(), (steps, batch, hidden, layers), (work, 2 * work), run, inputs, "FLOP")
 
 
 def _elementwise(device: str) -> Iterator[Case]:
@@ -163,6 +173,7 @@ def _elementwise(device: str) -> Iterator[Case]:
     functions = torch.nn.functional
     kinds: dict[str, tuple[float, Callable[[Any], Any]]] = {
         "curve": (8.0, functions.gelu),
+        "tanh": (8.0, torch.tanh),
         "reduction": (4.0, torch.sum),
         "random": (4.0, lambda x: torch.bernoulli(x, 0.5)),
     }
@@ -183,14 +194,17 @@ def _rows(device: str) -> Iterator[Case]:
     import torch
 
     functions = torch.nn.functional
-    for rows, columns in _ROWS:
+    for rows, columns in (*_ROWS, *_SHORT_ROWS):
         x = torch.randn(rows, columns, device=device, requires_grad=True)
         gain = torch.ones(columns, device=device, requires_grad=True)
         size = 4.0 * rows * columns
+        softmax = (lambda x=x: functions.softmax(x, dim=-1), [x])
         kinds: dict[str, tuple[Callable[[], Any], Any]] = {
             "row_norm": (lambda x=x, g=gain: functions.layer_norm(x, g.shape, g, g), [x, gain]),  # type: ignore[misc]
-            "softmax": (lambda x=x: functions.softmax(x, dim=-1), [x]),  # type: ignore[misc]
+            "softmax": softmax,
         }
+        if (rows, columns) in _SHORT_ROWS:
+            kinds = {"short_softmax": softmax}
         for kind, (run, inputs) in kinds.items():
             yield from _both(kind, (rows, columns), (2 * size, 3 * size), run, inputs, "B")
 
