@@ -38,6 +38,7 @@ _WARM_UP_FADES = 2  # times as long as the next, and that as the usual step; ass
 _WARM_UP_OF_TWO = 3  # times as long as the second of two
 _LONGEST_RATIO = 1.05  # a first step that is like other long ones is not warm-up
 _CUT_RATIO = 0.5
+_OTHERS = 3  # steps after a first one that is left out because it is short
 _REPEATS = 4
 _SHORTEST = 4  # kernels; shorter sequences repeat inside a step
 _FILLED = 0.9
@@ -298,10 +299,19 @@ def _steps(start: Times, end: Times, by: str) -> Steps:
         took = ", ".join(f"{length * 1e-6:,.1f}" for length in lengths[:count].tolist())
         first = "the first step ({} ms) is" if count == 1 else f"the first {count} steps ({{}} ms) are"
         notes.append(f"{first.format(took)} left out because {'it is' if count == 1 else 'they are'} warm-up")
+    elif _begins_short(lengths):
+        steady[0] = False
+        notes.append(f"the first step ({lengths[0] * 1e-6:,.1f} ms) is left out because it is much shorter than the others")
     if Steps._last_is_cut(lengths):
         steady[-1] = False
         notes.append("the last step is left out because it was cut short")
     return Steps(start_ns=start, end_ns=end, steady=steady, by=by, notes=tuple(notes))
+
+
+def _begins_short(lengths: Times) -> bool:
+    """Return whether the first step is much shorter than all others, as it is on the host's clock while the queue fills."""
+    others = lengths[1:-1] if Steps._last_is_cut(lengths) else lengths[1:]
+    return len(others) >= _OTHERS and bool(lengths[0] < _CUT_RATIO * others.min())
 
 
 def _warm_up_count(lengths: Times) -> int:

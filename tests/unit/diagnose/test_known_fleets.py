@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_known_situations import H100, TO_HOST, bare, brought, made
 
+import gpuwise
 from judging_causes import Case, examine
 from making_fleets import all_reduce, fleet, in_one_file, on_own_devices, ranks
 from making_hosts import Host
@@ -188,3 +189,14 @@ CASES: Sequence[Case] = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_training_of_a_fleet_is_understood(case: Case, tmp_path: Path) -> None:
     examine(case, tmp_path)
+
+
+def test_gpus_that_exchange_data_have_the_same_steps(tmp_path: Path) -> None:
+    """Without marks, the kernels of the late GPU seem to repeat, and those of the others do not."""
+    made = fleet(4, lambda hosts, number: late(hosts, number, False), made=on_own_devices(ranks(4)))
+    whole = in_one_file(made)
+    whole.events = [event for event in whole.events if not event["name"].startswith("ProfilerStep")]
+    answer = gpuwise.why([str(whole.write(tmp_path / "trace.json"))]).to_dict()
+    assert len({row["step_s"] for row in answer["gpus"]}) == 1
+    assert answer["findings"][0]["code"] == "straggler"
+    assert "GPU 2" in answer["findings"][0]["title"]

@@ -70,6 +70,12 @@ def prefetched(host: Host, number: int, cured: bool) -> None:
     host.load(120.0)
 
 
+def in_time(host: Host, number: int, cured: bool) -> None:
+    """A loader that takes long while the device is busy; only in the first step of all there was nothing to do before."""
+    host.load(3000.0)
+    host.eager(20, 400.0)
+
+
 def boxes(host: Host, number: int, cured: bool) -> None:
     """A detector chooses among its boxes on the CPU."""
     host.eager(20, 400.0)
@@ -210,6 +216,7 @@ def waiting_loader(host: Host, number: int, cured: bool) -> None:
 
 
 CASES: Sequence[Case] = [
+    Case(name="batches in time, no marks", build=made(in_time, bare, mark=""), step_counts=(6,)),
     Case(name="breaks between compiled regions", build=made(broken_graphs, h100), first=LAUNCHES),
     Case(name="a progress bar", build=made(progress, bare), first=("host_sync",), lost=False),
     Case(name="a scaler behind long work", build=made(scaled, bare)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Progress", "read_view", "read_views"]
 
 Progress = Callable[[str, float], None]
 _MOST_GPUS = 64  # of one file
+_GUESSED = ("kernels", "span")  # steps that no mark tells
 _FAR_NS = 3_600_000_000_000  # between recordings of one run: an hour, more than the clocks of hosts differ
 
 
@@ -75,11 +77,22 @@ def _read(
             if place == 0:
                 raise
             continue
+        if views:
+            scene = _in_step(scene, views[0].scene)
         found = load_catalog().find(gpu).gpu if gpu else _gpu(scene, notes)
         if found is None and otherwise and not scene.on_cpu:
             found = load_catalog().find(otherwise).gpu
         views.append(make_view(scene, found))
     return tuple(views)
+
+
+def _in_step(scene: Scene, first: Scene) -> Scene:
+    """Return the scene of another GPU with the steps of the first one if they exchange data. Kernels may repeat within the steps
+    of one rank more clearly than on another, but ranks of one program have the same steps.
+    """
+    differ = scene.steps.by in _GUESSED and len(scene.steps.start_ns) != len(first.steps.start_ns)
+    joined = all(one.is_class("communication").any() for one in (scene, first))
+    return replace(scene, steps=first.steps) if differ and joined else scene
 
 
 def _scene(path: Path, trace: Trace, index: int | None, alone: bool) -> Scene:
