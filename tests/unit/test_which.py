@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from which_asked import asked
 
+import gpuwise
 from gpuwise.money import prices as money_prices
 
 CONTRACT = {"verdict", "options", "rejected", "changes_if", "assumptions", "data_date"}
@@ -232,3 +233,10 @@ def test_your_own_model_is_asked_about_like_any_other(tmp_path: Path) -> None:
     )
     answer = asked("--model", f"{tmp_path / 'mine.py'}:Net", "--budget", "600")
     assert answer["options"][0]["fits"]
+
+
+def test_adapters_are_trained_in_the_same_way_on_every_gpu() -> None:
+    """A card with much memory does not seem faster because others recompute activations and it does not."""
+    answer = gpuwise.which(budget=1000, model="llama-3-8b", method="qlora")
+    paces = [pace for one in answer.every for pace in one.run.paces]
+    assert {pace.choices.checkpoint == (0, 0) for pace in paces} == {False}

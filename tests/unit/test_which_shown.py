@@ -149,3 +149,32 @@ def test_the_parts_of_a_verdict_say_what_the_whole_says(options: WhichOptions) -
     named = [option["gpu"] for option in found["options"] if option["recommended"]]
     assert len(named) == (options.budget != 5.0)
     assert all(name in found["said"][0]["text"] for name in named)
+
+
+def test_a_faster_set_that_is_shown_is_not_passed_over_in_silence() -> None:
+    answer = gpuwise.which(budget=800, task="vision")
+    best = answer.best
+    assert best is not None
+    quicker = [one for one in answer.options if one.run.seconds < 0.9 * best.run.seconds]
+    assert quicker
+    first = min(quicker, key=lambda one: one.run.seconds)
+    assert f"{first.name} would be " in answer.verdict
+    held = f"each of these cards has only {first.gpu.memory_bytes / 2**30:.0f} GB"
+    assert (held in answer.verdict) == (first.gpu.memory_bytes < best.gpu.memory_bytes)
+
+
+def test_labs_learn_how_many_tokens_their_servers_train() -> None:
+    answer = gpuwise.which(budget=2_000_000, model="llama-3-8b", mode="train")
+    best = answer.best
+    assert best is not None
+    tokens = best.run.samples_per_s * 1024 * answer.query.terms.hours * 3600
+    assert f"they train llama-3-8b in full on {tokens / 1e12:.2g} trillion tokens" in answer.verdict
+    assert f"at ${(best.total_usd or 0.0) / tokens * 1e6:.2f} per million" in answer.verdict
+
+
+def test_doubt_about_a_recommendation_is_told_with_it() -> None:
+    amd = gpuwise.which(budget=1200, vendor="amd", model="llama-3-8b").verdict
+    assert "in which no AMD GPU was measured" in amd
+    assert "was measured" not in gpuwise.which(budget=1200, model="llama-3-8b").verdict
+    assert "has no bf16" in gpuwise.which(budget=2000, model="llama-3.3-70b", weights="int4").verdict
+    assert "slower than most people read" in gpuwise.which(budget=5000, vendor="apple", model="llama-3.3-70b").verdict

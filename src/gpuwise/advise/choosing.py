@@ -225,11 +225,12 @@ def _simpler(several: Candidate, seen: Sequence[Candidate]) -> list[Candidate]:
 
 def _is_worth(option: Candidate, taken: Candidate) -> bool:
     """Return whether a dearer option is to be bought instead. Several cards, or several machines, must be much faster than
-    fewer; and a small gain must not cost much.
+    fewer, and so must more cards with less memory each; and a small gain must not cost much.
     """
     gain = taken.run.seconds / option.run.seconds
     fewer, more = _effort(taken), _effort(option)
-    if more > fewer:
+    smaller = option.gpu.memory_bytes < taken.gpu.memory_bytes and not adds_up(option)
+    if more > fewer or (smaller and option.gpu_count > taken.gpu_count):
         held = adds_up(option) or option.gpu.memory_bytes >= min(taken.gpu.memory_bytes, _ROOMY)
         return held and _worth_more(option, taken)
     if more < fewer and gain >= 1 and option.run.shared_bytes > taken.run.shared_bytes:

@@ -31,6 +31,7 @@ from gpuwise.money.prices import NEW_MONTHS, age_text, data_date, kinds_text
 from gpuwise.questions.common.jobs import Priced, way_text
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
+from gpuwise.questions.which.general import general
 from gpuwise.questions.which.instead import TROUBLE, faster
 from gpuwise.questions.which.language_paces import LanguagePace
 from gpuwise.questions.which.language_words import more_for_text
@@ -76,7 +77,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     }
     return WhichAnswer(
         query=query,
-        said=(said := verdict(survey, chosen, shown, spared)),
+        said=(said := general(survey, chosen, shown) if query.general else verdict(survey, chosen, shown, spared)),
         verdict="".join(text for _, text in said),
         best=None if query.general else chosen.best,
         options=shown,
@@ -153,7 +154,7 @@ def _batches(survey: Survey) -> Assumption:
 
 def _rule(query: WhichQuery) -> Assumption:
     """The rule by which the recommendation is made."""
-    budget, buying, effect = query.limits.budget_usd, bool(query.kinds & {"buy new", "buy used"}), []
+    budget, buying, effect = query.limits.budget_usd, bool(query.kinds & {"buy new", "buy used"}), list[str]()
     work = "run" if query.text is None else "million tokens"
     value = f"the {'card' if buying else 'rented GPU'} with the lowest cost per {work}"
     if budget is not None and buying:
@@ -207,20 +208,12 @@ def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     main = taken or best
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     hours = "" if said else _hours(survey, chosen)
-    guessed = _hangs_on_a_guess(survey, chosen)
-    found = (
-        [
-            hours if guessed else "",
-            _larger(survey, taken),
-            *_prices(survey, chosen, above=_budget(survey, main)),
-            "" if guessed else hours,
-            faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "",
-            _budget(survey, main),
-        ]
-        if main
-        else []
-    )
-    larger = bool(best and _larger(survey, taken))
+    first, last = (hours, "") if _hangs_on_a_guess(survey, chosen) else ("", hours)
+    larger, found = _larger(survey, taken), list[str]()
+    if main:
+        found = [first, larger, *_prices(survey, chosen, above=_budget(survey, main)), last]
+        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else ""]
+        found += [_budget(survey, main)]
     found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
     return tuple(text for text in (*found, _adapters(survey), "" if larger else _memory(taken)) if text)
 
@@ -248,8 +241,7 @@ def _adapters(survey: Survey) -> str:
         return f"with 4-bit weights (`--weights int4`), {both(large)} would fit on smaller GPUs" if large else ""
     jobs = zip(survey.query.jobs, survey.priced, strict=True)
     able = [job.model for job, priced in jobs if priced.way == "checkpoint" and "lora" in job.ways]
-    models = both(able)
-    return f"with LoRA adapters (`--method lora`) instead of full training, {models} would fit on smaller GPUs" if able else ""
+    return f"with LoRA adapters (`--method lora`), {both(able)} would fit on smaller GPUs" if able else ""
 
 
 def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
@@ -261,6 +253,10 @@ def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
         price, at = flip.option.price, survey.money(flip.usd)
         if price is None:
             continue
+        if at == survey.money(price.usd):  # the prices are at the very point where the recommendation changes
+            other = flip.then if flip.option is chosen.best else flip.option
+            found.append(f"at these prices, {a(other.name)} is as good a choice")
+            continue
         if flip.option is chosen.best:
             who = "the estimate ranges from" if price.estimated else "sellers ask"
             span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
@@ -270,7 +266,7 @@ def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
         elif f" {(named := flip.option.gpu.name)} " not in above:
             now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
             found.append(f"if {a(named)} costs {at} or less ({now}), {_instead(flip.then, named)} the better choice")
-    return found[:_FEW]
+    return list(dict.fromkeys(found))[:_FEW]
 
 
 def _instead(option: Candidate, named: str = "") -> str:
@@ -289,8 +285,8 @@ def _hours(survey: Survey, chosen: Selection) -> str:
         return ""
     hours = even_hours_per_week(bought, rented, survey.query.terms)
     rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
-    each = " each" if rented.gpu_count > 1 else ""
-    who, now = f"{a(rented.name)} at {rate} an hour{each}", 168 * survey.query.terms.utilization
+    who = f"{a(rented.name)} at {rate} an hour{' each' if rented.gpu_count > 1 else ''}"
+    now = 168 * survey.query.terms.utilization
     if hours is None:
         return f"renting {who} is cheaper at any number of hours"
     use = plural(f"{hours:.0f}", "hour")
@@ -302,22 +298,23 @@ def _hours(survey: Survey, chosen: Selection) -> str:
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
-    """For a lab's budget, what to buy for larger models: the fastest with clearly more memory on each GPU."""
-    budget = survey.query.limits.budget_usd
-    if budget is None or best is None or best.kind == "rent" or survey.query.text is not None:
+    """With a budget, what to buy for larger models, unless one that generates text was named: the fastest with more memory."""
+    budget, text = survey.query.limits.budget_usd, survey.query.text
+    if budget is None or best is None or best.kind == "rent" or (text and not (survey.query.task and (text.users or 1) == 1)):
         return ""
-    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits) and alike(one, best)]
-    able = [one for one in able if one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes]
+    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
+    able = [one for one in able if one.run.shared_bytes >= _MORE_MEMORY * best.run.shared_bytes and (text or alike(one, best))]
     if not able:
         return ""
     more = min(able, key=lambda one: one.run.seconds)
-    each = " each" if more.gpu_count > 1 else ""
-    held = f"{a(more.name)} ({survey.money(more.upfront_usd)}, {more.gpu.memory_bytes / GIB:.0f} GB{each})"
-    needs = f"models that need more than {best.run.paces[0].usable_bytes / GIB:.0f} GiB on one GPU"
+    each = "" if more.gpu_count == 1 else " in total" if text else " each"
+    held = f"{a(more.name)} ({survey.money(more.upfront_usd)}, {more.run.shared_bytes / GIB:.0f} GB{each})"
+    room = best.run.paces[0].usable_bytes * (best.gpu_count if text else 1)
+    needs = f"models that need more than {room / GIB:.0f} GiB{'' if text else ' on one GPU'}"
     longer = more.run.seconds / best.run.seconds
-    pace = f"a run then takes {longer:.1f} times as long" if longer >= 1 else f"a run is then {1 / longer:.1f} times as fast"
-    pace = "a run then takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
-    return f"for {needs}, choose {held}; {pace}"
+    pace = f"takes {longer:.1f} times as long" if longer >= 1 else f"is {1 / longer:.1f} times as fast"
+    pace = "takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
+    return f"for {needs}, choose {held}; {'the same text' if text else 'a run'} then {pace}"
 
 
 def _roomier(survey: Survey, best: Candidate) -> str:
@@ -390,8 +387,7 @@ def _several_more(survey: Survey, best: Candidate) -> str:
 def _memory(best: Candidate | None) -> str:
     if best is None or getattr(best.run.paces[0], "offloaded", False):
         return ""
-    usable = best.run.paces[0].usable_bytes
-    needed = best.run.needed_bytes / GIB
+    usable, needed = best.run.paces[0].usable_bytes, best.run.needed_bytes / GIB
     this = "this one" if len(best.run.paces) == 1 else "the largest job here"
     room, name, needs = usable, best.gpu.name, f"{this} needs {needed:.1f} GiB"
     if isinstance(best.run.paces[0], LanguagePace) and best.gpu_count > 1:

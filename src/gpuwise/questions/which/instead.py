@@ -10,8 +10,9 @@ from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_
 from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.advise.thresholds import even_hours_per_week
 from gpuwise.box.types import Cards, CheckLine
-from gpuwise.core.text import a, are, plural
+from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
+from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.machine import speed_cost
@@ -21,6 +22,7 @@ from gpuwise.questions.which.survey import SAME, Survey, buys
 __all__ = [
     "TROUBLE",
     "cheaper_rented",
+    "describe_age",
     "describe_hired_work",
     "describe_limit",
     "describe_sparing",
@@ -172,6 +174,12 @@ def describe_limit(line: CheckLine, option: Candidate) -> str:
     watts = line.power_limit_watts or 0.0
     lost = speed_cost([Cards(gpu=gpu, count=count) for gpu, count in option.run.parts], watts)
     return f" Limit {each} to {watts:.0f} W, which costs {lost}, or use {stronger}: {line.text}."
+
+
+def describe_age(gpu: Gpu) -> str:
+    """Say what a GPU without bf16 means for language models, most of which are published in bf16."""
+    lacks = "has no bf16, so models run in fp16, and some programs do not support it (FlashAttention 2, for example)"
+    return f" {the(gpu.name, first=True)} {lacks}."
 
 
 def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:

@@ -110,9 +110,7 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> L
 
 
 def language_job(model: str, tokens: float, text: LanguageAsked) -> Job:
-    """A model that writes this many tokens: in fewer bits if that is better, unless the format was given or the model is published
-    in few bits.
-    """
+    """A model that writes this many tokens: in fewer bits if that is better, unless its format was given or published."""
     free = not text.weights and not published_format(model, find_shape(model))
     ways = ("usual", "int8", "int4") if free else ("usual",)
     return Job(model=model, samples=tokens, mode="infer", phase="decode", ways=ways)

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from gpuwise.advise.candidates import TaskRun
 from gpuwise.advise.jobs import Job, JobPace
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import Choices
 from gpuwise.prediction.generation import Generations, generate, generation_memory, room_bytes
 from gpuwise.prediction.language_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.language.ask import LanguageQuery, language_query
+from gpuwise.step.time.engines import find_engine, measured_gpus
 
 __all__ = ["SAME_BITS", "LanguageAsked", "LanguagePace", "LanguagePacer", "format_rate", "pace_of", "price_text", "rate_text"]
 
@@ -93,7 +95,8 @@ class LanguagePacer:
             if gpu_count % groups:
                 continue
             each = -(-users // groups)
-            part = self._parts.setdefault(each, LanguagePacer(self._model, replace(self._asked, users=each), self._cpu, self._also))
+            asked = replace(self._asked, users=each)
+            part = self._parts.setdefault(each, LanguagePacer(self._model, asked, self._cpu, self._also))
             for name, pace in part._together(gpus, gpu_count // groups).items():
                 rate, whole = pace.tokens_per_s * users / each, best.get(name)
                 if pace.fits and (whole is None or not whole.fits or rate > whole.samples_per_s):
@@ -115,9 +118,9 @@ class LanguagePacer:
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
             for place, gpu in enumerate(each):
-                pace, known = pace_of(steps, place, gpu, members[0][1].format_name), self._paces[gpu, gpu_count]
-                if known is None or (pace.fits, pace.tokens_per_s) > (known.fits, known.tokens_per_s):
-                    self._paces[gpu, gpu_count] = pace
+                found, known = pace_of(steps, place, gpu, members[0][1].format_name), self._paces[gpu, gpu_count]
+                if known is None or (found.fits, found.tokens_per_s) > (known.fits, known.tokens_per_s):
+                    self._paces[gpu, gpu_count] = found
         return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
@@ -244,8 +247,18 @@ def _fastest(pacer: LanguagePacer, near: Sequence[tuple[Gpu, int]]) -> float:
 def rate_text(run: TaskRun) -> str:
     """Tokens per second, with their range and the engine, since other engines are faster or slower."""
     rate, main = run.samples_per_s, run.paces[0]
-    engine = f" in {main.engine}{_on_cpu(main)}" if isinstance(main, LanguagePace) else ""
+    engine = ""
+    if isinstance(main, LanguagePace):
+        known = main.gpu.is_cpu or main.gpu.vendor in _measured_vendors(main.engine)
+        doubt = "" if known else f", in which no {main.gpu.vendor} GPU was measured"
+        engine = f" in {main.engine}{_on_cpu(main)}{doubt}"
     return f"{format_rate(rate)} tokens/s ({format_rate(rate / run.high)} to {format_rate(rate / run.low)}){engine}"
+
+
+@cache
+def _measured_vendors(engine: str) -> frozenset[str]:
+    """The makers of the GPUs on which this engine was measured."""
+    return frozenset(load_catalog().find(name).gpu.vendor for name in measured_gpus(find_engine(engine)))
 
 
 def _on_cpu(pace: LanguagePace) -> str:

@@ -94,7 +94,8 @@ def _nearest(survey: Survey, spared: Sequence[Remedied]) -> str:
     what = f"the cheapest option that fits{timed} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
     if cheapest.kind != "rent":
         too_slow = f" and finishes a run in {survey.horizon}" if slow else ""
-        return f"No option costs {survey.money(limits.budget_usd)} or less{too_slow}; {what}."
+        known = " with a known price" if any(one.upfront_usd is None for one in done) else ""
+        return f"No option{known} costs {survey.money(limits.budget_usd)} or less{too_slow}; {what}."
     terms, budget = survey.query.terms, survey.money(limits.budget_usd)
     span = f"{plural(f'{terms.years:g}', 'year')} at {plural(f'{168 * terms.utilization:.0f}', 'hour')} a week"
     bought = min((one for one in done if one.kind.startswith("buy")), key=spent, default=None)

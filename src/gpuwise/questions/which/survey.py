@@ -66,6 +66,7 @@ _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
 SAME = 0.005  # a smaller difference counts as none
+_READ_PER_S = 5.0  # tokens: about 240 words a minute, the usual speed of silent reading
 
 _Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on this many of a GPU
 
@@ -119,7 +120,8 @@ class Survey:
         users, guess = self.query.text.users or 1, any(note.code == "users" for note in self.query.assumptions)
         shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
         shared += " (assumed; set with `--users`)" * guess
-        return f"{self.writer(run)} {rate_text(run)}{shared}"
+        slow = ", slower than most people read" if run.samples_per_s < _READ_PER_S * users else ""
+        return f"{self.writer(run)} {rate_text(run)}{shared}{slow}"
 
     def writer(self, run: TaskRun) -> str:
         """What generates text, as the start of a clause that ends with a speed: a model and its weights, unless both were asked

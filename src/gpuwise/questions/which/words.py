@@ -14,10 +14,13 @@ from gpuwise.advise.jobs import JobPace, taken
 from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
+from gpuwise.hardware.types import supported
 from gpuwise.money.costs import LAB_USD, in_server, server_for
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import does_not_fit
 from gpuwise.questions.which.instead import (
     cheaper_rented,
+    describe_age,
     describe_hired_work,
     describe_limit,
     describe_sparing,
@@ -49,7 +52,7 @@ from gpuwise.questions.which.survey import (
 from gpuwise.questions.which.types import Parts
 from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["reasons", "rejections", "renting", "verdict"]
+__all__ = ["reasons", "rejections", "renting", "sold_new", "verdict"]
 
 _MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
@@ -60,8 +63,6 @@ _ALIKE = 1.05  # times as long: about as fast
 
 def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> Parts:
     """What to do and why, in parts that agree with the rows below; `spared` are cards that hold the jobs with remedies."""
-    if survey.query.general:
-        return _general(survey, chosen, shown)
     also = f"{describe_spared(survey, spared) if spared else ''}{unpriced_macs(survey) if survey.query.wanted.laptop else ''}"
     if (best := chosen.best) is None:
         return ("pick", nothing(survey, spared)), ("hire", _rent_instead(survey)), ("also", also)
@@ -69,7 +70,8 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
     return (
         *_to_take(survey, chosen, best),
         ("together", _sooner_together(survey, best, shown)),
-        ("new", _sold_new(survey, best)),
+        ("new", sold_new(survey, best)),
+        ("old", describe_age(best.gpu) if _uses_language(survey) and "bf16" not in supported(best.gpu) else ""),
         ("text", cheapest_for_text(survey, best) if survey.query.text else ""),
         ("lab", for_labs(survey, best) if (survey.query.limits.budget_usd or 0.0) >= LAB_USD else ""),
         ("hire", "" if rents else _rent_instead(survey)),
@@ -100,9 +102,16 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     )
 
 
+def _uses_language(survey: Survey) -> bool:
+    """Whether a language model generates text or is trained with adapters."""
+    return survey.query.text is not None or any(priced.way in METHODS for priced in survey.priced)
+
+
 def _describe_ways(survey: Survey) -> str:
     """Jobs that must be run in another way than usual because the usual way fits no card."""
-    ways = [f"{priced.job.model} runs {describe_sparing(priced)}" for priced in survey.priced if priced.skipped or priced.slower]
+    stands = f", which stands for {survey.query.task}," if survey.query.task and survey.query.text else ""
+    told = [priced for priced in survey.priced if priced.skipped or priced.slower]
+    ways = [f"{priced.job.model}{stands} runs {describe_sparing(priced)}" for priced in told]
     return f"{' and '.join(ways)}; " if ways else ""
 
 
@@ -226,7 +235,7 @@ def _rent_instead(survey: Survey) -> str:
     return f" For {survey.money(budget)}, you could {instead}rent {hired}. That is {lasts}, or {does}."
 
 
-def _sold_new(survey: Survey, used: Candidate) -> str:
+def sold_new(survey: Survey, used: Candidate) -> str:
     """The best purchase that is sold new, where a used one is recommended: some people must not, or do not want to, buy those."""
     query, kinds = survey.query, survey.query.kinds & {"buy new", "buy used"}
     if used.kind != "buy used" or "buy new" not in kinds:
@@ -246,42 +255,24 @@ def _sold_new(survey: Survey, used: Candidate) -> str:
     return f" The best option sold new (`--buy`) is {one_more(found) or a(found.name)} ({each}), which {pace}."
 
 
-def _general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> Parts:
-    if not shown:
-        return (("pick", nothing(survey)),)
-    value = min(shown, key=lambda option: option.usd_per_run or 0.0)
-    fastest = min(shown, key=lambda option: option.run.seconds)
-    more = value.run.seconds / fastest.run.seconds
-    faster = (
-        f" {the(fastest.name, first=True)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast." if more > 1 else ""
-    )
-    price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
-    return (
-        ("pick", f"The best value is {a(value.name)} ({price}). "),
-        ("why", "It has the lowest cost per run of the cards below."),
-        ("new", f"{_sold_new(survey, value)}{faster}"),
-        ("rent", renting(survey, chosen, value)),
-        ("rows", " The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."),
-    )
-
-
 # ---------------------------------------------------------------- beside it: several cheaper cards, rent
 
 
 def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
-    """Several cards that are faster and cheaper than the recommended one, and why they are not recommended."""
+    """Several cards that are faster than the single one that is recommended, and why they are not."""
     cost = best.upfront_usd
     if not best.kind.startswith("buy") or best.gpu_count > 1 or cost is None:
         return ""
-    sets = [one for one in shown if one.gpu_count > 1 and one.kind.startswith("buy")]
-    cheaper = [one for one in sets if (one.upfront_usd or inf) < cost]
-    first = min(cheaper, key=lambda one: one.run.seconds, default=best)
-    if first.run.seconds >= best.run.seconds:
+    first = min((one for one in shown if one.kind.startswith("buy")), key=lambda one: one.run.seconds)
+    faster, more = best.run.seconds / first.run.seconds, (first.upfront_usd or inf) - cost
+    if first.gpu_count == 1 or faster < 1 + SAME or more == inf:
         return ""
-    faster, less = best.run.seconds / first.run.seconds, survey.money(cost - (first.upfront_usd or 0.0))
-    why = "a single card is simpler to set up, and all of its memory is available to one model"
+    why = "a single card is simpler to set up"
+    why += "" if adds_up(first) else ", and all of its memory is available to one model"
+    if first.gpu.memory_bytes < best.gpu.memory_bytes and not adds_up(first):
+        why = f"each of these cards has only {first.gpu.memory_bytes / GIB:.0f} GB, and your code would have to use all of them"
     pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
-    return f" {first.name} would be {pace} for {less} less, but {why}."
+    return f" {first.name} would be {pace} for {survey.money(abs(more))} {'more' if more > 0 else 'less'}, but {why}."
 
 
 # ---------------------------------------------------------------- reasons
