@@ -187,7 +187,7 @@ class TaskRun:
         """How several GPUs hold what they train, in words."""
         if any(pace.shares_model for pace in self.paces):
             return "the GPUs share the weights, gradients and optimizer states of the model (FSDP)"
-        return "each GPU holds the whole model, so the memory does not add up"
+        return "each GPU holds the whole model, so their memory is not pooled"
 
     @property
     def needed_bytes(self) -> float:

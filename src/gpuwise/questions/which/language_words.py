@@ -64,7 +64,7 @@ def shares(option: Candidate) -> str:
         return f"these users are served fastest by {describe_groups(option.gpu_count, main.groups, main.batch)}"
     tensor = isinstance(main, LanguagePace) and main.split == "tensor"
     work = "and all GPUs work on every token" if tensor else "and one GPU works at a time"
-    return f"each GPU holds part of the model, so the memory adds up, {work}"
+    return f"each GPU holds part of the model, so their memory is pooled, {work}"
 
 
 def engine_of(option: Candidate, shown: Sequence[Candidate]) -> list[str]:
