@@ -163,8 +163,8 @@ def _page(
             ]
         ),
         "REASONS": "\n".join(f"- {count} rows: {reason}" for reason, count in sorted(reasons.items())) or "- none",
-        "FITTED": both(sorted({entry.cells["family"] for entry in halves[True]})),
-        "OTHERS": both(sorted({entry.cells["family"] for entry in halves[False]})),
+        "FITTED": listed(sorted({entry.cells["family"] for entry in halves[True]})),
+        "OTHERS": listed(sorted({entry.cells["family"] for entry in halves[False]})),
         "CONSTANTS": "\n".join(
             ["| constant | value | basis | source |", "|---|---|---|---|"]
             + [f"| `{name}` | {entry.value:,.10g} | {entry.basis} | {entry.source} |" for name, entry in data.constants.items()]
