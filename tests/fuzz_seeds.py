@@ -10,7 +10,7 @@ import msgspec
 
 import gpuwise
 from gpuwise.workload.store import files
-from making_amd import rocprof, rpd
+from making_amd import rocpd, rocprof, rpd
 from making_files import collective, dcgmi, dmon, flight, op_table, pickled, query, snapshot, wandb
 from making_gguf import deepseek, gpt_oss, header, llama
 from making_traces import SGEMM, Run, autograd_profile, chakra, execution_trace, nsys, training, with_graphs, xplane
@@ -168,6 +168,10 @@ def amd_traces(folder: Path) -> list[bytes]:
 
 def rpds(folder: Path) -> list[bytes]:
     return [rpd(folder / "seed.rpd", kernels=30).read_bytes()]
+
+
+def rocpds(folder: Path) -> list[bytes]:
+    return [rocpd(folder / "seed.db", kernels=30).read_bytes()]
 
 
 def snapshots(folder: Path) -> list[bytes]:

@@ -294,6 +294,7 @@ TARGETS: tuple[Target, ...] = (
     Target(name="xplane", seeds=seeds.xplanes, ask=_file("trace.xplane.pb", _why)),
     Target(name="nsys", seeds=seeds.exports, ask=_file("trace.sqlite", _why)),
     Target(name="rocprof", seeds=seeds.amd_traces, ask=_file("results.json", _why)),
+    Target(name="rocpd", seeds=seeds.rocpds, ask=_file("results.db", _why)),
     Target(name="rpd", seeds=seeds.rpds, ask=_file("trace.rpd", _why)),
     Target(name="snapshots", seeds=seeds.snapshots, ask=_file("snapshot.pickle", _why)),
     Target(name="dumps", seeds=seeds.dumps, ask=_file("nccl_trace_rank_0", _why)),

@@ -98,3 +98,50 @@ def rpd(path: Path, kernels: int = 30) -> Path:
     database.commit()
     database.close()
     return path
+
+
+def rocpd(path: Path, kernels: int = 30, ending: str = "_0000aaaa") -> Path:
+    """The database that rocprofv3 writes by default since ROCm 7."""
+
+    def of(text: str) -> str:
+        return text.replace("!", ending)
+
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")  # on a busy disk, each wait for it can take seconds
+    database.executescript(
+        of("""
+        CREATE TABLE rocpd_string! (id INTEGER PRIMARY KEY, guid TEXT, string TEXT);
+        CREATE TABLE rocpd_event! (id INTEGER PRIMARY KEY, guid TEXT, category_id INTEGER, stack_id INTEGER,
+            parent_stack_id INTEGER, correlation_id INTEGER, extdata JSONB DEFAULT "{}");
+        CREATE TABLE rocpd_info_agent! (id INTEGER PRIMARY KEY, guid TEXT, type TEXT, type_index INTEGER, name TEXT,
+            product_name TEXT, extdata JSONB DEFAULT "{}");
+        CREATE TABLE rocpd_info_kernel_symbol! (id INTEGER PRIMARY KEY, guid TEXT, kernel_name TEXT, display_name TEXT);
+        CREATE TABLE rocpd_kernel_dispatch! (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, agent_id INTEGER,
+            kernel_id INTEGER, dispatch_id INTEGER, queue_id INTEGER, stream_id INTEGER, start BIGINT, end BIGINT,
+            workgroup_size_x INTEGER, workgroup_size_y INTEGER, workgroup_size_z INTEGER,
+            grid_size_x INTEGER, grid_size_y INTEGER, grid_size_z INTEGER, event_id INTEGER);
+        CREATE TABLE rocpd_memory_copy! (id INTEGER PRIMARY KEY, start BIGINT, end BIGINT, name_id INTEGER, dst_agent_id INTEGER,
+            src_agent_id INTEGER, size INTEGER, queue_id INTEGER, stream_id INTEGER, event_id INTEGER);
+        CREATE TABLE rocpd_region! (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start BIGINT, end BIGINT,
+            name_id INTEGER, event_id INTEGER);
+        INSERT INTO rocpd_string! VALUES (1, '', 'hipLaunchKernel'), (2, '', 'roctxThreadRangeA'), (3, '', 'MEMORY_COPY');
+        INSERT INTO rocpd_info_agent! VALUES (8, '', 'CPU', 0, 'AMD EPYC', '', '{}'),
+            (9, '', 'GPU', 0, 'gfx90a', 'AMD Instinct MI210', '{"cu_count": 104}');
+        INSERT INTO rocpd_event! VALUES (9000, '', 3, 9000, 0, 0, '{}'), (9001, '', 2, 9001, 0, 0, '{"message": "optimizer"}');
+        """)
+    )
+    database.execute(of("INSERT INTO rocpd_info_kernel_symbol! VALUES (5, '', 'mangled', ?)"), (KERNEL,))
+    for place in range(kernels):
+        start, number = 1_000_000_000 + place * 500_000, place + 1
+        for event in (2 * number, 2 * number + 1):  # of the call, and of the kernel that it launches
+            database.execute(of("INSERT INTO rocpd_event! VALUES (?, '', 1, ?, 0, 0, '{}')"), (event, number))
+        kernel = (number, place, start, start + 400_000, 2 * number + 1)
+        database.execute(of("INSERT INTO rocpd_kernel_dispatch! VALUES (?,1,1,9,5,?,3,1,?,?,256,1,1,25600,2,1,?)"), kernel)
+        call = (number, start - 50_000, start - 40_000, 2 * number)
+        database.execute(of("INSERT INTO rocpd_region! VALUES (?,1,1,?,?,1,?)"), call)
+    end = 1_000_000_000 + kernels * 500_000
+    database.execute(of("INSERT INTO rocpd_memory_copy! VALUES (1,?,?,3,9,8,4096,3,1,9000)"), (end, end + 10_000))
+    database.execute(of("INSERT INTO rocpd_region! VALUES (9000,1,1,?,?,2,9001)"), (end - 5_000, end))
+    database.commit()
+    database.close()
+    return path

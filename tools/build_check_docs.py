@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "checks.md"
 HEAD = """# What `gpuwise why` looks for
 
 `tools/build_check_docs.py` generates this page from the checks, and a test keeps it up to date. Shares are fractions of the mean
-time of a steady step, and overlapping intervals count once. A gain is a speed-up factor. Its upper end assumes that nothing else
-slows the step down, and its lower end assumes that the next bottleneck remains.
+time of a steady step, and overlapping intervals count only once. A gain is a speed-up factor. Its upper end assumes that nothing
+else slows the step down, and its lower end assumes that the next bottleneck remains.
 
 | check | problem |
 |---|---|

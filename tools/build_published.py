@@ -34,7 +34,7 @@ Keep the following in mind:
 - Lambda's figures are the lowest and highest from three containers. They include the time to load ImageNet, which the
   prediction does not. Lambda does not state the layout, so we predict one row with channels-last and one without.
 - NVIDIA's script for Mask R-CNN dates from 2019 and loads images during the step. With mixed precision, it runs only
-  1.4 times as fast, because much of its step does not use the matrix engine. We predict a larger gain.
+  1.4 times as fast as in fp32, because much of its step does not use the matrix engine. We predict a larger gain.
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
 - For YOLOv8, DeepLab, SDXL and the sizes of 2-D U-Nets in the zoo, we found no published training speed that states the
   GPU, batch size and precision.

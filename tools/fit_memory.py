@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 import gpuwise
+from gpuwise.core.text import both
 from gpuwise.evidence.memory import MemoryQuestion, fitted_half, memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual
@@ -163,8 +164,8 @@ def _page(
             ]
         ),
         "REASONS": "\n".join(f"- {count} rows: {reason}" for reason, count in sorted(reasons.items())) or "- none",
-        "FITTED": ", ".join(sorted({entry.cells["family"] for entry in halves[True]})),
-        "OTHERS": ", ".join(sorted({entry.cells["family"] for entry in halves[False]})),
+        "FITTED": both(sorted({entry.cells["family"] for entry in halves[True]})),
+        "OTHERS": both(sorted({entry.cells["family"] for entry in halves[False]})),
         "CONSTANTS": "\n".join(
             ["| constant | value | basis | source |", "|---|---|---|---|"]
             + [f"| `{name}` | {entry.value:,.10g} | {entry.basis} | {entry.source} |" for name, entry in data.constants.items()]

@@ -37,10 +37,10 @@ BOUNDS = (0.1, 0.9)  # of the errors on cards left out
 
 HEAD = f"""# How accurate are estimated prices?
 
-If no recent price for a card was published, gpuwise estimates one from the card's launch price, age, memory, vendor and
-segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with the published
-prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In normal use,
-gpuwise also takes any older prices of the card itself into account.
+If no recent price for a card has been published, gpuwise estimates one from the card's launch price, age, memory,
+vendor and segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with
+the published prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In
+normal use, gpuwise also takes any older prices of the card itself into account.
 
 """
 WIDTH = 120  # columns of a line in the docs
@@ -156,7 +156,7 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
         f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
         f"new card loses {first:.0%} of its value as soon as it becomes a used card. These two rates determine the default "
         "resale value in `which` and `cost`, which also deduct 10% for the cost of selling. According to the collected prices, "
-        f"the market as a whole rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
+        f"prices across the whole market rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
         "estimates nor resale values assume that prices will continue to rise.",
         "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
         f"{laptops.rows} published laptop prices. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",

@@ -104,7 +104,7 @@ def test_training_says_the_time_of_an_epoch(page: Page, server: Server) -> None:
 def test_no_speed_is_promised_where_a_model_does_not_fit(page: Page) -> None:
     page.open(view="model", model="llama-3-70b", gpu="RTX 4090", users="10")
     assert "does not fit" in page.pick
-    assert set(page.run(_FACTS)) == {"memory", "weights and engine"}
+    assert set(page.run(_FACTS)) == {"memory", "too large by", "weights and engine"}
     assert "tokens per second" not in page.text
     page.open(model="llama-2-7b", mode="train", find="5050")
     cells = page.run("return [...document.querySelectorAll('.grid tr.off')].map((row) => row.cells[3].innerText.trim())")

@@ -115,7 +115,8 @@ def test_my_model_shows_the_step_of_the_batch_that_was_chosen(page: Page, server
     )
     waterfall, roofline, growth = drawn
     assert waterfall[0][-1] == pytest.approx(answer["step_s"] * 1e3)
-    assert len(roofline[1]) == len([op for op in answer["by_op"] if op["moved_bytes"] > 0])
+    lasting = [op for op in answer["by_op"] if op["moved_bytes"] > 0 and op["seconds"] > answer["step_s"] / 2000]
+    assert len(roofline[1]) == len(lasting)  # what takes next to no time would only stretch the axis
     assert [48] in growth
     assert page.complaints() == []
 

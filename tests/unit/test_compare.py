@@ -216,7 +216,7 @@ def test_of_mixed_cards_the_slowest_sets_the_pace() -> None:
     assert pair.ratio <= 2 * slow.ratio * 1.001
     assert pair.ratio_separate == pytest.approx(1 + slow.ratio)
     assert any("the slowest GPU limits the speed" in note for note in answer.notes)
-    assert any("memory does not add up" in note for note in answer.notes)
+    assert any("memory of several GPUs is not combined" in note for note in answer.notes)
 
 
 def test_a_link_that_holds_gpus_up_is_not_told_as_arithmetic() -> None:

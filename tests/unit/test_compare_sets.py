@@ -110,7 +110,7 @@ def test_the_machine_is_used_and_named_in_a_brief_answer() -> None:
     own = gpuwise.predict("bert-base", gpu="RTX 4090", gpus=2, mode="train").results[0]
     base = gpuwise.predict("bert-base", gpu="RTX 4090", gpus=4, mode="train").results[0]
     assert answer.pairs[0].ratio > 1.2 * own.samples_per_s / base.samples_per_s
-    assert "machine = the same for all sets with PCIe x16 for each GPU" in brief(answer)
+    assert "machine = the same for all sets (PCIe x16 for each GPU)" in brief(answer)
 
 
 # ---------------------------------------------------------------- order and reasons
@@ -163,7 +163,7 @@ def test_prices_that_offer_the_same_speed_for_the_money_decide_nothing() -> None
     assert even
     for usd, said in (
         (even * 1.01, "so both offer the same speed for the money"),
-        (even * 1.1, "would be the better buy below $"),
+        (even * 1.1, "would be the better buy at any price below $"),
     ):
         notes = gpuwise.compare(names, model=["resnet50"], price=["RTX 4070 Ti=800", f"RTX 3090={usd:.2f}"]).notes
         assert said in notes[0]

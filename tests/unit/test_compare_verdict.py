@@ -178,16 +178,16 @@ def test_an_uncertain_speed_makes_no_better_buy() -> None:
     said = told(amd, [777, 850])
     assert "the RX 7900 XTX costs $777 and the RTX 4080 costs $850" in said
     assert "which is $73 more for 8 GiB less memory" in said
-    assert "better buy below" not in said
+    assert "better buy at any price below" not in said
     assert "which is $73 more for 8 GiB more memory" in told(amd, [850, 777])
     assert "which is $100 more for the same memory" in told(["RX 7900 XTX", "RTX 4090"], [900, 1000])
-    assert "better buy below" in told(amd, [777, 3000])
-    assert "better buy below" in told(["RTX 3090", "RTX 4080"], [777, 850])
+    assert "better buy at any price below" in told(amd, [777, 3000])
+    assert "better buy at any price below" in told(["RTX 3090", "RTX 4080"], [777, 850])
 
 
 def test_given_prices_make_a_better_buy() -> None:
     notes = gpuwise.compare(["RX 7900 XTX", "RTX 4090"], price=["RX 7900 XTX=800", "RTX 4090=3000"]).notes
-    assert any("would be the better buy below $" in note for note in notes)
+    assert any("would be the better buy at any price below $" in note for note in notes)
     notes = gpuwise.compare(["RX 7900 XTX", "RTX 4090", "RTX 3090"], price=["RX 7900 XTX=800"]).notes
     (said,) = (note for note in notes if "to offer the same speed for the money" in note)
     assert said.startswith(
@@ -245,7 +245,8 @@ def test_a_ranking_with_an_unmeasured_gpu_says_how_far_off_it_may_be() -> None:
     verdict = gpuwise.compare(["H100 SXM 80GB", "MI300X", "B200"]).verdict
     first = verdict.split(". ")[0]
     assert (
-        "but no GPU of the MI300X's generation was measured, so the speed of the MI300X may be off by a factor of up to " in first
+        "but no GPU of the MI300X's generation was measured, so the estimated speed of the MI300X may be off by a factor of "
+        in first
     )
 
 
@@ -253,7 +254,7 @@ def test_doubts_about_several_gpus_are_joined() -> None:
     verdict = gpuwise.compare(["M1 Max 32-core", "M2 Ultra 76-core", "MI300X"]).verdict
     first = verdict.split(". ")[0]
     assert "but no GPU of the same generation as the M2 Ultra 76-core or the MI300X was measured and " in first
-    assert "so all these speeds may be off by a factor of up to " in first
+    assert "so all these estimates may be off by a factor of up to " in first
     assert "but no Google TPU and no CPU was measured, so" in gpuwise.compare(["TPU v4", "desktop CPU"]).verdict
 
 
@@ -456,8 +457,8 @@ def test_three_cards_with_prices_end_in_one_that_offers_the_most() -> None:
 @pytest.mark.parametrize(
     ("usd", "said"),
     [
-        (100, "2x RTX 3090 offer more speed for the money, for one job or separate jobs."),
-        (9_000, "the RTX 4090 offers more speed for the money, for one job or separate jobs."),
+        (100, "2x RTX 3090 offer more speed for the money, with one job or with separate jobs."),
+        (9_000, "the RTX 4090 offers more speed for the money, with one job or with separate jobs."),
     ],
 )
 def test_two_small_cards_or_a_large_one_are_weighed_by_price(usd: float, said: str) -> None:

@@ -185,7 +185,7 @@ def test_separate_runs_are_compared_with_the_plan_in_the_headline() -> None:
 def test_samples_of_each_kind_are_listed_in_words() -> None:
     answer = _asked("gpt2", "RTX 3090 + RTX 2080 Ti + GTX 1080 Ti", batch=32)
     assert re.search(
-        r"3-way data parallelism, \d+ samples per RTX 3090, \d+ per RTX 2080 Ti and \d+ per GTX 1080 Ti\.",
+        r"3-way data parallelism, \d+ samples on the RTX 3090, \d+ on the RTX 2080 Ti and \d+ on the GTX 1080 Ti\.",
         _verdict(answer),
     )
 

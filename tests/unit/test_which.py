@@ -198,7 +198,7 @@ def test_models_are_run_one_after_the_other() -> None:
 def test_a_large_language_model_is_run_as_what_is_at_hand_allows_and_that_is_said() -> None:
     answer = asked("--model", "llama-3-8b", "--mode", "infer", "--budget", "700")
     (way,) = (note for note in answer["assumptions"] if note["name"] == "method for llama-3-8b")
-    assert "faster than with fp16 or int8 weights; more bits" in way["effect"]
+    assert "faster than with fp16 or 8-bit weights; more bits" in way["effect"]
 
 
 def test_another_way_than_the_usual_is_told_in_the_verdict_and_of_every_row() -> None:

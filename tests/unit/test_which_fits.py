@@ -118,3 +118,11 @@ def test_training_in_full_is_shared_by_several_servers_if_the_budget_covers_them
     assert any("--method lora" in text for text in found["changes_if"])
     small = asked("--model", "llama-3-8b", "--mode", "train", "--budget", "3000")
     assert "runs with LoRA adapters (full training needs" in small["verdict"]
+
+
+def test_a_card_with_more_memory_never_holds_less_of_an_image_model() -> None:
+    """12 GB cards were left out of SDXL, which takes 12 GB at once, although 8 GB cards load its parts one after another."""
+    found = asked("--model", "sdxl", "--have", "RTX 3060", "--budget", "700", "--max-gpus", "1")
+    (own,) = (one for one in found["options"] if one["source"] == "keep")
+    assert own["fits"]
+    assert not [one for one in found["rejected"] if "may not fit" in one["reason"] and one["gpu"] in ("RTX 4070", "RTX 5070")]

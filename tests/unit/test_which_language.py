@@ -200,3 +200,32 @@ def test_a_card_that_the_power_supply_cannot_feed_is_not_recommended() -> None:
     small, large = (best(which(budget=2000, psu=watts)) for watts in (450, 1000))
     assert small.run.watts < large.run.watts
     assert small.run.seconds > large.run.seconds
+
+
+def test_a_budget_of_a_laboratory_serves_several_users_unless_one_is_asked_for() -> None:
+    """Nobody spends $200,000 to generate text for one user; and for one user, more money never leads to slower text."""
+    many, one = (which(task="llm-inference", budget=200_000, users=users) for users in (None, 1))
+    assert "for each of 200 users (assumed; set with `--users`)" in many.verdict
+    assert "llama-3-8b with q4_k_m weights" in one.verdict
+    less = which(task="llm-inference", budget=9_999)
+    assert best(one).run.samples_per_s > 0.99 * best(less).run.samples_per_s  # a server has another CPU
+
+
+def test_a_gpu_runs_packed_weights_in_the_engine_that_is_fastest_on_it() -> None:
+    answer = which(model="llama-3.3-70b", vendor="apple", budget=9000, price="M5 Max 40-core=5000")
+    assert all(pace.engine == "llama.cpp" for one in answer.every for pace in one.run.paces if isinstance(pace, LanguagePace))
+    pair = which(model="llama-3.3-70b", budget=4000)
+    assert best(pair).run.paces[0].engine == "vLLM"  # llama.cpp would use one card at a time
+
+
+def test_a_model_that_is_published_in_four_bits_runs_in_them() -> None:
+    answer = which(model="gpt-oss-20b", budget=2000)
+    assert {pace.weights for one in answer.every for pace in one.run.paces if isinstance(pace, LanguagePace)} == {"mxfp4"}
+
+
+def test_much_faster_gpus_are_rented_for_a_smaller_saving() -> None:
+    answer = which(model="llama-3.3-70b", weights="int4", users=10)
+    rented = best(answer)
+    assert rented.kind == "rent"
+    bought = [one for one in answer.every if one.kind.startswith("buy") and one.run.fits]
+    assert not [one for one in bought if (one.usd_per_run or 1e9) <= (rented.usd_per_run or 0.0)]

@@ -13,7 +13,7 @@ from which_asked import asked, told
 import gpuwise
 from gpuwise.advise.choosing import shortfall
 from gpuwise.money import prices as money_prices
-from gpuwise.money.costs import RENT_BELOW
+from gpuwise.money.costs import rent_below
 from gpuwise.questions.which.answer import choose
 from gpuwise.questions.which.ask import ask
 from gpuwise.questions.which.options import WhichOptions
@@ -55,7 +55,7 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
     if named.kind == "rent" and (found_less := re.search(r"a run costs (\d+)% less than on an? (.*?), the card", found.verdict)):
         (bought,) = (one for one in sold if one.name == found_less[2])
         assert 1 - own / (bought.usd_per_run or 0.0) == pytest.approx(int(found_less[1]) / 100, abs=0.006)
-        assert own < RENT_BELOW * (bought.usd_per_run or 0.0)
+        assert own < rent_below(bought.run.seconds / named.run.seconds) * (bought.usd_per_run or 0.0)
     rents = [one for one in able if one.kind == "rent" and (one.usd_per_run or 0.0) < 0.99 * own]
     if named.kind.startswith("buy"):
         assert ("Renting" in found.verdict) == bool(rents)
@@ -63,7 +63,13 @@ def test_what_the_verdict_says_of_costs_holds_against_every_row(question: dict[s
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("--machine", "450", "--kwh-price", "0.31"), ("--rent",), ("--have", "RTX 3090"), ("--tariff", "200=0.10,600=0.44")],
+    [
+        (),
+        ("--machine", "450", "--kwh-price", "0.31", "--buy", "--used"),
+        ("--rent",),
+        ("--have", "RTX 3090"),
+        ("--tariff", "200=0.10,600=0.44"),
+    ],
 )
 def test_the_parts_of_the_whole_cost_are_told_and_add_up(arguments: tuple[str, ...]) -> None:
     answer = asked("--model", "resnet50", *arguments)

@@ -82,7 +82,7 @@ def page(tested: Sequence[Tested]) -> str:
                 f"| {name} | {statistics(np.array([one.errors[fold] for one in chosen]))} | {kendall(chosen, fold):.2f} |"
             )
         for title, key in _GROUPS.items():
-            lines += ["", f"By {title}, with the GPU unseen:", "", _header(title, "rows | "), _rule(6)]
+            lines += ["", f"By {title}, when the GPU was left out of the fit:", "", _header(title, "rows | "), _rule(6)]
             groups = defaultdict(list)
             for one in chosen:
                 groups[key(one.row)].append(one)
@@ -117,12 +117,12 @@ without any of the rows on this page. For vLLM and TensorRT-LLM, the fit also us
 GPUs. This page does not score predictions for those kernels. *GPU unseen* leaves out every row and every kernel for one GPU, and
 *model unseen* leaves out every row for one model. *GPU and source unseen* leaves out both the GPU and the source. Most engines
 were measured by a single source, so this test shows what to expect for an engine without measurements. Several engines were
-measured only on the A100. When the A100 is left out, their constants come from the priors and the kernels alone. *In sample* is
-not a test. It shows how closely predictions with the constants that ship with gpuwise match the rows that these constants were
-fitted to. The formulas and the priors are the same in all tests, and the people who chose them had seen these rows. Rows that
+measured only on the A100. When the A100 is left out, their constants come from the priors and the kernel timings alone. *In
+sample* is not a test. It shows how closely predictions with the constants shipped with gpuwise match the rows used to fit these
+constants. The formulas and the priors are the same in all tests, and the people who chose them had seen these rows. Rows that
 exceed a physical limit or that count something other than generated tokens are left out ([decision
 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
-To compute the rank correlation, we compare pairs of GPUs that ran the same model in the same format and engine. Pairs whose
-measurements differ by less than 3% are left out, because repeated measurements can differ by that much.
+To compute the rank correlation, we compare pairs of GPUs that ran the same model in the same format with the same engine. Pairs
+whose measurements differ by less than 3% are left out, because repeated measurements can differ by that much.
 """

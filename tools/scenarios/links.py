@@ -120,9 +120,9 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S089",
     question="How much speed does an external GPU lose in NLP?",
-    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt. Its range extends from the computed loss of zero "
-    "to the measured loss.",
-    why="Text takes few bytes, so almost nothing crosses the cable during training, and we compute a loss of zero. Readers "
+    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt. The range that it gives extends from the computed "
+    "loss of zero to the measured loss.",
+    why="Text takes up few bytes, so almost nothing crosses the cable during training, and we compute a loss of zero. Readers "
     "measured a larger loss.",
     quoted=True,
 )

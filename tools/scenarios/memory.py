@@ -128,8 +128,8 @@ def _pooled(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S199",
-    question="With 3,000 USD, which is best for medical images: a Titan RTX, two RTX 2080 Ti or four RTX 2070?",
-    how="`compare` with all three at launch prices, on unet in amp at the largest batch for two RTX 2080 Ti.",
+    question="With 3,000 USD, which is best for medical images: a Titan RTX, two RTX 2080 Ti cards or four RTX 2070 cards?",
+    how="`compare` with all three at launch prices, on unet in amp at the largest batch for two RTX 2080 Ti cards.",
 )
 def _medical(value: Mapping[str, Any]) -> Reply:
     batch = str(held("unet", "RTX 2080 Ti", precision="amp", gpus=2).max_batch)
@@ -139,7 +139,8 @@ def _medical(value: Mapping[str, Any]) -> Reply:
     paid = {deal.gpu: deal.price_usd or 0.0 for deal in found.deals}
     able = [deal for deal in found.deals if fits[deal.gpu] and paid[deal.gpu] <= value["budget"]]
     kept = " or ".join(deal.gpu for deal in able)
-    text = f"{kept}: four RTX 2070 do not have enough memory" if not fits[names[0]] else f"{names[0]} have enough memory too"
+    lacking = f"{kept}: four RTX 2070 cards do not have enough memory"
+    text = f"{names[0]} have enough memory too" if fits[names[0]] else lacking
     return {"budget": Choice(agrees={deal.gpu for deal in able} == set(names[1:]), text=text)}
 
 

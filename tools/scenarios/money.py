@@ -131,7 +131,7 @@ def _week(value: Mapping[str, Any]) -> Reply:
 
 @scenario(
     "S178",
-    question="Should I buy two GP100 for 10,868 EUR, or rent a GTX 1080 for 130 USD a month?",
+    question="Should I buy two GP100 cards for 10,868 EUR, or rent a GTX 1080 for 130 USD a month?",
     how="`cost --gpu 'Quadro GP100' --price 5434 --cloud-gpu 'GTX 1080' --cloud-price (130 / 730 h) --utilization 1`.",
 )
 def _workstation(value: Mapping[str, Any]) -> Reply:

@@ -74,7 +74,7 @@ def _summary(found: Sequence[Judged]) -> str:
         f"({near / len(parts):.0%}). Of those {answered} questions, {loose} are answered only because the ranges overlap, and "
         f"{quoted} only because gpuwise repeats a rule from the guide. gpuwise gives no answer at all to {silent} of the "
         f"remaining questions. Another {len(found) - total} questions are listed separately, because the evidence casts doubt "
-        f"on the quoted answer.",
+        f"on the quoted answers.",
         _WIDTH,
     )
 

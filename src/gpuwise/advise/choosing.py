@@ -126,10 +126,10 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     if kept and bought and _costs_less(kept, bought):
         sooner = best_rented([option for option in able if option.run.seconds < kept.run.seconds])
         return sooner if sooner and is_cheaper_rented(usd_per_run(kept), usd_per_run(sooner)) else kept
-    hired = best_rented(able, as_fast_as=bought)
-    if bought is None or hired is None or not is_cheaper_rented(usd_per_run(bought), usd_per_run(hired)):
-        return bought or hired
-    return _cheapest_as_fast(roomy(able), hired)
+    if bought is None:
+        return best_rented(able)
+    hired = _worth_renting(able, bought)
+    return bought if hired is None else _cheapest_as_fast(roomy(able), hired)
 
 
 def _recommend_within(able: Sequence[Candidate], kept: Candidate | None) -> Candidate | None:
@@ -151,11 +151,17 @@ def _recommend_within(able: Sequence[Candidate], kept: Candidate | None) -> Cand
 
 
 def _bought_or_rented(bought: Candidate | None, rents: Sequence[Candidate], slowest_s: float) -> Candidate | None:
-    """The purchase, or a rented GPU that costs clearly less per run and is no slower than `slowest_s`."""
+    """The purchase, or a rented GPU that is worth renting instead and no slower than `slowest_s`."""
     if bought is None:
         return _fastest_rented(rents)
-    hired = best_rented([option for option in rents if option.run.seconds <= slowest_s], as_fast_as=bought)
-    return hired if hired and is_cheaper_rented(usd_per_run(bought), usd_per_run(hired)) else bought
+    return _worth_renting([option for option in rents if option.run.seconds <= slowest_s], bought) or bought
+
+
+def _worth_renting(able: Sequence[Candidate], bought: Candidate) -> Candidate | None:
+    """The rented GPU with the lowest cost per run of those that are about as fast as a purchase, or faster, and save enough."""
+    near = [one for one in able if one.kind == "rent" and one.run.seconds <= bought.run.seconds / NEARLY]
+    cost = usd_per_run(bought)
+    return best_rented([one for one in near if is_cheaper_rented(cost, usd_per_run(one), bought.run.seconds / one.run.seconds)])
 
 
 def _cheapest_as_fast(cards: Sequence[Candidate], hired: Candidate) -> Candidate:

@@ -139,17 +139,16 @@ def find_task(name: str) -> Task:
 
 # ---------------------------------------------------------------- ways: from the word in a task's table to choices
 
-# What each way means, for assumptions.
+# What each way means, for assumptions and after a model's name in a sentence.
 WAYS = {
     "usual": "mixed precision, or fp32 on GPUs without matrix cores",
     "checkpoint": "mixed precision, recomputing the activations of repeated blocks on GPUs where that is needed to save memory",
     "int8": "8-bit weights",
     "int4": "4-bit weights",
-    "lora": "LoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
-    "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks if that is needed to save memory",
-    "dora": "DoRA adapters, recomputing the activations of repeated blocks if that is needed to save memory",
+    "lora": "LoRA adapters, recomputing the activations of repeated blocks, as common programs do by default",
+    "qlora": "QLoRA: adapters on 4-bit weights, recomputing the activations of repeated blocks, as common programs do by default",
+    "dora": "DoRA adapters, recomputing the activations of repeated blocks, as common programs do by default",
 }
-# The same after a model's name in a sentence.
 SHORT_WAYS = {
     "usual": "with the usual method",
     "checkpoint": "with recomputed activations",
@@ -183,8 +182,9 @@ def _usual(gpu: Gpu, way: str, mode: str) -> tuple[str, ...]:
 def _choices_for(choices: Choices, way: str) -> tuple[Choices, ...]:
     if way in ("int8", "int4"):
         return (replace(choices, weights=way),)
-    plain = replace(choices, adapters=way) if way in METHODS else choices
-    return (plain,) if way == "usual" else (plain, replace(plain, checkpoint=_ALL_BLOCKS))
+    if way in METHODS:
+        return (replace(choices, adapters=way, checkpoint=_ALL_BLOCKS),)  # as programs that train adapters do by default
+    return (choices,) if way == "usual" else (choices, replace(choices, checkpoint=_ALL_BLOCKS))
 
 
 def taken(way: str, pace: JobPace) -> str:

@@ -76,7 +76,8 @@ def _shared_model(pacer: Pacer, pace: JobPace, gpu_count: int) -> Tried | None:
     if pace.fits or pacer.workload(pace.choices).mode != "train" or room.shared:
         return None
     alone = replace(pace.choices, accumulate=1)
-    for way in dict.fromkeys((replace(alone, checkpoint=NO_BLOCKS), alone)):
+    plain = alone if alone.adapters else replace(alone, checkpoint=NO_BLOCKS)
+    for way in dict.fromkeys((plain, alone)):
         if pacer.least_bytes(pace.gpu, Tried(way, (1,), False)) <= gpu_count * room.usable_bytes:  # else rewriting it is in vain
             divided = replace(way, gpu_count=gpu_count, zero_stage=_FSDP)
             if (one := pacer.in_parts(pace.gpu, divided, pace.batch)).fits:

@@ -360,7 +360,7 @@ def _ram(cards: Sequence[Cards], box: Box) -> CheckLine:
     verdict = "pass" if has >= total else "tight" if has >= largest / 2 else "fail"
     short = f"you have {has / GIB:.0f} GiB of RAM" if box.ram_bytes else f"get {has / GIB:.0f} GiB of RAM"
     alone = f"; the largest GPU alone has {largest / GIB:.0f} GiB" if total != largest else ""
-    whose = "the GPUs have together" if alone else "the GPU has"
+    whose = "the GPUs have in total" if alone else "the GPU has"
     text = f"{short}; we recommend at least as much as {whose} ({total / GIB:.0f} GiB){alone}"
     remedy = "" if verdict == "pass" else f"get {usual_ram_bytes(cards) / GIB:.0f} GiB, or less if you read the data in pieces"
     return CheckLine(check="ram", verdict=verdict, value=has, limit=total, unit="bytes", text=text, remedy=remedy)

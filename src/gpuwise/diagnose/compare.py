@@ -22,7 +22,7 @@ _HOST = {
     "host_work": "this depends on what the host does besides launching",
     "synchronisation": "this depends on how often the host waits",
     "host_launch": "this depends on the host; a faster GPU waits longer",
-    "other_gpus": "this depends on how the model is spread over the GPUs",
+    "other_gpus": "this depends on how the model is spread across the GPUs",
     "graph_wait": "this depends on CUDA graph launches",
     "idle_unexplained": "the traces do not show the cause",
     "communication": "this depends on the link and on the slowest rank",

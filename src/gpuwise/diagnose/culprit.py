@@ -26,7 +26,7 @@ _BECAUSE = {
     "allocation": ("it allocates memory inside the step", "keep its tensor sizes the same in every step"),
     "synchronisation": ("its host waits for the GPU inside the step", "look for .item(), .cpu() or logging on this rank alone"),
     "host_launch": ("its host launches kernels late", "check the CPU load, clock and pinning of its host"),
-    "host_work": ("its host does other work", "move that work out of the step, or spread it over the ranks"),
+    "host_work": ("its host does other work", "move that work out of the step, or spread it across the ranks"),
     "compiling": ("it compiles inside the step", "give it the same shapes as the others, or mark dynamic sizes"),
     "copy": ("its copies take longer", "check its PCIe link, its pinned memory and its share of the data"),
     "slower": (
@@ -35,7 +35,7 @@ _BECAUSE = {
     ),
     "more": (
         "it runs more kernels",
-        "spread sequence lengths, experts, embedding tables and stages evenly over the ranks",
+        "spread sequence lengths, experts, embedding tables and stages evenly across the ranks",
     ),
 }
 _IDLE = ("its GPU is idle for longer", "record its host as well, to see what it does in the meantime")

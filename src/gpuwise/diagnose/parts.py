@@ -19,6 +19,7 @@ from gpuwise.trace.types import Kind
 
 __all__ = ["Breakdown", "Facts", "idle_spans", "launch_latency_ns", "measure", "take_apart"]
 
+_USUAL_CALL_NS = 10_000  # a launch in PyTorch without a profiler; assumed
 _COMPUTE = tuple(name for name in CLASSES if name != "communication")
 
 
@@ -124,8 +125,10 @@ def _before_launch(scene: Scene, idle: Spans) -> Spans:
     latency = launch_latency_ns(scene)
     place = np.searchsorted(scene.work.start_ns, idle.end, side="left")
     inside = place < len(scene.work)
-    launched = scene.launch_ns[np.minimum(place, len(scene.work) - 1)]
-    ready = np.where(inside & (launched >= 0), launched + latency, idle.start)
+    place = np.minimum(place, len(scene.work) - 1)
+    launched, returned = scene.launch_ns[place], scene.launch_end_ns[place]
+    could_start = np.maximum(launched + latency, np.where(returned <= idle.end, returned, 0))  # a slow call launches at its end
+    ready = np.where(inside & (launched >= 0), could_start, idle.start)
     end = np.clip(ready, idle.start, idle.end)
     return union(idle.start, end)
 
@@ -152,9 +155,12 @@ def _inside_graphs(scene: Scene, idle: Spans) -> Spans:
 
 
 def launch_latency_ns(scene: Scene) -> int:
-    """Return the time between a launch and the start of its kernel on a free device: the tenth percentile of all waits."""
+    """Return the time between a launch and the start of its kernel on a free device: the tenth percentile of all waits. What a
+    call takes beyond the usual is not latency, because the host could be quicker.
+    """
     known = (scene.launch_ns >= 0) & scene.kernels
-    waits = (scene.work.start_ns - scene.launch_ns)[known]
+    slow = np.maximum(scene.launch_end_ns - scene.launch_ns - _USUAL_CALL_NS, 0)
+    waits = (scene.work.start_ns - scene.launch_ns - np.where(scene.launch_end_ns <= scene.work.start_ns, slow, 0))[known]
     waits = waits[waits > 0]
     return int(np.clip(np.percentile(waits, 10), 1_000, 50_000)) if len(waits) else 5_000
 

@@ -61,6 +61,7 @@ class Recording:
     stream: list[int]
     lag_ns: list[int]
     depends: list[int]
+    after_call: list[bool]
     latency_ns: int
     stall_ns: int
     recorded_s: float
@@ -97,7 +98,7 @@ class Recording:
                 if target >= _QUEUE and clock < starts[target - _QUEUE]:
                     clock = starts[target - _QUEUE]
                 stream = self.stream[target]
-                start = clock + latency
+                start = clock + (cost if cost > latency and self.after_call[target] else latency)
                 if (idle_from := free.get(stream, 0)) > start:
                     start = idle_from
                 dependency = self.depends[target]
@@ -136,16 +137,20 @@ def record(scene: Scene) -> Recording | None:
     work = scene.work.where(rows)
     latency = 0 if scene.on_cpu else launch_latency_ns(scene)
     actions = _actions(scene, rows, begin, end)
-    depends, lag = _ties(work.start_ns, work.end_ns, work.stream, scene.launch_ns[rows], latency)
+    returned = scene.launch_end_ns[rows]
+    after_call = (returned <= work.start_ns) & (not scene.on_cpu)
+    ready = np.maximum(scene.launch_ns[rows] + latency, np.where(after_call, returned, 0))
+    depends, lag = _ties(work.start_ns, work.end_ns, work.stream, ready)
     return Recording(
         step_count=count,
         begin_ns=begin,
         rows=rows,
         duration_ns=work.duration_ns,
         stream=work.stream.tolist(),
-        reads=scene.named("dtoh", "device -> pageable", "device -> host", "d2h")[rows].tolist(),
+        reads=(scene.named("dtoh", "device -> pageable", "device -> host", "d2h") | scene.serial)[rows].tolist(),
         lag_ns=lag.tolist(),
         depends=depends.tolist(),
+        after_call=after_call.tolist(),
         latency_ns=latency,
         stall_ns=stall_ns(scene),
         recorded_s=(end - begin) * 1e-9 / count,
@@ -225,10 +230,9 @@ def _is_inside(spans: Spans, start: Times, stop: Times) -> Mask:
 
 
 def _blocking(scene: Scene, rows: npt.NDArray[np.intp]) -> Mask:
-    """Return copies whose call returned only when the copy had ended."""
-    copies = scene.work.kind[rows] == Kind.MEMCPY
-    late = scene.launch_end_ns[rows] >= scene.work.end_ns[rows] - 2_000
-    return np.asarray(copies & late, dtype=bool)
+    """Return copies whose call returned only when the copy had ended, and kernels if their launches block."""
+    copies = (scene.work.kind == Kind.MEMCPY) & scene.waited_for
+    return np.asarray((copies | scene.serial)[rows], dtype=bool)
 
 
 def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times) -> npt.NDArray[np.int64]:
@@ -244,15 +248,15 @@ def _awaited(scene: Scene, rows: npt.NDArray[np.intp], start: Times, end: Times)
     return found
 
 
-def _ties(start: Times, end: Times, stream: Times, launched: Times, latency: int) -> tuple[Times, Times]:
+def _ties(start: Times, end: Times, stream: Times, launched: Times) -> tuple[Times, Times]:
     """For each piece of work in launch order, return the work on another stream that it waited for (or -1) and the unexplained
-    delay.
+    delay since its launch took effect.
     """
     previous = np.full(len(start), np.iinfo(np.int64).min // 2, dtype=np.int64)
     for number in np.unique(stream):
         rows = np.flatnonzero(stream == number)
         previous[rows[1:]] = end[rows[:-1]]
-    ready = np.maximum(launched + latency, previous)
+    ready = np.maximum(launched, previous)
     lag = np.maximum(start - ready, 0)
     depends = np.full(len(start), -1, dtype=np.int64)
     order = np.argsort(end, kind="stable")

@@ -29,6 +29,8 @@ _TRAINING = ("backward", "optimizer.step#", "gradient", "_bwd", "dgrad", "wgrad"
 _DRIVES = 0.1  # of the launches
 _AT_ONCE, _FAIR_PART, _IN_TURN = 0.25, 0.1, 0.5  # of the work of a GPU, of another one, and of the recording; assumed
 _ROUNDING_NS = 2_000
+_LONG_KERNEL_NS = 20_000  # shorter kernels may end before their launch returns without blocking it; assumed
+_MOSTLY = 0.5
 _LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something up
 
 Times = npt.NDArray[np.int64]
@@ -85,11 +87,25 @@ class Scene:
         return _of_threads(self.launches, self.threads)
 
     @property
+    def waited_for(self) -> Mask:
+        """The work whose own launch returns only when it is done."""
+        return (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
+
+    @property
+    def serial(self) -> Mask:
+        """The kernels whose launches block, if most launches do: a debugging mode of the driver."""
+        long = self.kernels & (self.launch_ns >= 0) & (self.work.duration_ns >= _LONG_KERNEL_NS)
+        blocked = long & self.waited_for
+        return blocked if not self.on_cpu and blocked.sum() > _MOSTLY * long.sum() else np.zeros_like(blocked)
+
+    @property
     def waits(self) -> Events:
-        """Calls that return when the device is done: those that synchronise, and copies to the host that block."""
+        """Calls that return when the device is done: those that synchronise, copies to the host that block, and all launches
+        if they block.
+        """
         copies = (self.work.kind == Kind.MEMCPY) & self.named("dtoh", "device -> pageable", "device -> host", "d2h")
-        copies &= (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
-        blocked = self.driving.where(among(self.driving.correlation, self.work.correlation[copies]))
+        awaited = (copies & self.waited_for) | self.serial
+        blocked = self.driving.where(among(self.driving.correlation, self.work.correlation[awaited]))
         return cpu_work.joined(self.sync, blocked) if len(blocked) else self.sync
 
     @property

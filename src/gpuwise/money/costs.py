@@ -29,6 +29,8 @@ __all__ = [
     "LAB_USE",
     "MACHINE_USD",
     "RENT_BELOW",
+    "RENT_FASTER",
+    "RENT_FASTER_BELOW",
     "WEEK_HOURS",
     "Ownership",
     "Rental",
@@ -48,6 +50,7 @@ __all__ = [
     "of_region",
     "own",
     "rent",
+    "rent_below",
     "server_counts",
     "server_for",
     "servers_of",
@@ -361,11 +364,17 @@ def break_even_utilization(
 
 
 RENT_BELOW = 0.75  # share of the cost of owning, assumed: a smaller saving is not worth copying data and waiting for machines
+RENT_FASTER, RENT_FASTER_BELOW = 1.5, 0.9  # times as fast, and share of the cost: the time that is saved counts too, assumed
 
 
-def is_cheaper_rented(own_usd: float, rent_usd: float) -> bool:
-    """Return whether to rent. This is the only rule: renting is recommended if the same work costs at least a quarter less."""
-    return rent_usd < RENT_BELOW * own_usd
+def rent_below(faster: float = 1.0) -> float:
+    """Return the share of the cost of owning below which to rent a GPU that is this many times as fast. This is the only rule."""
+    return RENT_FASTER_BELOW if faster >= RENT_FASTER else RENT_BELOW
+
+
+def is_cheaper_rented(own_usd: float, rent_usd: float, faster: float = 1.0) -> bool:
+    """Return whether to rent: only if the same work costs a quarter less, or a tenth less on a GPU that is 1.5 times as fast."""
+    return rent_usd < rent_below(faster) * own_usd
 
 
 # ---------------------------------------------------------------- carbon dioxide, from yearly life-cycle averages

@@ -186,7 +186,7 @@ def range_notes(alone: Range | None, divided: Range | None) -> list[Assumption]:
     """Return notes on the basis of the ranges, for the kinds of plans that are shown."""
     from gpuwise.evidence.parallel import unknown_range  # plans of many GPUs, which few questions need
 
-    published = f"{unknown_range().rows:,} published step times for language models split over several GPUs"
+    published = f"{unknown_range().rows:,} published step times for language models split across several GPUs"
     kinds = (
         ("range for data parallelism alone", alone, "it contains 80% of measured step times, as in `gpuwise predict`"),
         ("range for other plans", divided, f"it also contains 80% of {published}"),

@@ -24,6 +24,7 @@ _LARGEST = 2**62
 _HEADER_BYTES = 100
 _NSYS = ("CUPTI_ACTIVITY_KIND", "NVTX_EVENTS")
 _RPD = "rocpd_op"
+_ROCPD = "rocpd_kernel_dispatch"
 
 
 def whole(value: Any, limit: int = _LARGEST) -> int:
@@ -105,8 +106,10 @@ def _reader(tables: Tables) -> tuple[str, str]:
         return "nsys", "read_nsys"
     if _RPD in tables.columns:
         return "rpd", "read_rpd"
+    if any(name.startswith(_ROCPD) for name in tables.columns):
+        return "rocpd", "read_rocpd"
     raise BadFile(
-        "the database contains neither Nsight Systems tables nor rocmProfileData tables",
+        "the database contains no tables of Nsight Systems, rocprofv3 or rocmProfileData",
         looked_in=f"the tables {', '.join(sorted(tables.columns)[:8])}" if tables.columns else "a database with no tables",
         hint="export a report with `nsys export --type sqlite`",
     )

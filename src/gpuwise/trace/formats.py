@@ -51,7 +51,7 @@ READERS = {
 }
 TIMELINES = frozenset(READERS)
 # What to look for in a folder.
-SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
+SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".sqlite", ".db", ".gz", ".rpd", ".nsys-rep", ".et", ".pickle", ".pkl")
 
 _REPORT_ENDINGS = (".nsys-rep", ".qdrep")
 # Kineto writes its process groups before its events, and they may be longer than the part that is read here.

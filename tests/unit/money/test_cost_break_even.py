@@ -97,7 +97,7 @@ def test_no_card_resells_above_what_one_bought_used_today_would() -> None:
     assert used is not None
     assert dear.ownership is not None
     assert dear.ownership.resale_usd == pytest.approx(used.resale_usd)
-    assert any("today's price of a used one" in note.effect for note in dear.assumptions if note.name == "resale")
+    assert any("of today's used price of $" in note.effect for note in dear.assumptions if note.name == "resale")
     cheap = gpuwise.cost(gpu="H100 SXM", price="5000").ownership
     assert cheap is not None
     assert cheap.resale_usd < used.resale_usd

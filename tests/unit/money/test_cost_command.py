@@ -66,7 +66,15 @@ def test_the_guides_break_even_comes_out_of_the_command() -> None:
 
 def test_everything_that_was_not_said_is_listed() -> None:
     names = {entry["name"] for entry in asked("cost", "--gpu", "RTX 3090")["assumptions"]}
-    assert names >= {"region", "price of RTX 3090", "rest of the machine", "utilisation", "horizon", "electricity", "rent"}
+    assert names >= {
+        "region",
+        "price of RTX 3090",
+        "rest of the machine",
+        "utilisation",
+        "horizon",
+        "electricity",
+        "rental price",
+    }
 
 
 def test_what_was_said_is_not_listed_as_assumed() -> None:

@@ -1,4 +1,4 @@
-"""Traces of AMD's profilers: rocprofv3's JSON and rocmProfileData's database."""
+"""Traces of AMD's profilers: rocprofv3's JSON and database, and rocmProfileData's database."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import gpuwise
 from gpuwise.core.errors import BadFile
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
-from making_amd import KERNEL, rocprof, rpd
+from making_amd import KERNEL, rocpd, rocprof, rpd
 
-BOTH = pytest.mark.parametrize("make", [rocprof, rpd])
+ALL = pytest.mark.parametrize("make", [rocprof, rocpd, rpd])
 Maker = Callable[[Path, int], Path]
 
 
-@BOTH
+@ALL
 def test_kernels_copies_calls_and_marks_are_read(make: Maker, tmp_path: Path) -> None:
     trace = read_trace(make(tmp_path / "f", 30))
     kernels, calls, marks = (trace.events.of(kind) for kind in (Kind.KERNEL, Kind.RUNTIME, Kind.MARK))
@@ -32,14 +32,15 @@ def test_kernels_copies_calls_and_marks_are_read(make: Maker, tmp_path: Path) ->
     assert [trace.names[name] for name in marks.name] == ["optimizer"]
 
 
-@BOTH
+@ALL
 def test_the_share_of_busy_time_is_that_of_the_kernels(make: Maker, tmp_path: Path) -> None:
     answer = gpuwise.why([str(make(tmp_path / "f", 60))], gpu="MI210").to_dict()
     assert answer["busy_fraction"] == pytest.approx(0.8, abs=0.01)
 
 
-def test_the_gpu_of_rocprofv3_is_found_in_the_catalogue(tmp_path: Path) -> None:
-    path = rocprof(tmp_path / "f.json", 60)
+@pytest.mark.parametrize("make", [rocprof, rocpd])
+def test_the_gpu_of_rocprofv3_is_found_in_the_catalogue(make: Maker, tmp_path: Path) -> None:
+    path = make(tmp_path / "f.json", 60)
     assert "MI210" in gpuwise.why([str(path)]).to_dict()["gpu"]
     kernels = read_trace(path).events.of(Kind.KERNEL)
     assert set(kernels.blocks_per_sm.tolist()) == {-200.0}
@@ -69,7 +70,32 @@ def test_cells_of_another_type_are_survived(cell: str, tmp_path: Path) -> None:
         assert gpuwise.why([str(path)], gpu="MI210").to_dict()["verdict"]
 
 
-@BOTH
+@pytest.mark.parametrize("cell", ["'text'", "x'ff00'", "NULL", "1.5", "-1"])
+def test_cells_of_another_type_are_survived_in_the_database_of_rocprofv3(cell: str, tmp_path: Path) -> None:
+    columns = {
+        "kernel_dispatch": "agent_id kernel_id queue_id start end event_id grid_size_x workgroup_size_x",
+        "event": "stack_id extdata",
+        "region": "tid start end name_id event_id",
+        "info_agent": "type type_index product_name extdata",
+    }
+    for table, names in columns.items():
+        for column in names.split():
+            path = rocpd(tmp_path / f"{table}{column}.db", 40)
+            with sqlite3.connect(path) as database:
+                database.execute(f"UPDATE rocpd_{table}_0000aaaa SET {column} = {cell} WHERE id % 2")  # noqa: S608 (listed above)
+            assert gpuwise.why([str(path)], gpu="MI210").to_dict()["verdict"]
+
+
+def test_processes_of_one_database_keep_their_launches_apart(tmp_path: Path) -> None:
+    path = rocpd(tmp_path / "f.db", 20)
+    trace = read_trace(rocpd(path, 20, ending="_0000bbbb"))
+    kernels = trace.events.of(Kind.KERNEL)
+    assert len(kernels) == 40
+    assert len(set(kernels.correlation)) == 40
+    assert set(kernels.process) == {0, 1}
+
+
+@ALL
 def test_a_damaged_file_is_refused(make: Maker, tmp_path: Path) -> None:
     path = make(tmp_path / "f", 30)
     path.write_bytes(path.read_bytes()[:-3000])

@@ -17,6 +17,7 @@ FORMATS: dict[str, Callable[[Path], list[bytes]]] = {
     "trace.xplane.pb": seeds.xplanes,
     "trace.sqlite": seeds.exports,
     "results.json": seeds.amd_traces,
+    "results.db": seeds.rocpds,
     "trace.rpd": seeds.rpds,
     "snapshot.pickle": seeds.snapshots,
     "nccl_trace_rank_0": seeds.dumps,

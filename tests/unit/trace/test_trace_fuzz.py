@@ -20,6 +20,7 @@ READERS = (
     "xplane",
     "nsys",
     "rocprof",
+    "rocpd",
     "rpd",
     "snapshots",
     "dumps",

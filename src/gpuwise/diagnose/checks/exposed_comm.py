@@ -10,13 +10,13 @@ longer on every rank.
 
 ## What to do
 Use larger DDP buckets (`bucket_cap_mb`) and `gradient_as_bucket_view=True`, FSDP prefetch, `no_sync()` while
-accumulating, 16-bit gradients or a faster link. For inference, split the model over fewer GPUs or overlap two batches.
+accumulating, 16-bit gradients or a faster link. For inference, split the model across fewer GPUs or overlap two batches.
 Check `straggler` first, because a rank may spend most of a collective waiting for the slowest rank.
 
 ## Confidence
 Confidence in the measured time is high. The upper end of the gain assumes that all of this time is hidden. The lower end comes
-from a replay that keeps three quarters of it and in which the host may become the next bottleneck. A single rank does
-not show how much of a collective is spent waiting for other ranks.
+from a replay that keeps three quarters of it. In this replay, the host may become the next bottleneck. A single rank
+does not show how much of a collective is spent waiting for other ranks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IN_TRAINING = (
     "check for a slow rank first; then use larger buckets, prefetching or 16-bit gradients, or accumulate under no_sync()"
 )
 _IN_INFERENCE = (
-    "check for a slow rank first, then split the model over fewer GPUs, use GPUs with a faster link, "
+    "check for a slow rank first, then split the model across fewer GPUs, use GPUs with a faster link, "
     "or overlap two batches so that one computes while the other communicates"
 )
 

@@ -12,7 +12,9 @@ launch arrives.
 
 ## What to do
 Keep losses on the device and read them every hundred steps. Avoid `.item()`, `.cpu()`, `print(tensor)` and `if tensor:`
-in the loop, and use `non_blocking=True` for copies.
+in the loop, and use `non_blocking=True` for copies. If every launch waits for its kernel, unset
+`CUDA_LAUNCH_BLOCKING` or `AMD_SERIALIZE_KERNEL`. An engine that generates text needs the tokens of each step, but can
+prepare the next step while the GPU works.
 
 ## Confidence
 Confidence in the gaps is high. The upper end of the gain assumes a step without them. The lower end comes from a
@@ -39,6 +41,12 @@ _UNBIND = "aten::unbind"
 _ITEMS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", _UNBIND)
 _CLOSE_NS = 100_000
 _MANY = 10
+_SERIAL = "every launch waits for its kernel: unset CUDA_LAUNCH_BLOCKING or AMD_SERIALIZE_KERNEL, which are meant for debugging"
+_IN_TRAINING = "keep values on the GPU, and call .item() or .cpu() every hundred steps instead of every step"
+_IN_INFERENCE = (
+    "keep values on the GPU; if each step needs a result of the one before, as in text generation, prepare the next step "
+    "while the GPU works (asynchronous scheduling), or process more requests at once"
+)
 _AHEAD = "a host that does not wait can run ahead, which also closes later gaps"
 
 
@@ -67,9 +75,15 @@ def check(view: View) -> Finding | None:
             f"{len(calls) / steps:,.1f} synchronising calls {view.per} ({', '.join(names)}), {held_s * 1e3:,.2f} ms in total",
             f"they are followed by gaps of {lost_s * 1e3:,.2f} ms per step",
         ),
-        remedy="keep values on the GPU, and call .item() or .cpu() every hundred steps instead of every step",
+        remedy=_remedy(view),
         verify="these calls should no longer appear in steady steps",
     )
+
+
+def _remedy(view: View) -> str:
+    if view.scene.serial.any():
+        return _SERIAL
+    return _IN_TRAINING if view.scene.trains else _IN_INFERENCE
 
 
 def reading_spans(view: View) -> Spans:

@@ -81,7 +81,7 @@ def check_ranks(ranks: Sequence[Rank], checked: Callable[[View], Sequence[Findin
     if usual.parts.share("other_gpus") >= _THRESHOLD:
         title = "the GPUs take turns, so each waits while another one works"
         remedy = (
-            "if the model fits on one GPU, give each GPU a copy and a part of the batch; otherwise, split each layer over "
+            "if the model fits on one GPU, give each GPU a copy and a part of the batch; otherwise, split each layer across "
             "the GPUs or use pipeline parallelism with several micro-batches"
         )
         return _in_trace(usual, title, usual.parts.share("other_gpus"), mean, [f"busy: {listed}"], remedy)
@@ -93,7 +93,7 @@ def check_ranks(ranks: Sequence[Rank], checked: Callable[[View], Sequence[Findin
     cause = why_late(least.view, usual, idle_s, checked(least.view), checked(usual))
     idle = f"{least.label} is busy only {min(busy):.0%} of the time, while another GPU is busy {max(busy):.0%}"
     if cause is None:
-        remedy = "spread the work evenly over the GPUs, or use fewer of them"
+        remedy = "spread the work evenly across the GPUs, or use fewer of them"
         return _in_trace(usual, idle, share, 1.0 - share, [f"busy: {listed}"], remedy)
     lines = [f"busy: {listed}", *cause.evidence]
     return _in_trace(usual, f"{idle}, because {cause.because}", share, 1.0 - share, lines, f"on {least.label}, {cause.remedy}")

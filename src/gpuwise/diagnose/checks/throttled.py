@@ -2,7 +2,7 @@
 
 ## What it detects
 This check looks for samples under load in which the driver names heat or a power brake as the reason for a lower clock.
-It reports the GPU if they are at least 5% of all samples under load. If the driver gives no reasons, the check looks
+It reports the GPU if these make up at least 5% of all samples under load. If the driver gives no reasons, the check looks
 for samples under load in which the clock is below 90% of the boost clock and the card draws less than 95% of its power
 limit. In that case, the power limit is not the cause.
 

@@ -33,7 +33,7 @@ def check_chart(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsOptions:
-    """Rank all GPUs by speed and by speed for the price on five kinds of work, each in its usual precisions."""
+    """Rank all GPUs by speed and by value for money on five kinds of work, each in its usual precisions."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
     LOOKS: ClassVar[type] = ChartsLooks
@@ -45,7 +45,7 @@ class ChartsOptions:
     ] = ""
     year: Annotated[str, Option(help="Show only GPUs launched in these years: 2022, 2020-2023 or 2020-.")] = ""
     min_memory: Annotated[str, Option(help="Show only GPUs with at least this much memory, such as 24GB.")] = ""
-    all: Annotated[bool, Option(help="Also include less common GPUs.")] = False
+    all: Annotated[bool, Option(help="Also include less-common GPUs.")] = False
     work: Annotated[str, Option(help="Show only these kinds of work: cnn, transformer, rnn, llm, images.")] = ""
     baseline: Annotated[str, Option(help="The GPU to compare the others with (default: RTX 3090).")] = ""
     price: Prices = ()

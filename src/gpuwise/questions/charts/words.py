@@ -17,7 +17,7 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
         *(_describe_job(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "only on GPUs with matrix cores"),
         assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "only the weights are quantized; the arithmetic is 16-bit"),
-        assumed("batch", "split into micro-batches where it does not fit", "work that still does not fit has no value"),
+        assumed("batch", "split into micro-batches if it does not fit", "work that still does not fit has no value"),
         assumed(
             "total cost",
             f"{plural(f'{owning.years:g}', 'year')}, used {owning.utilization:.0%} of the time; the rest of the machine costs "

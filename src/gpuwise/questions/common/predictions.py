@@ -130,7 +130,7 @@ def _shared_notes(workload: Workload, query: StepQuery) -> list[Assumption]:
     rounded = as_run(query.run.setting, workload).tf32_convolutions and any(map(convolves_in_tf32, query.gpus))
     if rounded and any(op.kind == "conv" for op in workload.ops):
         notes.append(
-            assumed("convolutions", "TF32 where the GPU has it", "PyTorch's default in fp32; matrix products stay in fp32")
+            assumed("convolutions", "TF32 on GPUs that have it", "PyTorch's default in fp32; matrix products stay in fp32")
         )
     return notes
 

@@ -96,7 +96,7 @@ def in_one_machine(rigs: Sequence[Rig]) -> tuple[tuple[Rig, ...], list[Assumptio
     if not changed:
         return tuple(found), []
     lanes = next(rig.link for rig in found if rig.link).rsplit(" ", 1)[-1]
-    value = f"the same for all sets with PCIe {lanes} for each GPU"
+    value = f"the same for all sets (PCIe {lanes} for each GPU)"
     return tuple(found), [assumed("machine", value, f"the largest set needs it; {'; '.join(changed)}", overrides=True)]
 
 

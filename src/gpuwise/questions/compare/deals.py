@@ -228,7 +228,7 @@ def _describe_better_set(
     values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
     together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
     if together is separate and together is not None:
-        both_ways = f"{_offers(together)} more speed for the money, for one job or separate jobs"
+        both_ways = f"{_offers(together)} more speed for the money, with one job or with separate jobs"
         return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
     if together is None:
         apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""
@@ -278,9 +278,9 @@ def _describe_one(base: Deal, deal: Deal, show: Callable[[float], str]) -> str:
         same = f"{the(deal.gpu)} {costs[0]} and {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}{once}"
         return f"{same}, so both offer the same speed for the money"
     return (
-        f"{the(deal.gpu)} {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}, so {'they' if several else 'it'} "
-        f"{'would be' if usd > even else are(deal.gpu)} the better buy below {show(even)}; "
-        f"{'they' if several else 'it'} {costs[0]}{once}"
+        f"{the(deal.gpu)} {are(deal.gpu)} {speed} as {the(base.gpu)}, which {costs[1]}, so {the(deal.gpu)} "
+        f"{'would be' if usd > even else are(deal.gpu)} the better buy at any price below {show(even)}; "
+        f"{'they' if several else 'it'} currently {costs[0]}{once}"
     )
 
 

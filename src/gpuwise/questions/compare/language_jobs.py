@@ -106,7 +106,7 @@ def describe_divided(found: Iterable[Throughput], rigs: Sequence[Rig], users: in
         for rig, told in zip(rigs, found, strict=True)
         if told.groups > 1
     ]
-    return [f"most text is generated in groups of GPUs that each hold the whole model: {both(sets)}"] if sets else []
+    return [f"the GPUs generate the most text in groups that each hold the whole model: {both(sets)}"] if sets else []
 
 
 def in_one_engine(asked: LanguageOptions, gpus: Sequence[Gpu]) -> tuple[LanguageOptions, list[Assumption]]:

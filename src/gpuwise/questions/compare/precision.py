@@ -44,10 +44,14 @@ def describe_precision(rigs: Iterable[Rig], pairs: Sequence[Pair]) -> list[str]:
     if not slow or not any(" against " in pair.precision for pair in pairs):
         return []
     without = [gpu for gpu in slow if "fp16" not in supported(gpu)]
-    reason = "not supported" if len(without) == len(slow) else "no faster" if not without else "not supported or no faster"
     names = both(the(gpu.name) for gpu in slow)
-    run, them = ("run", "them") if len(slow) > 1 else ("runs", "it")
-    said = f"{names} {run} in fp32, because 16-bit arithmetic is {reason} on {them}"
+    run, they, do, them = ("run", "they", "do", "them") if len(slow) > 1 else ("runs", "it", "does", "it")
+    lacks = f"{they} {do} not support 16-bit arithmetic"
+    if not without:
+        reason = f"16-bit arithmetic is no faster on {them}"
+    else:
+        reason = lacks if len(without) == len(slow) else f"{lacks} or are no faster with it"
+    said = f"{names} {run} in fp32, because {reason}"
     if any(pair.precision == "fp32" for pair in pairs):
         return [said, "for a like-for-like comparison, see the workloads in fp32"]
     return [said, "for a like-for-like comparison, use `--precision fp32`"] if _all_run_fp32(gpus.values()) else [said]

@@ -295,7 +295,7 @@ def _doubt(rigs: Sequence[Rig], pairs: Sequence[Pair], ran: Sequence[RunJob]) ->
 
 
 def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
-    """The same for several sets: which speeds may be off, and by how much."""
+    """The same for several sets: which estimated speeds may be off, and by how much."""
     if same_gpu(rigs) or all(one.job.text is not None for one in shared):
         return ""
     doubtful = {place: rig for place, rig in enumerate(rigs) if describe_doubts([gpu for gpu, _ in rig.parts])}
@@ -306,7 +306,7 @@ def _doubt_of_ranking(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
         for place in doubtful
         for pair in pairs_between(shared, rigs, 1 if place == 0 else 0, place)
     )
-    whose = f"the {'speeds' if len(doubtful) > 1 else 'speed'} of {both(the(rig.name) for rig in doubtful.values())}"
-    whose = "all these speeds" if len(doubtful) == len(rigs) else whose
+    whose = f"the estimated {'speeds' if len(doubtful) > 1 else 'speed'} of {both(the(rig.name) for rig in doubtful.values())}"
+    whose = "all these estimates" if len(doubtful) == len(rigs) else whose
     reasons = describe_doubts([gpu for rig in doubtful.values() for gpu, _ in rig.parts])
     return f", but {reasons}, so {whose} may be off by a factor of up to {_times(factor)}"

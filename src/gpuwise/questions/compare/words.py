@@ -120,7 +120,7 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     if not several:
         return []
     found = [
-        "memory does not add up; a model must fit on each GPU unless it is split (see `gpuwise plan`)",
+        "the memory of several GPUs is not combined; a model must fit on each GPU unless it is split (see `gpuwise plan`)",
     ]
     for rig in several:
         if takes_bridge(rig.gpu) and len(rig.parts) == 1:

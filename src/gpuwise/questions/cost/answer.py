@@ -40,8 +40,8 @@ def answer(options: CostOptions, progress: Callable[[str], None] = lambda text: 
     if owned is None and query.rent is None:
         raise BadValue(
             f"neither a purchase price nor a rental price is known for {the(query.gpu.name)}",
-            looked_in="the catalogue and the price and rent tables",
-            hint="set its price with `--price 700`, or its rent per hour with `--cloud-price 0.4`",
+            looked_in="the catalogue and the tables of purchase and rental prices",
+            hint="set its price with `--price 700`, or its hourly rental price with `--cloud-price 0.4`",
         )
     market = rent_median(query.rent.gpu if query.rent else query.gpu, query.book)
     rentals = _rentals(query, HOURS_PER_YEAR * query.utilization * query.years / speed)
@@ -184,12 +184,14 @@ def _threshold(query: CostQuery, owned: Ownership | None, speed: float) -> float
 def _warnings(query: CostQuery) -> list[str]:
     found = []
     if query.price is None:
-        found.append(f"no price is known for {the(query.gpu.name)}; set one with `--price 700` to include the cost of owning it")
+        found.append(
+            f"no price is known for {the(query.gpu.name)}; set one (for example, `--price 700`) to include the cost of owning it"
+        )
     else:
         found.append(stale_sentence(query.price, query.book.today))
     if query.rent is None:
         found.append(
-            f"no cloud in the price tables offers {the(query.gpu.name)}; set a rental price with `--cloud-price 0.4` "
+            f"no cloud in the price tables offers {the(query.gpu.name)}; set a rental price (for example, `--cloud-price 0.4`) "
             "to include renting"
         )
     offer = query.rent.offer if query.rent else None

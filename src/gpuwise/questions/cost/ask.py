@@ -266,7 +266,13 @@ def _rent(options: CostOptions, own: str, book: PriceBook, notes: list[Assumptio
     extra = f"; {middle.note}" if middle.note else ""
     shown = book.currency.show(middle.usd_per_gpu_hour)
     notes.append(
-        assumed("rent", f"{shown} per GPU-hour", f"{aged}{extra}; set yours with `--cloud-price 2.14`", basis="database")
+        assumed(
+            "rental price",
+            f"{shown} per GPU-hour",
+            f"{aged}{extra}; set yours with `--cloud-price 2.14`",
+            code="rent",
+            basis="database",
+        )
     )
     return Rent(
         gpu=gpu,

@@ -94,7 +94,7 @@ def resale_usd_of(
     span = plural(f"{years:g}", "year")
     used, share = used_now(gpu, book.today), remaining(years, new=not is_used(gpu, price, book.today))
     if used is not None and usd < price.usd * share:
-        of = f"after {span}, {remaining(years, new=False):.0%} of {book.currency.show(used.usd)}, today's price of a used one"
+        of = f"{remaining(years, new=False):.0%} of today's used price of {book.currency.show(used.usd)} after {span}"
     else:
         of = f"{share:.0%} of the price after {span}, based on the usual loss of value"
     effect = f"{of}; set yours with `--resale 300`"

@@ -94,7 +94,7 @@ class CostAnswer(Shown):
 
     def _clearly_cheaper(self, rental: Rental) -> bool:
         owned = self.ownership
-        return owned is not None and is_cheaper_rented(owned.total_usd, rental.total_usd)
+        return owned is not None and is_cheaper_rented(owned.total_usd, rental.total_usd, self.speed)
 
     def to_dict(self) -> dict[str, Any]:
         """Values in SI units and dollars, with the unit in every key."""

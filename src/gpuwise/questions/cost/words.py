@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwise.core.text import plural
-from gpuwise.money.costs import RENT_BELOW, WEEK_HOURS, in_server, is_cheaper_rented
+from gpuwise.money.costs import WEEK_HOURS, in_server, is_cheaper_rented, rent_below
 from gpuwise.questions.cost.types import CostAnswer
 
 __all__ = ["better", "breaks_even", "days", "is_tie", "resale_turn", "share", "undecided", "unpaid", "verdict", "worth", "years"]
@@ -37,7 +37,7 @@ def verdict(answer: CostAnswer) -> str:
         rents = f", but renting is cheaper below {_asked(answer, even)}" if even is not None else ""
         when = breaks_even(here.days_with_resale)
         return f"Owning is {show(gap)} cheaper than renting over {horizon}{resale} and {when}{rents}."
-    if not is_cheaper_rented(here.own_usd, here.rent_usd):
+    if not is_cheaper_rented(here.own_usd, here.rent_usd, answer.speed):
         return f"Renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}."
     more = (
         f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
@@ -64,17 +64,18 @@ def better(answer: CostAnswer) -> str:
         return "either"
     if here.rent_usd > here.own_usd:
         return "own"
-    return "rent" if is_cheaper_rented(here.own_usd, here.rent_usd) else "either"
+    return "rent" if is_cheaper_rented(here.own_usd, here.rent_usd, answer.speed) else "either"
 
 
 def worth(answer: CostAnswer) -> str:
-    """Return the rent below which renting is worth its effort, if it is cheaper by too little."""
+    """Return the rental price below which renting is worth its effort, if it is cheaper by too little."""
     if undecided(answer) != "effort":
         return ""
-    much, enough = _turns_at(answer, RENT_BELOW), f"saves at least {1 - RENT_BELOW:.0%}"
+    below = rent_below(answer.speed)
+    much, enough = _turns_at(answer, below), f"saves at least {1 - below:.0%}"
     if much is None:
         return f" Renting is worth the extra effort only if it {enough}."
-    return f" Renting is worth the extra effort below {_asked(answer, much)}, where it {enough}."
+    return f" Renting is worth the extra effort at less than {_asked(answer, much)}, because it then {enough}."
 
 
 def undecided(answer: CostAnswer) -> str:
@@ -125,7 +126,7 @@ def _turns_at(answer: CostAnswer, share_of_owning: float = 1.0) -> float | None:
 
 
 def _clouds_ask(answer: CostAnswer) -> str:
-    """Return the range of rents that clouds charge for the GPU."""
+    """Return the range of rental prices that clouds charge for the GPU."""
     market, show = answer.market, answer.query.book.currency.show
     return f"{show(market.low_usd_per_gpu_hour)} to {show(market.high_usd_per_gpu_hour)}" if market is not None else ""
 

@@ -1,4 +1,4 @@
-"""The chart for `fit`: what fills the memory of a GPU, and how much each remedy leaves free."""
+"""The chart for `fit`: what fills the memory of a GPU, and how much memory the step needs with each remedy."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _describe_largest(result: Fit) -> str:
 
 
 def _describe_several(result: Fit, verbose: bool) -> list[str]:
-    """That the memory of several GPUs does not add up; with `verbose` also the splits that divide the model."""
+    """That the memory of several GPUs is not combined; with `verbose` also the splits that divide the model."""
     if result.gpu_count == 1:
         return []
     split = [rung for rung in result.advice.remedies if rung.name in ("zero-3", "split-layers", "split-matrices")]
@@ -160,7 +160,7 @@ def _describe_several(result: Fit, verbose: bool) -> list[str]:
     keeps = "each GPU holds a full copy of the model" + (
         ", its gradients and its optimizer states" if result.mode == "train" else ""
     )
-    lines = [f"the memory of {result.gpu_count} GPUs does not add up: {keeps}"]
+    lines = [f"the memory of the {result.gpu_count} GPUs is not combined: {keeps}"]
     return lines + ([f"splits that reduce the memory on each GPU: {divides}"] if split and verbose else [])
 
 

@@ -15,7 +15,7 @@ __all__ = ["GpusLooks", "GpusOptions"]
 class GpusLooks:
     """How a listing is shown."""
 
-    all: Annotated[bool, Option(help="Also list less common GPUs.")] = False
+    all: Annotated[bool, Option(help="Also list less-common GPUs.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

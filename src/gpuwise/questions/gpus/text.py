@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuwise.core.provenance import Basis, Fact, Source
-from gpuwise.core.text import either, plural, the
+from gpuwise.core.text import either, opening, plural, the
 from gpuwise.core.units import GIB, KIB, MIB, format_si
 from gpuwise.hardware.types import DTYPES, Architecture, Gpu
 from gpuwise.questions.gpus.answer import GpuAnswer
@@ -78,7 +78,7 @@ def _listing(answer: GpuAnswer, everything: bool, width: int | None, colour: boo
     if not shown and not hidden:
         return "No GPU matches these filters."
     text = table(_columns(shown), width=width, colour=colour)
-    more = f" Add `--all` to include {plural(f'{hidden:,}', 'less common GPU')}." if hidden else ""
+    more = f" Add `--all` to include {plural(opening(hidden).lower(), 'less-common GPU')}." if hidden else ""
     note = (
         f"{plural(f'{len(shown):,}', 'GPU')}.{more} Peak rates are for dense operations, in TFLOP/s (int8: TOP/s); "
         "fp16, bf16 and fp8 rates assume fp32 accumulation. "

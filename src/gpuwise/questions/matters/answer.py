@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuwise.core.text import the
+from gpuwise.core.text import opening, the
 from gpuwise.hardware import tables
 from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.common.prediction_types import Prediction
@@ -58,10 +58,9 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     case = MattersCase(query=query.asked, asked=query.options, progress=progress, count=query.gpu_count)
     other = TOPICS[matter.topic](case)
     value = other.value if other.together is None else other.together
-    many = f"{query.gpu_count} GPUs that train a transformer ({_TRANSFORMER}, batch {case.step().batch})"
-    what = "gain" if matter.topic == "nvlink" else "loss"
+    many = f"{opening(query.gpu_count)} GPUs training a transformer ({_TRANSFORMER}, batch {case.step().batch})"
     where = (f" over {link}" if (link := asked_link(case)) else " at x8") if matter.topic == "pcie-lanes" else ""
-    more = f"For {many}, the {what}{where} is {value:.0f}%."
+    more = f"{many} are {value:.0f}% {'faster with NVLink' if matter.topic == 'nvlink' else f'slower{where}'}."
     if matter.topic == "nvlink" and value >= 100 * WORTH_A_BRIDGE and matter.answer.startswith("No: "):
         answer = f"It depends on the model. {matter.answer.removeprefix('No: ')}"
         return replace(matter, unit=f"{matter.unit}; {value:.0f}% for a transformer", answer=f"{answer} {more}")

@@ -38,7 +38,7 @@ def memory_adds_up(case: LanguageCase) -> Matter:
         )
     return Matter(
         topic="memory-adds-up",
-        question="Does the memory of several GPUs add up?",
+        question="Can several GPUs combine their memory?",
         value=needed,
         unit="GiB needed on each GPU",
         answer=text.strip(),

@@ -101,7 +101,7 @@ def _describe_decoding(case: MattersCase, own: OtherCpu) -> str:
     single, collects = 1 / seconds_per_image(loader, host), images_per_s(loader, host, math.inf)
     return (
         f" JPEGs must also be decoded. One core of {whose} decodes {single:,.0f} images/s, and each GPU's training process "
-        f"spends {1e3 / collects:.2g} ms collecting each image, one after another. Keeping up with training "
+        f"spends {1e3 / collects:.2g} ms collecting each image, one at a time. Keeping up with training "
         f"({rate:,.0f} images/s{on}) thus takes {needs}. The {count} cores of {own.name} deliver {reached:,.0f} images/s, "
         f"{enough}. "
         "`gpuwise predict --image-decode` uses the same rates."
@@ -122,7 +122,7 @@ def ssd(case: MattersCase) -> Matter:
         question="Do I need a fast disk?",
         value=need / 1e6,
         unit=f"MB/s to read the data; {enough} is enough",
-        answer=f"Reading {what} per second takes {format_si(need, 'B/s')}, and {enough} is fast enough. {heads} "
+        answer=f"Reading {what} per second requires {format_si(need, 'B/s')}, and {enough} is fast enough. {heads} "
         "A dataset that fits in RAM is read only once.",
         how="we multiply the samples per second of this step by the sample size",
         source="computed; an ImageNet photo is about 110 kB; we assume that a SATA SSD and an NVMe SSD read 500 and 3,000 MB/s, "

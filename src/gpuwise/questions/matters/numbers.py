@@ -43,7 +43,7 @@ def sixteen_bit(case: MattersCase) -> Matter:
     batches = case.largest_batch("fp32"), case.largest_batch(low)
     room = "and it does not fit in fp32 at all"
     if batches[0]:
-        room = f"and {batches[1] / batches[0]:.2f} times the batch fits ({batches[1]:,} instead of {batches[0]:,})"
+        room = f"and a batch {batches[1] / batches[0]:.2f} times as large fits ({batches[1]:,} instead of {batches[0]:,})"
     return Matter(
         topic="16-bit",
         question="How much faster is 16-bit precision?",

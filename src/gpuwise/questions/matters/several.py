@@ -29,7 +29,7 @@ def memory_adds_up(case: MattersCase) -> Matter:
         text = f"{holds} GiB at batch {step.batch}. It does not fit, because each GPU has only {usable / GIB:.1f} GiB."
     return Matter(
         topic="memory-adds-up",
-        question="Does the memory of several GPUs add up?",
+        question="Can several GPUs combine their memory?",
         value=needed,
         unit="GiB needed on each GPU",
         answer=text,

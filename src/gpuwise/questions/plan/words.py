@@ -64,8 +64,9 @@ def describe_plan(entry: PlanEntry) -> str:
         head += f", {mesh.chunks} chunks per stage"
     if entry.shares:
         (name, count), *others = entry.shares
-        *middle, last = [f"{number} per {other}" for other, number in others]
-        return f"{head}, {', '.join([f'{count} samples per {name}', *middle])} and {last}"
+        on = "on the" if len(entry.shares) == entry.gpu_count else "on each"
+        *middle, last = [f"{number} {on} {other}" for other, number in others]
+        return f"{head}, {', '.join([f'{count} samples {on} {name}', *middle])} and {last}"
     tail = f", {plan.micro_count} micro-batches of" if plan.micro_count > 1 else ", one micro-batch of"
     tail += f" {plan.micro_batch}"
     tail += f" ({plan.short} of {plan.micro_count * mesh.data} have one sample fewer)" if plan.short else ""
@@ -153,7 +154,7 @@ def _describe_range(entry: PlanEntry) -> str:
     return (
         f"80% of measurements fall {ends}"
         if entry.range_basis == "measured"
-        else f"The assumed range is {ends}; no measurements support it"
+        else f"The time is assumed to be {ends}; no measurements support this range"
     )
 
 
@@ -185,7 +186,7 @@ def _describe_misfit(answer: PlanAnswer) -> list[str]:
         lines.append(f"With these changes, it fits on this cluster: {changes} ({result}). `gpuwise fit` explains them.")
     if answer.smallest:
         more = "Without other changes, the" if answer.remedies else "The"
-        lines.append(f'{more} smallest cluster of these GPUs that the model fits on is `--cluster "{answer.smallest[0]}"`.')
+        lines.append(f'{more} smallest cluster of these GPUs on which the model fits is `--cluster "{answer.smallest[0]}"`.')
     elif answer.fixed:
         flags = ", ".join(f"`--{_FLAGS.get(name, name)}`" for name in answer.fixed)
         lines.append(
@@ -204,11 +205,11 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
     first, last, best = rows[0], rows[-1], answer.recommended
     times = best.samples_per_s / first["samples_per_s"]
     base = "one" if first["gpu_count"] == 1 else f"{first['gpu_count']}"
-    ideal = "of ideal scaling"
+    ideal, many = "of ideal scaling", opening(last["gpu_count"])
     if answer.alone:
         base = f"{_named(first['gpu'], first['gpu_count'])} alone"
-        ideal = "of their combined speed"
-    text = f"{opening(last['gpu_count'])} GPUs are {times:.2f} times as fast as {base}"
+        ideal, many = "of their combined speed", f"Together, the {many.lower()}"
+    text = f"{many} GPUs are {times:.2f} times as fast as {base}"
     if last["efficiency_fraction"]:
         text += f" ({last['efficiency_fraction'] * best.samples_per_s / last['samples_per_s']:.0%} {ideal})"
     if answer.stops_at is not None:
@@ -244,11 +245,12 @@ def describe_links(answer: PlanAnswer) -> list[str]:
         return lines or ["A faster link would make a step less than 3% faster."]
     gains = [(link, best.estimate.step_s / link.step_s) for link in answer.links]
     lines = [
-        f"With {link.name}, a step on all GPUs would take {format_si(link.step_s, 's')}, {gain:.2f} times as fast as this plan."
+        f"With {link.name}, a step on all GPUs would take {format_si(link.step_s, 's')}, "
+        f"which would be {gain:.2f} times as fast as with this plan."
         for link, gain in gains
         if gain >= _WORTH
     ]
-    return lines or ["Even with a faster link, using all GPUs would be less than 3% faster than this plan."]
+    return lines or ["Even with a faster link, a step on all GPUs would be less than 3% faster than with this plan."]
 
 
 def describe_separate(answer: PlanAnswer) -> list[str]:

@@ -76,8 +76,8 @@ def _sheet(answer: LanguageAnswer, result: LanguagePrediction, width: int | None
 def _cost(answer: LanguageAnswer, result: LanguagePrediction) -> list[str]:
     rents = answer.rents if isinstance(answer, PricedText) else ()
     return [
-        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rent of "
-        f"${rent.usd_per_gpu_hour:.2f} per {'GPU-' if result.gpu_count > 1 else ''}hour "
+        f"  cost         {money(rent.price.whole_usd_per_million)} per million output tokens, prompts included, at a rental "
+        f"price of ${rent.usd_per_gpu_hour:.2f} per {'GPU-' if result.gpu_count > 1 else ''}hour "
         f"({rent.cloud}, {rent.dated})"
         for rent in rents
         if rent.gpu == result.gpu.name

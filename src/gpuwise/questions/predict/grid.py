@@ -8,7 +8,7 @@ from itertools import groupby, permutations
 from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
-from gpuwise.core.text import the
+from gpuwise.core.text import both, the
 from gpuwise.evidence.ranges import pair_range
 from gpuwise.hardware.types import supported
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
@@ -137,7 +137,7 @@ def _describe_error(results: Sequence[Prediction]) -> list[str]:
     if len(gpus) < 2 or any(gpu.is_cpu for gpu in gpus):
         return []
     sure = max(pair_range(one, two).high for one, two in permutations(gpus, 2))
-    return [f"differences between GPUs of less than a factor of {sure:.2g} are within the margin of error"]
+    return [f"differences of less than a factor of {sure:.2g} between GPUs are within the margin of error"]
 
 
 def _winner(row: Sequence[Prediction]) -> str:
@@ -176,6 +176,6 @@ def _slower_precisions(results: Sequence[Prediction]) -> list[str]:
     ]
     worse.sort(key=lambda result: (result.gpu.name, result.precision))
     for (name, precision), rows in groupby(worse, key=lambda result: (result.gpu.name, result.precision)):
-        sizes = ", ".join(str(result.batch) for result in rows)
+        sizes = both(str(result.batch) for result in rows)
         found.append(f"{precision} is slower than {results[0].precision} on {the(name)} at batch {sizes}")
     return found

@@ -21,7 +21,7 @@ _CACHED = "The fraction of each prompt that is already cached, such as 0.5, for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions(LanguageOptions):
-    """Predict the time and memory of a training or inference step on one or more GPUs, with its range and bottleneck."""
+    """Predict the time and memory of a training or inference step on one or more GPUs, with the range and the bottleneck."""
 
     SURFACE: ClassVar[tuple[str, ...]] = ("figure",)
 

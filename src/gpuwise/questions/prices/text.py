@@ -106,7 +106,7 @@ def _trend(found: Trend, answer: PricesAnswer) -> str:
     change = found.last_usd_per_gpu_hour / found.first_usd_per_gpu_hour - 1
     first, last = show(found.first_usd_per_gpu_hour), show(found.last_usd_per_gpu_hour)
     same = found.first_clouds == found.last_clouds
-    clouds = f"{plural(str(found.last_clouds), 'cloud')}{' at both dates' if same else f', {found.first_clouds} before'}"
+    clouds = f"{plural(str(found.last_clouds), 'cloud')}{' on both dates' if same else f', {found.first_clouds} before'}"
     return f"median cloud price: {first} in {found.first:%Y-%m}, {last} in {found.last:%Y-%m} ({change:+.0%}; {clouds})"
 
 

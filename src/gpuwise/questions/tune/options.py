@@ -35,7 +35,7 @@ _SECONDS = "The time limit for all trials, in seconds (default: 600); trials end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions:
-    """Measure in short runs which settings make training faster on this machine, alone and together. The settings are
+    """Measure, in short runs, which settings make training faster on this machine, both individually and in combination. The settings are
     batch, precision, channels-last, compile, optimizer, workers and pinned memory.
 
     `tune batch` predicts which batch sizes reach 90, 95 and 99% of the best speed on any GPU. `tune power` predicts the time

@@ -26,7 +26,7 @@ from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, are, both, plural
 from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, WEEK_HOURS
+from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, RENT_FASTER, RENT_FASTER_BELOW, WEEK_HOURS
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date, kinds_text
 from gpuwise.questions.common.jobs import Priced, way_text
 from gpuwise.questions.face import face
@@ -168,7 +168,8 @@ def _rule(query: WhichQuery) -> Assumption:
         effect.append(f"several GPUs must be {several:g} times as fast as a cheaper single one")
     if "rent" in query.kinds and buying:
         rents = f"at least {NEARLY:.0%} as fast costs less than {RENT_BELOW:.0%} as much per {work} to rent as to buy"
-        effect.append(f"renting is recommended only if a GPU {rents}")
+        quick = f"less than {RENT_FASTER_BELOW:.0%} if it is {RENT_FASTER:g} times as fast"
+        effect.append(f"renting is recommended only if a GPU {rents}, or {quick}")
     cheaper = f" and costs less per {work}" if budget is None else ""
     effect += [f"your own GPU is kept unless the new one is {WORTH_A_CHANGE:g} times as fast{cheaper}"] if query.have else []
     return assumed("rule", value, "; ".join(effect) or "no other rule applies")

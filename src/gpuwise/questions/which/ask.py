@@ -111,7 +111,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
     book = PriceBook.of(prices=names(options.price), file=options.prices, currency=options.currency, today=today, gpus=mine)
     budget = _budget(options.budget, book.currency)
     lab = budget is not None and budget >= LAB_USD
-    text = language_asked(options, models, notes, at_home=not lab) if models or options.task or options.asks_for_text else None
+    text = language_asked(options, models, notes, budget) if models or options.task or options.asks_for_text else None
     title, jobs = _jobs(options, models, text, lab, notes)
     notes += name_notes
     kinds = _kinds(options)

@@ -20,13 +20,12 @@ from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.language.answer import placed
 from gpuwise.questions.common.language.ask import LanguageQuery
 from gpuwise.questions.which.ask import WhichQuery
-from gpuwise.questions.which.language_paces import LanguagePace, LanguagePacer, pace_of
+from gpuwise.questions.which.language_paces import SAME_BITS, LanguagePace, LanguagePacer, pace_of
 from gpuwise.step.time.engines import refusal
 
 __all__ = ["affordable", "more_of_the_same", "with_own"]
 
 _LAYERED = "llama.cpp"  # the usual engine for layers on the CPU, and for GPUs of several kinds
-_SAME_BITS = {"int8": "q8_0", "int4": "q4_k_m"}  # its weights if others were chosen by default, because more bits fit nowhere
 
 _Runs = Callable[[Gpu, int], TaskRun | None]  # all jobs on this many of a GPU
 _More = Sequence[tuple[Gpu, int, Price]]  # a GPU, how many there would be, and the price of one
@@ -105,7 +104,7 @@ def _asked(found: Priced, gpu: Gpu, count: int, engine: str) -> LanguageQuery | 
     usual = found.paces.get(gpu.name)
     if not isinstance(found.pacer, LanguagePacer) or not isinstance(usual, LanguagePace):
         return None
-    return found.pacer.query(gpu, count, engine, _SAME_BITS.get(found.way, usual.weights) if engine else "")
+    return found.pacer.query(gpu, count, engine, SAME_BITS.get(found.way, usual.weights) if engine else "")
 
 
 def _shared_runs(priced: Sequence[Priced], own: Gpu, held: int, sold: _Sold) -> list[tuple[TaskRun, Price]]:

@@ -29,7 +29,7 @@ def choices_figure(answer: WhichAnswer, chart: str = "cost") -> Figure:
     years, hours = answer.query.terms.years, answer.query.terms.utilization * 168
     use = f"{plural(f'{hours:.0f}', 'hour')} a week for {plural(f'{years:g}', 'year')}"
     subtitle = f"{answer.query.title}; {use}" if chart != "speed" else answer.query.title
-    titles = {"cost": "Time and cost", "value": "Runs for the money", "speed": "Speed"}
+    titles = {"cost": "Time and cost", "value": "Runs per dollar", "speed": "Speed"}
     return Figure(
         title=f"{titles[chart]}: {answer.best.name if answer.best else 'the best at each budget'}",
         subtitle=subtitle,

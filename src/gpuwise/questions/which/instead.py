@@ -110,9 +110,11 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
     which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
     faster = rented.run.seconds / bought.run.seconds - 1
     only = "only " if faster < WORTH_A_CHANGE - 1 else ""
-    pace = f"{only}{faster:.0%} faster" if faster >= SAME else "slower" if faster <= -SAME else "just as fast"
+    longer = bought.run.seconds / rented.run.seconds
+    pace = f"is {only}{faster:.0%} faster" if faster >= SAME else "is just as fast"
+    pace = f"takes {longer:.{1 if longer >= _SLOWER else 2}f} times as long" if faster <= -SAME else pace
     which = which if survey.query.text is None else f"the best {'single GPU' if bought.gpu_count == 1 else 'set'} to buy"
-    return f"{less}, {which}, which is {pace}"
+    return f"{less}, {which}, which {pace}"
 
 
 def _why_not_bought(survey: Survey, rented: Candidate) -> str:

@@ -8,31 +8,33 @@ from dataclasses import replace
 from gpuwise.advise.jobs import Job, find_task
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.money.costs import LAB_USD
 from gpuwise.questions.common.language.ask import generates_unasked, language_shape
 from gpuwise.questions.common.uses import SERVED_PRECISIONS, trains
 from gpuwise.questions.which.language_paces import LanguageAsked
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.step.time.engines import find_engine
 from gpuwise.workload.language.find import find_shape
-from gpuwise.workload.language.weight_formats import find_cache, find_format
+from gpuwise.workload.language.weight_formats import find_cache, find_format, published_format
 
 __all__ = ["language_asked", "language_job"]
 
 _NUMBERS = ("users", "prompt", "output", "context")
+_USD_PER_USER = 1_000.0  # of a lab's budget, for each user that is served at the same time, assumed
 _AT_HOME = "q4_k_m"  # the weights that people mostly run on their own cards (docs/decisions/0030)
 
 
 def language_asked(
-    options: WhichOptions, models: Sequence[str], notes: list[Assumption], *, at_home: bool = False
+    options: WhichOptions, models: Sequence[str], notes: list[Assumption], budget_usd: float | None = None
 ) -> LanguageAsked | None:
     """How text is generated, where the options ask for it: by an option that only text has, by inference with language models
-    and no option of a step, or by a task that generates text. A task `at_home` has the weights that are usual there."""
+    and no option of a step, or by a task that generates text. A lab's budget is for several users, unless their number is given.
+    """
     said = _said(options)
     if not models:
         task = find_task(options.task) if options.task else None
         if task is not None and task.prompt:
-            asked = _checked(options, task.prompt, task.output)
-            return _as_at_home(asked, notes) if at_home else asked
+            return _as_at_home(_served(_checked(options, task.prompt, task.output), budget_usd, notes), notes)
         if said:
             raise BadValue(
                 f"`{said}` needs a language model, but none was given",
@@ -46,7 +48,17 @@ def language_asked(
     if trains(options):
         given = f"--method {options.method}" if options.method else "--mode train"
         raise BadValue(f"`{given}` cannot be combined with text generation options", hint=f"leave out `{given}` or `{said}`")
-    return _checked(options, options.prompt, options.output)
+    return _served(_checked(options, options.prompt, options.output), budget_usd, notes)
+
+
+def _served(asked: LanguageAsked, budget_usd: float | None, notes: list[Assumption]) -> LanguageAsked:
+    """The same for as many users as a lab's budget suggests: nobody spends it to generate text for one."""
+    if asked.users is not None or budget_usd is None or budget_usd < LAB_USD:
+        return asked
+    users = int(budget_usd // _USD_PER_USER)
+    effect = "one for every $1,000 of a budget of $10,000 or more; use `--users 1` for one user"
+    notes.append(assumed("users", f"{users:,} at the same time", effect, code="users"))
+    return replace(asked, users=users)
 
 
 def _as_at_home(asked: LanguageAsked, notes: list[Assumption]) -> LanguageAsked:
@@ -98,11 +110,9 @@ def _checked(options: WhichOptions, prompt: int | None, output: int | None) -> L
 
 
 def language_job(model: str, tokens: float, text: LanguageAsked) -> Job:
-    """A model that writes this many tokens: in fewer bits if no GPU holds it, unless the format was given."""
-    return Job(
-        model=model,
-        samples=tokens,
-        mode="infer",
-        phase="decode",
-        ways=("usual",) if text.weights else ("usual", "int8", "int4"),
-    )
+    """A model that writes this many tokens: in fewer bits if that is better, unless the format was given or the model is published
+    in few bits.
+    """
+    free = not text.weights and not published_format(model, find_shape(model))
+    ways = ("usual", "int8", "int4") if free else ("usual",)
+    return Job(model=model, samples=tokens, mode="infer", phase="decode", ways=ways)

@@ -21,11 +21,14 @@ from gpuwise.prediction.language_memory import HIGH
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.language.ask import LanguageQuery, language_query
 
-__all__ = ["LanguageAsked", "LanguagePace", "LanguagePacer", "format_rate", "pace_of", "price_text", "rate_text"]
+__all__ = ["SAME_BITS", "LanguageAsked", "LanguagePace", "LanguagePacer", "format_rate", "pace_of", "price_text", "rate_text"]
 
 _COMPUTED = "fp16"
 _SERVED = 2 / 3  # of the speed with fewer bits is enough where models are served as they are published, assumed
 _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
+# The weights in llama.cpp with about as many bits, if the bits were not asked for: on some GPUs, its kernels are the fastest.
+SAME_BITS = {"int8": "q8_0", "int4": "q4_k_m"}
+_BITS = {"int8": "8-bit", "int4": "4-bit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +74,12 @@ class LanguagePace(JobPace):
 
 
 class LanguagePacer:
-    """One language model on many GPUs; each GPU runs it in the most usual engine that it has, unless one was asked for."""
+    """One language model on many GPUs; each GPU runs it in the most usual engine that it has, unless one was asked for. With
+    weights that are `also` good, it runs whichever are faster on that GPU in the usual engine for them.
+    """
 
-    def __init__(self, model: str, asked: LanguageAsked, cpu: str = "") -> None:
-        self._model, self._asked, self._cpu = model, asked, cpu
+    def __init__(self, model: str, asked: LanguageAsked, cpu: str = "", also: str = "") -> None:
+        self._model, self._asked, self._cpu, self._also = model, asked, cpu, also
         self._faults: list[BadValue] = []
         self._paces: dict[tuple[Gpu, int], LanguagePace | None] = {}
         self._parts: dict[int, LanguagePacer] = {}
@@ -88,7 +93,7 @@ class LanguagePacer:
             if gpu_count % groups:
                 continue
             each = -(-users // groups)
-            part = self._parts.setdefault(each, LanguagePacer(self._model, replace(self._asked, users=each), self._cpu))
+            part = self._parts.setdefault(each, LanguagePacer(self._model, replace(self._asked, users=each), self._cpu, self._also))
             for name, pace in part._together(gpus, gpu_count // groups).items():
                 rate, whole = pace.tokens_per_s * users / each, best.get(name)
                 if pace.fits and (whole is None or not whole.fits or rate > whole.samples_per_s):
@@ -98,19 +103,21 @@ class LanguagePacer:
 
     def _together(self, gpus: Sequence[Gpu], gpu_count: int) -> dict[str, LanguagePace]:
         """The same with one model over all GPUs of a set."""
-        groups: dict[str, list[tuple[Gpu, LanguageQuery]]] = {}
+        groups: dict[tuple[str, str], list[tuple[Gpu, LanguageQuery]]] = {}
         for gpu in gpus:
             if (gpu, gpu_count) in self._paces:
                 continue
-            query = self.query(gpu, gpu_count)
             self._paces[gpu, gpu_count] = None
-            if query is not None:
-                groups.setdefault(query.serving.engine.name, []).append((gpu, query))
+            for weights in ("", self._also) if self._also else ("",):
+                if (query := self.query(gpu, gpu_count, weights=weights)) is not None:
+                    groups.setdefault((query.serving.engine.name, query.format_name), []).append((gpu, query))
         for members in groups.values():
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
             for place, gpu in enumerate(each):
-                self._paces[gpu, gpu_count] = pace_of(steps, place, gpu, members[0][1].format_name)
+                pace, known = pace_of(steps, place, gpu, members[0][1].format_name), self._paces[gpu, gpu_count]
+                if known is None or (pace.fits, pace.tokens_per_s) > (known.fits, known.tokens_per_s):
+                    self._paces[gpu, gpu_count] = pace
         return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
@@ -133,9 +140,9 @@ class LanguagePacer:
         if self._faults:
             raise self._faults[0]
 
-    def notes(self, gpu: Gpu) -> tuple[Assumption, ...]:
+    def notes(self, pace: JobPace) -> tuple[Assumption, ...]:
         """What is assumed on this GPU."""
-        query = self.query(gpu, 1)
+        query = self.query(pace.gpu, 1, weights=pace.weights if self._also and isinstance(pace, LanguagePace) else "")
         return () if query is None else tuple(note for note in query.assumptions if note.code in _TOLD_BY_ALL)
 
 
@@ -167,13 +174,11 @@ def price_text(
     every: Sequence[Gpu],
     cpu: str = "",
     progress: Callable[[str], None] = lambda text: None,
-    *,
-    at_home: bool = True,
 ) -> list[Priced]:
     """Each model on each GPU, in the one of its ways in which any of `near`, what the user can afford, generates text fastest.
-    At home, more bits win only a tie, so that more money never buys less speed; where models are served as published, they also
-    win if they cost little speed."""
-    share = 1.0 if at_home and (asked.users or 1) == 1 else _SERVED
+    For one user, more bits win only a tie, so that more money never buys less speed; several are served with models as they are
+    published, so more bits also win if they cost little speed."""
+    share = 1.0 if (asked.users or 1) == 1 else _SERVED
     return [_priced(job, asked, near, every, cpu, progress, share) for job in jobs]
 
 
@@ -190,7 +195,8 @@ def _priced(
     for way in job.ways:
         progress(f"predicting {job.model} on {len(every)} GPUs")
         make = LanguagePacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
-        pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu)
+        also = "" if asked.engine or (asked.users or 1) > 1 else SAME_BITS.get(way, "")
+        pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu, also)
         paces = pacer.paces(every)
         if not paces:
             pacer.check()
@@ -202,11 +208,11 @@ def _priced(
         job=job,
         way=way,
         skipped=tuple((other, _least(each)) for other, _, each, rate in tried[:taken] if not rate),
-        slower=tuple((_weights(each), rate) for _, _, each, rate in tried[:taken] if rate),
+        slower=tuple((_BITS.get(other) or _weights(each), rate) for other, _, each, rate in tried[:taken] if rate),
         paces=paces,
         pacer=pacer,
         decodes=False,
-        notes=pacer.notes(next(iter(paces.values())).gpu),
+        notes=pacer.notes(next(iter(paces.values()))),
     )
 
 

@@ -10,10 +10,11 @@ from gpuwise.advise.jobs import Job, JobPace, ways_on
 from gpuwise.core.provenance import Assumption
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import Choices
-from gpuwise.prediction.ways import room_of
+from gpuwise.prediction.ways import room_of, safe_bytes
 from gpuwise.questions.common.jobs import Asked, Priced
 from gpuwise.questions.common.language.options import LanguageOptions
 from gpuwise.questions.common.media.both import asked_for_media, predict_media, seconds_each
+from gpuwise.questions.common.media.images import ImagePrediction
 from gpuwise.questions.common.prediction_types import Prediction
 
 __all__ = ["MediaPace", "price_media"]
@@ -73,12 +74,17 @@ class _Pacer:
 
 
 def _pace(gpu: Gpu, told: Prediction) -> MediaPace:
+    """The pace on one GPU. If it may be too small for all parts of an image model at once, they are loaded in turn."""
+    seconds, needed = seconds_each(told), told.memory.total_bytes
+    if isinstance(told, ImagePrediction) and needed > safe_bytes(gpu) >= told.image_generation.parts_bytes:
+        seconds += (told.image_generation.loading_s - told.image_generation.moved_s) / told.image_generation.images
+        needed = told.image_generation.parts_bytes
     return MediaPace(
         gpu=gpu,
         choices=Choices(precision=told.precision),
         batch=1,
-        step_s=seconds_each(told),
-        memory_bytes=told.memory.total_bytes,
+        step_s=seconds,
+        memory_bytes=needed,
         usable_bytes=room_of(gpu).usable_bytes,
         bound=told.bound,
         low=told.step_low_s / told.step_s,

@@ -116,8 +116,9 @@ class Survey:
             doubt = describe_doubts([run.gpu])
             took = f"a run ({describe_run(self.query.jobs)}) takes {time_text(run)}"
             return took.removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
-        users = self.query.text.users or 1
+        users, guess = self.query.text.users or 1, any(note.code == "users" for note in self.query.assumptions)
         shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
+        shared += " (assumed; set with `--users`)" * guess
         return f"{self.writer(run)} {rate_text(run)}{shared}"
 
     def writer(self, run: TaskRun) -> str:
@@ -126,12 +127,8 @@ class Survey:
         """
         main, query = run.paces[0], self.query
         known = not query.task and query.text is not None and query.text.weights
-        if (
-            known
-            or len(query.jobs) > 1
-            or any(one.skipped or one.slower for one in self.priced)
-            or not isinstance(main, LanguagePace)
-        ):
+        told = known or len(query.jobs) > 1 or any(one.skipped or one.slower for one in self.priced)
+        if told or not isinstance(main, LanguagePace):
             return "text is generated at"
         stands = f", which stands for {query.task}," if query.task else ""
         return f"{query.jobs[0].model} with {main.weights} weights{stands} generates"
@@ -205,7 +202,7 @@ def _price(
         return price_media(query.jobs, near, every, query.asked, progress)
     if query.text is None:
         return price_in_one_way(query.jobs, near, every, query.asked, progress)
-    return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress, at_home=not query.wanted.servers)
+    return price_text(query.jobs, query.text, reached, every, query.asked.cpu, progress)
 
 
 def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:

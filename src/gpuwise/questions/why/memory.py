@@ -151,7 +151,7 @@ def _held(holders: Sequence[Holder], when: str) -> Discovery | None:
         severity="moderate",
         share_fraction=top.size_bytes / whole,
         confidence="high",
-        lines=(f"{top.size_bytes / whole:.0%} of the allocated memory was allocated here (blocks: {top.count:,})",),
+        lines=(f"{top.size_bytes / whole:.0%} of the allocated memory comes from this line (blocks: {top.count:,})",),
         remedy="free these tensors earlier, keep them in a lower precision, or recompute them (checkpointing)",
         verify="in a new snapshot, this line should hold less memory",
     )

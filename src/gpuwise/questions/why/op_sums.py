@@ -87,7 +87,7 @@ def _verdict(table: OpTable, host: float, device: float) -> str:
     if host > _HOST_BOUND * device:
         return f"the host works {host / device:.1f} times as long as the GPU, so it is probably the bottleneck; {most}"
     works = f"the host works for {time_text(host)} and the GPU for {time_text(device)}"
-    return f"{most}; {works}; only a trace shows whether the GPU waits"
+    return f"{most}; {works}; only a trace can show whether the GPU waits"
 
 
 def _head(table: OpTable, host: float, waits: float, device: float) -> str:

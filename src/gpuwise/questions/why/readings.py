@@ -69,7 +69,7 @@ def _verdict(findings: Sequence[Finding], gpus: Sequence[GpuVitals]) -> str:
         return f"{which} is busy {shares[least]:.0%} of the time and otherwise waits; a trace would show what it waits for"
     unknown = any(one.reasons is None for one in gpus)
     found = "no lowered power limit or full memory" if unknown else "no throttling, lowered power limit or full memory"
-    told = f"the readings show {found}{', but not whether the GPUs are throttled' if unknown else ''}"
+    told = f"the readings show {found}{', but do not show whether the GPUs are throttled' if unknown else ''}"
     return f"{told}; {which} is busy {shares[least]:.0%} of the time" if least else told
 
 

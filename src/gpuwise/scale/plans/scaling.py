@@ -120,7 +120,7 @@ def faster_links(cluster: Cluster, now_s: float, step_on: Callable[[Cluster], fl
         wires = replace(
             cluster.wires, gpu_link=_four_times(cluster.wires.gpu_link), host_link=_four_times(cluster.wires.host_link)
         )
-        found.append((f"links between GPUs four times as fast as {cluster.wires.gpu_link.name}", replace(cluster, wires=wires)))
+        found.append((f"GPU-to-GPU links four times as fast as {cluster.wires.gpu_link.name}", replace(cluster, wires=wires)))
     steps = [(name, step_on(other)) for name, other in found]
     return tuple(FasterLink(name=name, step_s=step_s, gain=now_s / step_s) for name, step_s in steps)
 

@@ -37,6 +37,7 @@ _ENDINGS = (
     ".pkl",
     ".csv",
     ".txt",
+    ".db",
     ".gz",
     ".pb",
     ".et",

@@ -46,7 +46,8 @@ class ImageQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """What a user waiting for an image notices. `it_per_s` counts denoising steps for all images of a call together. `moved_s`
-    is spent on loading weights onto a GPU that cannot hold all models at once, which would take `all_bytes`.
+    is spent on loading weights onto a GPU that cannot hold all models at once, which would take `all_bytes`. Loading them one
+    after another takes `loading_s` for each call and needs `parts_bytes`.
     """
 
     images: int
@@ -64,6 +65,8 @@ class Drawn:
     moved_s: float
     weights: str
     all_bytes: float
+    parts_bytes: float
+    loading_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,4 +239,6 @@ def _drawn(drawn: Drawings, place: int, weights: str) -> Drawn:
         moved_s=float(drawn.moved_s[place]),
         weights=weights,
         all_bytes=drawn.at_once(place).total_bytes,
+        parts_bytes=drawn.largest_part(place).total_bytes,
+        loading_s=float(drawn.loading_s(place)),
     )

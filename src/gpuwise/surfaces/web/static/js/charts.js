@@ -42,7 +42,7 @@ export function clockTicks(values) {
 }
 
 const axis = (given) => ({
-  gridcolor: colour("line"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true,
+  separatethousands: true, gridcolor: colour("line"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true,
   ...given, title: { text: given?.title ?? "", font: { size: 13 }, standoff: 8 },
 });
 
@@ -166,6 +166,7 @@ export async function draw(node, label, build, onclick) {
     font: { family: "system-ui, sans-serif", size: 13, color: colour("ink"), ...font },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 13 }, ...legend }, xaxis: axis(x), yaxis: axis(y),
   };
+  node.style.minHeight = more.height ? "0" : "";
   node.style.height = more.height ? `${more.height}px` : ""; // otherwise, a change of width would leave the chart taller than its place
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", label);

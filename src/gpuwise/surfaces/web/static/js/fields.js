@@ -113,7 +113,7 @@ function brief(state, said) {
   const value = (key, show) => { const given = state[key] || said[key]; return given && !fields[key].hidden ? show(given) : ""; };
   const plain = (text) => String(text).replace(/ h$/, "");
   const kinds = [
-    ["batch", (text) => `batch ${text}`], ["precision", String], ["weights", String], ["engine", titleOfEngine], ["users", (count) => f.plural(count, "user")],
+    ["batch", (text) => `batch ${text}`], ["precision", (text) => (text === "amp" ? "mixed precision (amp)" : text)], ["weights", String], ["engine", titleOfEngine], ["users", (count) => f.plural(count, "user")],
     ["hours", (text) => `${plain(text)} h a week`], ["years", (text) => f.plural(parseFloat(text), "year")], ["kwh", (text) => (Number(text) ? usd(Number(text)) : text)],
     ["source", (text) => ({ buy: "new only", used: "used only", rent: "rented only" })[text] ?? text], ["vendor", (text) => ({ any: "any vendor", amd: "AMD", intel: "Intel" })[text] ?? text],
   ];
@@ -141,12 +141,16 @@ export function assumedBy({ assumptions }) {
 }
 
 // The case in one line, for a phone, where the form is folded.
+const SHORT = {
+  mode: (value) => ({ train: "training", infer: "inference" })[value] ?? value, seq: (value) => `${value} tokens`, precision: String, method: String, weights: (value) => `${value} weights`, engine: (value) => titleOfEngine(value),
+  users: (value) => f.plural(value, "user"), hours: (value) => `${value} h a week`, years: (value) => f.plural(value, "year"), kwh: (value) => usd(Number(value)), region: String, source: (value) => ({ buy: "new only", used: "used only", rent: "rented only" })[value] ?? value, vendor: String,
+};
 export function inShort(state) {
   const used = USED[state.view] ?? [];
   const many = state.count !== "1" ? `${state.count}x ` : "";
   const said = [
     used.includes("model") && titleOf(state.model), used.includes("gpu") && `${many}${state.gpu}`,
-    ...[...STEP, "method", ...TEXT, ...HORIZON, "source", "vendor"].filter((key) => used.includes(key) && state[key] && acts(key, state)).map((key) => `${key} ${state[key]}`),
+    ...[...STEP, "method", ...TEXT, ...HORIZON, "source", "vendor"].filter((key) => used.includes(key) && state[key] && acts(key, state)).map((key) => (SHORT[key] ?? ((value) => `${key} ${value}`))(state[key])),
   ].filter(Boolean);
   return said.join(", ");
 }

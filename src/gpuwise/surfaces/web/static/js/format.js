@@ -35,7 +35,8 @@ export function usd(value, digits = 0) {
 export const cents = (value) => (value == null ? "–" : usd(value, value >= 0.1 ? 2 : 3));
 
 export const gib = (bytes) => (bytes == null ? "–" : Math.abs(bytes) < 2 ** 30 ? `${trim(bytes / 2 ** 20)} MiB` : `${trim(bytes / 2 ** 30)} GiB`);
-export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)}%`);
+export const percent = (fraction, digits = 0) => (fraction == null ? "–" : `${(100 * fraction).toFixed(digits)}%`.replace(/^-(0(?:\.0+)?%)$/, "$1").replace("-", "−"));
+export const signed = (fraction, digits = 0) => `${fraction > 0 ? "+" : ""}${percent(fraction, digits)}`;
 export const watts = (value) => (value == null ? "–" : `${trim(value)} W`);
 export const ratio = (value) => (value == null ? "–" : value.toFixed(2));
 export const times = (value) => (value == null ? "–" : `${ratio(value)} times`);
@@ -47,8 +48,24 @@ export function si(value, unit) {
   return `${trim(value / size)} ${prefix}${unit}`;
 }
 
-export const days = (value, like = value) => (value == null ? "never" : like > 730 ? `${trim(value / 365.25)} years` : `${trim(value)} days`);
+export const days = (value, like = value) => (value == null ? "never" : like > 730 ? `${trim(value / 365.25, 2)} years` : `${trim(value)} days`);
 export const plural = (count, noun) => `${trim(Number(count))} ${noun}${Number(count) === 1 ? "" : "s"}`;
+// "Oct 2022", as everywhere on the page.
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+export const month = (date) => (date ? `${MONTHS[Number(date.slice(5, 7)) - 1] ?? ""} ${date.slice(0, 4)}`.trim() : "–");
+
+// An architecture as its maker writes it: "Ampere (GA100)", "RDNA 3.5", "Apple M4".
+const OWN_NAMES = { rdna35: "RDNA 3.5", vega20: "Vega 20", terascale: "TeraScale", terascale3: "TeraScale 3", "turing-16": "Turing (GTX 16)", "intel-gen": "Intel Gen" };
+export function architecture(name) {
+  const [first, ...rest] = name.split("-");
+  const series = /^(rdna|cdna|gcn)(\d)$/.exec(name);
+  if (OWN_NAMES[name]) return OWN_NAMES[name];
+  if (series) return `${series[1].toUpperCase()} ${series[2]}`;
+  if (first === "tpu") return `TPU ${rest.join(" ")}`;
+  const more = rest.map((part) => (/\d|^rtx$/.test(part) ? part.toUpperCase().replace(/(\d)X$/, "$1x") : capital(part))).join(" ");
+  return first === "apple" ? `Apple ${more}` : `${capital(first)}${more && (/\d/.test(more) ? ` (${more})` : ` ${more}`)}`;
+}
+
 export const words = (name) => name.replaceAll("_", " ");
 export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);
 // A GPU with its article, as in running text; a name with a count ("2x RTX 3090") has none.

@@ -41,7 +41,7 @@ function header(column, columns, usual) {
   const here = key === column.key;
   const next = here ? (falling ? column.key : `-${column.key}`) : column.falls ? `-${column.key}` : column.key;
   return h("th", { scope: "col", class: [column.left && "left", column.wide && "roomy"].filter(Boolean).join(" ") || null, "aria-sort": here ? (falling ? "descending" : "ascending") : null },
-    h("button", { type: "button", class: "sorter", onclick: () => set({ sort: next }) }, column.title, h("i", { "aria-hidden": "true" }, here ? (falling ? " ↓" : " ↑") : "")));
+    h("button", { type: "button", class: "sorter", onclick: () => set({ sort: next }) }, column.title, h("i", { "aria-hidden": "true" }, here ? (falling ? "↓" : "↑") : "")));
 }
 
 // `columns`: key, title, value (for the order), cell; `left`, `falls` (largest first), `wide` (left out on a phone).
@@ -52,7 +52,7 @@ export function grid(columns, entries, { caption, usual, first = 25, style = () 
     const rows = found.slice(0, count).map((entry) => row(columns.map((column, place) =>
       h(place ? "td" : "th", { scope: place ? null : "row", class: [column.left && "left", column.wide && "roomy"].filter(Boolean).join(" ") || null }, column.cell(entry))), style(entry)));
     fill(box, table(columns.map((column) => header(column, columns, usual)), rows, { caption }),
-      found.length > count && h("button", { type: "button", class: "plain", onclick: () => show(found.length) }, `Show all ${found.length}`));
+      found.length > count && h("button", { type: "button", class: "plain", onclick: () => show(found.length) }, `Show all ${found.length.toLocaleString("en-US")}`));
   };
   show(first);
   return box;

@@ -81,6 +81,7 @@ function settle(body) {
   if (phone.matches) (body.querySelector(".hero, .verdict-card") ?? body.firstElementChild)?.after(aside);
   else if (start) start.after(aside);
   else columns.prepend(aside);
+  body.classList.toggle("split", Boolean(body.querySelector(":scope > .asks"))); // a class costs far less at every change than a selector that looks for children
   document.body.classList.toggle("single", Boolean(start));
   if (start) sizes.observe(start.parentElement);
 }

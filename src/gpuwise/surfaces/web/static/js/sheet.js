@@ -8,6 +8,8 @@ import { fill, h, notice } from "./ui.js";
 const peak = (gpu, type) => Math.max(gpu.peak_dense_flops_per_s.matrix?.[type] ?? 0, gpu.peak_dense_flops_per_s.vector?.[type] ?? 0) || null;
 const rate = (gpu, type) => (peak(gpu, type) ? f.si(peak(gpu, type), "FLOP/s") : null);
 
+export const SEGMENTS = { soc: "system on a chip", datacenter: "data centre", cpu: "CPU", tpu: "TPU" };
+
 const FACTS = [
   ["memory", (gpu) => `${f.gib(gpu.memory_bytes)}${gpu.memory_type ? ` ${gpu.memory_type}` : ""}`, "memory_bytes"],
   ["usable memory", (gpu) => gpu.usable_memory_bytes && f.gib(gpu.usable_memory_bytes), "usable_memory_bytes"],
@@ -21,9 +23,9 @@ const FACTS = [
   ["power connectors", (gpu) => gpu.power_connectors, "power_connectors"],
   ["PCIe", (gpu) => gpu.pcie_generation && `${gpu.pcie_generation}.0 x${gpu.pcie_lanes}`, "pcie_generation"],
   ["NVLink", (gpu) => gpu.nvlink_bytes_per_s && f.si(gpu.nvlink_bytes_per_s, "B/s"), "nvlink_bytes_per_s"],
-  ["architecture", (gpu) => [gpu.architecture, gpu.chip].filter(Boolean).join(", "), ""],
-  ["launched", (gpu) => gpu.launched_on && [gpu.launched_on, gpu.launch_usd && `at ${f.usd(gpu.launch_usd)}`].filter(Boolean).join(" "), "launch_usd"],
-  ["kind", (gpu) => `${gpu.vendor} ${gpu.segment}`, ""],
+  ["architecture", (gpu) => [f.architecture(gpu.architecture), !f.architecture(gpu.architecture).includes(gpu.chip) && gpu.chip].filter(Boolean).join(", "), ""],
+  ["launched", (gpu) => gpu.launched_on && [f.month(gpu.launched_on), gpu.launch_usd && `at ${f.usd(gpu.launch_usd)}`].filter(Boolean).join(" "), "launch_usd"],
+  ["kind", (gpu) => `${gpu.vendor} ${SEGMENTS[gpu.segment] ?? gpu.segment}`, ""],
   ["note", (gpu) => gpu.note, ""],
 ];
 

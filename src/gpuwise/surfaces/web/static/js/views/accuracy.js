@@ -32,12 +32,12 @@ export function mount(root) {
     h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
     const [answer, choices] = await Promise.all([look("accuracy", signal), look("choices", signal)]);
-    verdict.textContent = `Half of ${f.number(answer.predicted)} published steps are predicted to within ${f.percent(answer.median_ape, 1)}, and 90% to within ${f.percent(answer.p90_ape)}, each with a fit that excludes its GPU.`;
-    headline.textContent = `Half of all predictions are within ${f.percent(answer.median_ape)}`;
+    verdict.textContent = `The median error over ${f.number(answer.predicted)} published measurements is ${f.percent(answer.median_ape, 1)}. Each was predicted with a fit that excludes its GPU.`;
+    headline.textContent = `Half of all predictions are within ${f.percent(answer.median_ape)}, nine in ten within ${f.percent(answer.p90_ape)}`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
     fill(rules, table(["", "median error", "90% within"], [["gpuwise", answer], ...Object.entries(answer.baselines).map(([rule, value]) => [RULES[rule] ?? rule, value])].map(([rule, value], place) => row([rule, ...[["median error", f.percent(value.median_ape, 1)], ["90% within", f.percent(value.p90_ape)]].map(([title, text]) => num(text, { title: `${rule}: ${title}`, formula: HOW[rule] ?? "|predicted − measured| ÷ measured, over the same rows", answer }))], place === 0 ? { class: "best" } : {})), { caption: "Compared with simple rules" }));
-    fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed, left(entry.effect)])), { caption: "Unpredictable differences" }));
+    fill(noise, table([head("what changes"), head("how much the step time differs")], answer.noise_floor.map((entry) => row([entry.changed.replace("->", "to"), left(entry.effect)])), { caption: "Unpredictable differences" }));
     await draw(chart, verdict.textContent, () => scatter(answer, choices));
   };
 }
@@ -45,7 +45,7 @@ export function mount(root) {
 const figures = (answer) => facts([
   ["median error", num(f.percent(answer.median_ape, 1), { title: "Median error", formula: `median of |predicted − measured| ÷ measured over ${answer.predicted} rows`, answer }), `of ${f.number(answer.predicted)} published steps`],
   ["90% within", num(f.percent(answer.p90_ape), { title: "90% within", formula: "the 90th percentile of |predicted − measured| ÷ measured", answer }), "nine steps in ten"],
-  ["bias", num(f.percent(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer }), answer.bias < 0 ? "predictions are slightly too fast" : "predictions are slightly too slow"],
+  ["bias", num(f.signed(answer.bias, 1), { title: "Bias", formula: "median of (predicted − measured) ÷ measured", answer }), answer.bias < 0 ? "predictions are slightly too fast" : "predictions are slightly too slow"],
   ["ranking of GPUs", num(f.number(answer.kendall_tau), { title: "Ranking of GPUs", formula: "Kendall's tau between the rankings of GPUs by predicted and by measured time; 1 means the same order", answer }), "1 is the right order, 0 is chance"],
   ["inside the range", num(f.percent(answer.coverage_fraction), { title: "Inside the range", formula: "share of measured steps within the predicted range; the target is 80%", answer }), "of the printed ranges; 80% is the target"],
   answer.leave_one_family_out && ["new model families", num(f.percent(answer.leave_one_family_out.median_ape, 1), { title: "New model families", formula: "median error when the fit excludes the model's family", answer }), "median error for models unlike any in the fit"],
@@ -55,7 +55,7 @@ function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
   const made = (some) => table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
-    some.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.percent(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
+    some.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.signed(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
   const often = entries.filter(([, value]) => value.rows >= MANY); // where many rows were measured, the figures say most
   const others = entries.filter(([, value]) => value.rows < MANY);

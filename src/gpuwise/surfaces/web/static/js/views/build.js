@@ -98,7 +98,7 @@ export function mount(root) {
     rack.hidden = !inServer;
     for (const one of desktop) one.hidden = inServer;
     if (!rack.hidden) server(servers, parts, signal);
-    fill(numbers, !inServer && figures(answer));
+    fill(numbers, !inServer && figures(answer, parts, choices.gpus));
     fill(rest, answer.assumptions.length > 0 && assumptions(answer));
     fill(watts, wattsBar(answer));
     fill(checks, checkTable(answer));
@@ -129,7 +129,7 @@ function mends(answer, state) {
 const of = (answer, check) => answer.lines.find((line) => line.check === check);
 
 // The build at a glance: what it draws, what is wrong with it.
-function figures(answer) {
+function figures(answer, parts, gpus) {
   const psu = of(answer, "psu");
   const heat = of(answer, "heat");
   const count = (verdict) => answer.lines.filter((line) => line.verdict === verdict);
@@ -137,8 +137,21 @@ function figures(answer) {
   return facts([
     psu?.value != null && ["sustained load", num(f.watts(psu.value), { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.watts(psu.limit)}` : "no supply given"],
     heat?.value != null && ["heat", num(shownValue(heat.value, heat.unit), { title: "Heat", formula: heat.text, answer }), "under load"],
-    ["checks passed", num(`${count("pass").length} of ${answer.lines.length}`, told("pass")), [["fail", "failed"], ["tight", "tight"]].map(([verdict, word]) => count(verdict).length && `${word}: ${count(verdict).map(called).join(", ")}`).filter(Boolean).join("; ")],
+    ["checks passed", num(`${count("pass").length} of ${answer.lines.length}`, told("pass")), [["fail", "failed"], ["tight", "tight"]].map(([verdict, word]) => count(verdict).length && `${count(verdict).length} ${word}`).filter(Boolean).join(", ")],
+    priceOf(parts, gpus, answer),
   ]);
+}
+
+// What the cards cost: used where such a price is known, and otherwise new.
+function priceOf(parts, gpus, answer) {
+  const known = parts.map(([name, count]) => {
+    const gpu = gpus.find((entry) => entry.name === name);
+    return { name, count, usd: gpu?.used_usd ?? gpu?.new_usd, kind: gpu?.used_usd ? "used" : "new" };
+  });
+  if (known.some((entry) => !entry.usd)) return null;
+  const kinds = [...new Set(known.map((entry) => entry.kind))].join(" and ");
+  const formula = known.map((entry) => `${entry.count} × ${entry.name}, ${entry.kind}: ${entry.count} × ${f.usd(entry.usd)}`).join("\n");
+  return [known.length === 1 && known[0].count === 1 ? "price of the card" : "price of the cards", num(f.usd(known.reduce((sum, entry) => sum + entry.count * entry.usd, 0)), { title: "Price of the cards", formula, answer, assumptions: [] }), `${kinds}, without the machine`];
 }
 
 // Board, CPU, case and room; what is left empty is assumed, and listed under the verdict.
@@ -188,7 +201,8 @@ const chip = ([gpu, count]) => h("li", { class: "chip" }, f.several(count, gpu),
   h("button", { type: "button", "aria-label": `One fewer ${gpu}`, onclick: () => add(gpu, -1) }, "−"),
   h("button", { type: "button", "aria-label": `One more ${gpu}`, onclick: () => add(gpu) }, "+"));
 
-const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : unit === "W" ? f.watts(value) : `${f.number(value, 4)} ${unit}`);
+const shownValue = (value, unit) => (unit === "bytes" ? f.gib(value) : unit === "W" ? f.watts(value) : `${f.number(value, 4)} ${unit === "8-pin" ? "eight-pin plugs" : unit}`);
+const bounded = (line) => line.limit > 0 && BOUNDED.has(line.check);
 
 function wattsBar(answer) {
   const psu = answer.lines.find((line) => line.check === "psu");
@@ -217,15 +231,14 @@ function checkTable(answer) {
 }
 
 function linesOf(lines, answer) {
-  return table(["", head("verdict"), "needed and available", head("result"), head("fix")],
+  return h("div", { class: "checks" }, table(["", head("verdict"), head("needed and available"), head("result and fix")],
     lines.map((line) => row([
       called(line),
       brief(mark(line.verdict)),
-      h("td", { class: line.verdict }, line.value == null ? "–" : [num(shownValue(line.value, line.unit), { title: called(line), formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
-        line.limit > 0 && BOUNDED.has(line.check) && [bar(line.value / line.limit), h("span", { class: "small nowrap" }, `of ${shownValue(line.limit, line.unit)}`)]]),
-      left(f.capital(said(line.text))),
-      left(line.remedy && f.capital(said(line.remedy))),
-    ])), { caption: "Machine checks", cards: true });
+      h("td", { class: `left ${line.verdict}` }, line.value == null ? "–" : [num(bounded(line) ? f.number(line.value, 4) : shownValue(line.value, line.unit), { title: called(line), value: shownValue(line.value, line.unit), formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
+        bounded(line) && [` of ${shownValue(line.limit, line.unit)}`, bar(line.value / line.limit)]]),
+      left(f.capital(said(line.text)), said(line.remedy) && h("div", { class: "mend" }, h("b", {}, "Fix: "), f.capital(said(line.remedy)))),
+    ])), { caption: "Machine checks", cards: true }));
 }
 
 // A lower limit is shown where it costs speed, with the lowest that does not; the card is named where there are several kinds.

@@ -22,7 +22,7 @@ export const title = "Which GPU should I get?";
 
 let seen = 0; // cards in the last answer
 
-export const computing = (state) => `Computing ${seen ? `${seen} cards` : "every card with a price"} for ${forWhat(state)}`;
+export const computing = (state) => `Comparing ${seen ? `${seen} cards` : "all cards with a price"} for ${forWhat(state)}`;
 
 export function mount(root) {
   const asked = start();
@@ -63,6 +63,13 @@ const remarks = (option) => notes(option).join("; ");
 const common = (options) => (options.length > 1 ? notes(options[0]).filter((note) => options.every((option) => notes(option).includes(note))) : []);
 const sets = (options) => options.filter((option) => option.gpu_count > 1);
 
+// What several of them share is said there too, with their names, instead of in every row.
+const SEVERAL = 3;
+function repeated(options, shared) {
+  const all = new Set(options.flatMap(notes).filter((note) => !shared.includes(note)));
+  return [...all].map((note) => [note, options.filter((option) => notes(option).includes(note))]).filter(([, which]) => which.length >= SEVERAL);
+}
+
 function remark(option, shared) {
   const said = notes(option).filter((note) => !shared.includes(note)).join("; ");
   return said && h("div", { class: "small remark" }, said);
@@ -74,6 +81,7 @@ function optionTable(answer, state) {
   const best = pickOf(answer);
   const shared = common(answer.options);
   const together = common(sets(answer.options)).filter((note) => !shared.includes(note));
+  const often = repeated(answer.options, [...shared, ...together]);
   const ordered = best ? [best, ...answer.options.filter((option) => option !== best)] : answer.options;
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), limit: powerLimit(option) ?? "", answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
@@ -84,7 +92,7 @@ function optionTable(answer, state) {
     [h("th", { scope: "col" }, "card"), h("th", { scope: "col", class: "roomy left" }, "source"), speed.title, "upfront", wide(`${state.years || 3}-year total`), wide(written ? "per million tokens" : "cost per run"), wide("CO₂e"), wide("build")],
     ordered.map((option) =>
       row([
-        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, [...shared, ...(option.gpu_count > 1 ? together : [])])),
+        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, [...shared, ...(option.gpu_count > 1 ? together : []), ...often.map(([note]) => note)])),
         h("td", { class: "roomy left nowrap" }, option.source),
         h("td", { class: "nowrap" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer)),
@@ -94,7 +102,7 @@ function optionTable(answer, state) {
         roomy(option.build.length ? openBuild(option, answer) : "–"),
       ], option === best ? { class: "best" } : {})),
     { caption: "Options, the recommended one first", cards: !narrow() }); // a phone shows it as the table of all cards
-  return [h("div", { class: "options" }, made), shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`), together.length > 0 && h("p", { class: "note" }, `For every set of cards: ${together.join("; ")}.`)];
+  return [h("div", { class: "options" }, made), shared.length > 0 && h("p", { class: "note" }, `For every option: ${shared.join("; ")}.`), together.length > 0 && h("p", { class: "note" }, `For every set of cards: ${together.join("; ")}.`), often.map(([note, which]) => h("p", { class: "note" }, `For ${which.map(named).join(", ").replace(/, ([^,]*)$/, " and $1")}: ${note}.`))];
 }
 
 function openBuild(option, answer) {

@@ -44,8 +44,8 @@ export function mount(root) {
     const options = { names, ...(writes(state) ? wording(state) : { precision: state.precision, batch: state.batch, mode: state.mode }) };
     const [own, sheet] = await Promise.all([ask("compare", { ...options, model: [model(state)] }, signal).then(readable), ask("gpus", { names }, signal)]);
     verdict.textContent = lines([...own.pairs.map((pair) => said(pair, names.length === 2)), ...own.notes.slice(0, 1).map(f.sentence)]).join(" ");
-    const [first, ...rest] = own.verdict.split(/(?<=\.) (?=(?:At|Choose) )/); // which card is faster; then which one to buy
-    headline.textContent = first.replace(/\.$/, "");
+    const [first, ...rest] = own.verdict.split(/(?<=\.) (?=[A-Z])/); // which card is faster; then which one to buy
+    headline.textContent = first.replace(/, followed by .*/, "").replace(/\.$/, ""); // the others are in the figures
     advice.textContent = rest.join(" ");
     advice.hidden = !rest.length;
     fill(numbers, figures(own));
@@ -106,14 +106,15 @@ const both = (pair) => pair.fits && pair.baseline_fits;
 // What each card costs and how fast it runs the model, side by side.
 function figures(answer) {
   const deals = answer.deals ?? [];
-  const speed = (gpu) => answer.pairs.find((pair) => pair.gpu === gpu);
+  const rates = new Map(answer.pairs.filter(both).map((pair) => [pair.gpu, pair.ratio]));
+  const most = Math.max(1, ...rates.values());
   const first = answer.pairs[0]?.baseline;
   const [only] = answer.pairs.length === 1 && both(answer.pairs[0]) ? answer.pairs : [];
   const faster = only && (only.ratio < 1 ? turned(only) : only);
   return facts([...deals.flatMap((deal) => {
     if (only) return [[deal.gpu, priced(deal, answer), deal.price_note ?? ""]];
-    const pair = speed(deal.gpu);
-    const relative = deal.gpu === first ? "the baseline" : pair && both(pair) ? (pair.ratio < 1 ? `takes ${f.times(1 / pair.ratio)} as long` : `${f.times(pair.ratio)} as fast`) : "does not fit on both";
+    const rate = deal.gpu === first ? 1 : rates.get(deal.gpu);
+    const relative = rate == null ? "does not fit on both" : rate === most ? "the fastest" : `${f.percent(rate / most)} of the fastest`;
     return [[deal.gpu, priced(deal, answer), `${relative}${deal.price_note ? `; ${deal.price_note}` : ""}`]];
   }), faster && [`speed of ${f.the(faster.gpu)}`, num(f.times(faster.ratio), ratioTold(faster, answer)), `likely ${f.ratio(faster.ratio_low)} to ${f.ratio(faster.ratio_high)} times ${f.the(faster.baseline)}`]]);
 }
@@ -139,32 +140,46 @@ function pickers(names) {
   });
 }
 
+const job = (pair) => `${pair.workload}, ${pair.precision}`;
+
 // Of two cards, the faster one is named, as in the headline.
 function pairTable(answer, alone = false) {
   const shown = answer.pairs.map((pair) => (alone && both(pair) && pair.ratio < 1 ? turned(pair) : pair));
-  return table(["", head("workload"), "times as fast", "range", head("fits on"), head("why")],
+  const same = shown.length > 1 && shown.every((pair) => both(pair) && job(pair) === job(shown[0])); // then one line says it for all
+  return [same && h("p", { class: "note" }, `${job(shown[0])}, which fits on all of them, compared with ${f.the(shown[0].baseline)}.`), table(["", !same && head("workload"), "times as fast", "range", !same && head("fits on"), head("why")].filter((title) => title !== false),
     shown.map((pair) => row([
-      h("th", { scope: "row", class: "nowrap" }, pair.gpu, h("div", { class: "small" }, `against ${f.the(pair.baseline)}`)),
-      left(`${pair.workload}, ${pair.precision}`),
+      h("th", { scope: "row", class: "nowrap" }, pair.gpu, !same && h("div", { class: "small" }, `against ${f.the(pair.baseline)}`)),
+      !same && left(job(pair)),
       !both(pair) ? "–" : num(f.ratio(pair.ratio), ratioTold(pair, answer)),
       h("td", { class: "nowrap" }, both(pair) ? `${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)}` : "–"),
-      brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
-      left(pair.why),
-    ])), { caption: "Speed ratios", cards: true });
+      !same && brief(pair.fits ? (pair.baseline_fits ? "both" : `not ${pair.baseline}`) : pair.baseline_fits ? `not ${pair.gpu}` : "neither"),
+      left(f.capital(pair.why)),
+    ].filter(Boolean))), { caption: "Speed ratios", cards: true })];
 }
 
+// One row for each workload. On a wide screen, the ranges of several cards stand below each other in their row.
 function ratios(answer) {
   const cards = [...new Set(answer.pairs.map((pair) => pair.gpu))];
+  const short = innerWidth < 820;
+  const name = (pair) => plain(short ? pair.workload.replace(/ \(.*/, "") : pair.workload);
+  const rows = [...new Set(answer.pairs.map(name))];
+  const apart = !short && cards.length > 1;
   const traces = cards.map((gpu, place) => {
     const pairs = answer.pairs.filter((pair) => pair.gpu === gpu && both(pair));
+    const at = (pair) => (apart ? rows.indexOf(name(pair)) + 0.24 * (place - (cards.length - 1) / 2) : name(pair));
     return {
-      type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map((pair) => plain(innerWidth < 820 ? pair.workload.replace(/ \(.*/, "") : pair.workload)),
+      type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map(at),
       error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
       marker: { size: 10, color: colour(`c${place}`), symbol: ["circle", "diamond", "square"][place] },
       hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
     };
   });
-  return { traces, x: { title: `times as fast as ${plain(f.the(answer.pairs[0]?.baseline ?? "first card"))}`, rangemode: "tozero" }, y: { autorange: "reversed" }, showlegend: cards.length > 1, shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }] };
+  const listed = { range: [rows.length - 0.4, -0.6], tickvals: rows.map((_, place) => place), ticktext: rows, zeroline: false };
+  return {
+    traces, ...(apart ? { height: 90 + (24 + 10 * cards.length) * rows.length, hovermode: "closest" } : {}), showlegend: cards.length > 1,
+    x: { title: `times as fast as ${plain(f.the(answer.pairs[0]?.baseline ?? "first card"))}`, rangemode: "tozero" }, y: apart ? listed : { autorange: "reversed" },
+    shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("muted"), dash: "dot", width: 1.5 } }],
+  };
 }
 
 function sheetTable(gpus, answer) {
@@ -176,8 +191,8 @@ function sheetTable(gpus, answer) {
     ["16-bit peak, dense", (gpu) => f.si(matrix(gpu), "FLOP/s"), "peak_dense_flops_per_s"],
     ["fp32 peak", (gpu) => f.si(gpu.peak_dense_flops_per_s.vector?.fp32, "FLOP/s"), "peak_dense_flops_per_s"],
     ["power", (gpu) => (gpu.tdp_watts ? f.watts(gpu.tdp_watts) : "–"), "tdp_watts"],
-    ["architecture", (gpu) => gpu.architecture, ""],
-    ["launched", (gpu) => gpu.launched_on ?? "–", ""],
+    ["architecture", (gpu) => f.architecture(gpu.architecture), ""],
+    ["launched", (gpu) => f.month(gpu.launched_on), ""],
     ["price", (gpu) => f.usd(deal(gpu)?.price_usd), "price"],
     ["speed for the price", (gpu) => f.ratio(deal(gpu)?.value), "value"],
     ["better buy below", (gpu) => (deal(gpu)?.even_usd ? f.usd(deal(gpu).even_usd) : "–"), "even"],

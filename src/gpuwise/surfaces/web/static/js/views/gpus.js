@@ -5,7 +5,7 @@ import { numeric } from "../case.js";
 import { search } from "../controls.js";
 import * as f from "../format.js";
 import { facet, finder, grid } from "../grid.js";
-import { openSheet } from "../sheet.js";
+import { SEGMENTS, openSheet } from "../sheet.js";
 import { set } from "../state.js";
 import { card, fill, h } from "../ui.js";
 
@@ -14,7 +14,6 @@ export const title = "Every GPU in the catalogue";
 export const computing = () => "Reading the catalogue";
 
 const KINDS = [["desktop", "desktop"], ["workstation", "workstation"], ["datacenter", "data centre"], ["laptop", "laptop"]];
-const CALLED = { soc: "system on a chip", datacenter: "data centre", cpu: "CPU" };
 
 const peak = (gpu) => Math.max(gpu.peak_dense_flops_per_s.matrix?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp32 ?? 0) || null;
 
@@ -47,12 +46,12 @@ function columns(answer, prices) {
   const shown = (gpu, value, text) => (value ? open(gpu, text(value)) : "–");
   return [
     { key: "name", title: "GPU", left: true, value: (gpu) => gpu.name, cell: (gpu) => open(gpu, gpu.name) },
-    { key: "vendor", title: "vendor", left: true, wide: true, value: (gpu) => gpu.vendor, cell: (gpu) => `${gpu.vendor} ${CALLED[gpu.segment] ?? gpu.segment}` },
+    { key: "vendor", title: "vendor", left: true, wide: true, value: (gpu) => gpu.vendor, cell: (gpu) => `${gpu.vendor} ${SEGMENTS[gpu.segment] ?? gpu.segment}` },
     { key: "memory", title: "memory", falls: true, value: (gpu) => gpu.memory_bytes, cell: (gpu) => shown(gpu, gpu.memory_bytes, f.gib) },
     { key: "bandwidth", title: "bandwidth", falls: true, wide: true, value: (gpu) => gpu.memory_bytes_per_s, cell: (gpu) => shown(gpu, gpu.memory_bytes_per_s, (value) => f.si(value, "B/s")) },
-    { key: "peak", title: "16-bit peak", falls: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
+    { key: "peak", title: "16-bit peak", falls: true, wide: true, value: peak, cell: (gpu) => shown(gpu, peak(gpu), (value) => f.si(value, "FLOP/s")) },
     priced("new_usd", "new"), priced("used_usd", "used"), priced("rent_usd_per_hour", "rent per hour", 2),
     { key: "power", title: "power", falls: true, wide: true, value: (gpu) => gpu.tdp_watts, cell: (gpu) => shown(gpu, gpu.tdp_watts, f.watts) },
-    { key: "launched", title: "launched", left: true, falls: true, wide: true, value: (gpu) => gpu.launched_on, cell: (gpu) => gpu.launched_on ?? "–" },
+    { key: "launched", title: "launched", falls: true, wide: true, value: (gpu) => gpu.launched_on, cell: (gpu) => shown(gpu, gpu.launched_on, f.month) },
   ];
 }

@@ -19,7 +19,7 @@ export function purpose(answer, state) {
   const models = !state.model && h("span", { class: "roomy" }, ` (${task.models.map(titleOf).join(", ")})`);
   const hours = state.hours || answer.assumptions.find((entry) => entry.code === "hours_per_week")?.value;
   const chosen = state.model || state.task || state.budget || state.have;
-  return [[chosen ? `For ${work}` : `Example: ${work}`, models], state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Answer the questions for your own case."}`].filter(Boolean);
+  return [[chosen ? `For ${work}` : `Example: ${work.replace(": ", ", ")}`, models], state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Answer the questions for your own case."}`].filter(Boolean);
 }
 
 // A figure in the colour of what it means.

@@ -28,7 +28,8 @@ export function textFigures({ answer, result, gpu, fits }) {
   const how = `${told.weights} in ${engineOf(told)}`;
   const rent = (answer.rents ?? [])[0];
   const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " each" : ""}`];
-  if (!fits) return facts([needs, ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
+  const short = result.memory.total_bytes - gpu.usable_memory_bytes;
+  if (!fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.ratio(result.memory.total_bytes / gpu.usable_memory_bytes)} times the memory of ${f.the(gpu.name)}`], ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
   return [
     facts([
       ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],

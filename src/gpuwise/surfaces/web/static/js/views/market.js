@@ -8,6 +8,7 @@ import { openSheet } from "../sheet.js";
 import { speedOf } from "../speed.js";
 import { get, set } from "../state.js";
 import { h } from "../ui.js";
+import { pickOf } from "./picked.js";
 
 const SHORT = { memory: "does not fit", budget: "over budget", deadline: "too slow", price: "no known price" };
 
@@ -70,18 +71,22 @@ export function cardTable(market, answer, state, gpus) {
   const sheet = (entry) => entryTold(entry, market, speed);
   const opener = (entry, text) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(entry.gpu, sheet(entry)) }, text);
   const remark = (entry) => reason(entry, market) || (considered.has(key(entry)) ? "" : "not considered above");
+  const rents = new Map(gpus.map((gpu) => [gpu.name, gpu.rent_usd_per_hour]));
+  const hourly = (entry) => (rents.get(entry.gpu) ? `${f.usd(rents.get(entry.gpu), 2)}/h` : "rent");
+  const best = pickOf(answer);
+  const chosen = best && !best.beside && key(best);
   const columns = [
     { key: "name", title: "card", left: true, value: (entry) => entry.gpu, cell: (entry) => [opener(entry, [entry.gpu, h("small", { class: "slim" }, [entry.source, f.gib(entry.memory_bytes), SHORT[entry.short_of]].filter(Boolean).join(", "))]), remark(entry) && h("div", { class: "small remark roomy" }, remark(entry))] },
     { key: "source", title: "source", left: true, value: (entry) => entry.source, cell: (entry) => entry.source, wide: true },
     { key: "memory", title: "memory", falls: true, value: (entry) => entry.memory_bytes, cell: (entry) => opener(entry, f.gib(entry.memory_bytes)), wide: true },
     { key: "speed", title: speed.title, falls: !speed.rising, value: (entry) => (holds(entry) ? speed.value(entry) : null), cell: (entry) => (holds(entry) ? opener(entry, speed.of(entry)) : "–") },
-    { key: "upfront", title: "upfront", value: (entry) => (entry.source === "rent" ? null : entry.upfront_usd), cell: (entry) => (entry.source === "rent" ? "rent" : opener(entry, f.usd(entry.upfront_usd))) },
+    { key: "upfront", title: "upfront", value: (entry) => (entry.source === "rent" ? null : entry.upfront_usd), cell: (entry) => opener(entry, entry.source === "rent" ? hourly(entry) : f.usd(entry.upfront_usd)) },
     { key: "cost", title: perRun, wide: true, value: (entry) => (holds(entry) ? entry.usd_per_run : null), cell: (entry) => (holds(entry) && entry.usd_per_run ? opener(entry, f.cents(entry.usd_per_run)) : "–") },
   ];
   return [
     cardFacets(state, within),
     h("p", { class: "note", role: "status" }, none ? `0 within reach; all ${kept.length} shown. ` : `${kept.length} of ${single.length} single-card entries match. `, kept.length < found.length && [h("button", { type: "button", class: "quiet", id: "show-out-of-reach", onclick: () => set({ fits: "0" }) }, `${found.length - kept.length} more are out of reach`), ". "], "Cards without a known price are in ", inside("the whole catalogue", { view: "gpus" }), "."),
     unpriced(gpus, wanted, market, state),
-    kept.length > 0 && grid(columns, kept, { caption: "All cards", usual: speed.rising ? "speed" : "-speed", style: (entry) => ({ class: entry.short_of ? "off" : "" }) }),
+    kept.length > 0 && grid(columns, kept, { caption: "All cards", usual: speed.rising ? "speed" : "-speed", style: (entry) => ({ class: key(entry) === chosen ? "best" : entry.short_of ? "off" : "" }) }),
   ];
 }

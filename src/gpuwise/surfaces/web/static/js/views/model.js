@@ -1,15 +1,15 @@
 // My model on one GPU or several: whether it fits, how fast it is, what bounds it, what fills the memory, and what would make it fit.
 
 import { ask } from "../api.js";
-import { countOf, numeric, step, textOf, titleOf, training, writes } from "../case.js";
+import { countOf, isLanguage, numeric, step, textOf, titleOf, training, writes } from "../case.js";
 import { draw, palette } from "../charts.js";
 import { assume } from "../fields.js";
 import * as f from "../format.js";
 import { cardLinks } from "../links.js";
-import { assumptions, brief, card, fill, fold, h, head, key, num, points, row, stack, table } from "../ui.js";
+import { assumptions, card, fill, fold, h, key, num, points, row, stack, table } from "../ui.js";
 import { remedies } from "./remedies.js";
 import { growthChart, peakOf, rooflineChart, waterfallChart } from "./stepcharts.js";
-import { figures, said } from "./stepfigures.js";
+import { figures, said, unitOf } from "./stepfigures.js";
 import { curveChart, textFigures, textSaid, withCacheApart } from "./language.js";
 
 export const name = "My model";
@@ -83,7 +83,7 @@ export function mount(root) {
       ask("sweep", { ...any, batches: SWEPT }, signal),
     ]);
     const result = answer.results[0];
-    const one = { answer, result, fit, gpu: sheet.gpus[0], swept, fits: result.fits, samples: numeric(state.samples, "Samples per epoch") };
+    const one = { answer, result, fit, gpu: sheet.gpus[0], swept, fits: result.fits, samples: numeric(state.samples, "Samples per epoch"), unit: unitOf(result, isLanguage(state)) };
     verdict.textContent = said(one);
     fill(numbers, figures(one));
     await shown(one, growthChart, `Samples per second by batch size; the largest that fits is ${fit.max_batch}`, asked, signal);
@@ -104,20 +104,23 @@ function memoryBar({ result, gpu, fit }) {
   const spare = have - used;
   return [
     stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
-    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The dashed line marks the memory of ${f.the(gpu.name)}; the model exceeds it by ${f.gib(-spare)}.`),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}${spare >= 0 ? ` (${f.percent(used / have)})` : ""}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The dashed line marks the memory of ${f.the(gpu.name)}; the model exceeds it by ${f.gib(-spare)}.`),
     key(pieces.filter((piece) => piece.value > used / 1000)),
   ];
 }
 
+// A column that a phone has no room for.
+const roomy = (title, side = "") => h("th", { scope: "col", class: `roomy ${side}` }, title);
+
 function opTable({ result, gpu, answer }) {
   const peak = peakOf(gpu, result);
-  return table(["", "calls", "time", "share", head("limited by"), "of the peak", "of the bandwidth"],
+  return table(["", roomy("calls"), "time", "share", roomy("limited by", "left"), "share of the peak", "share of the bandwidth"],
     result.by_op.map((op) => row([
       f.words(op.op),
-      f.number(op.count, 6),
+      h("td", { class: "roomy" }, f.number(op.count, 6)),
       num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates achieved", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
-      num(f.percent(op.seconds / result.step_s, 1), { title: `${f.words(op.op)}: share of the step`, formula: `${f.seconds(op.seconds)} ÷ ${f.seconds(result.step_s)}`, answer }),
-      brief(op.bound),
+      num(op.seconds < 5e-4 * result.step_s ? "< 0.1%" : f.percent(op.seconds / result.step_s, 1), { title: `${f.words(op.op)}: share of the step`, formula: `${f.seconds(op.seconds)} ÷ ${f.seconds(result.step_s)}`, answer }),
+      h("td", { class: "roomy left nowrap" }, op.bound),
       op.flops ? num(f.percent(op.flops / op.seconds / peak), { title: `${f.words(op.op)}: of the peak`, formula: `${f.si(op.flops, "FLOP")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(peak, "FLOP/s")}`, answer }) : "–",
       num(f.percent(op.moved_bytes / op.seconds / gpu.memory_bytes_per_s), { title: `${f.words(op.op)}: of the bandwidth`, formula: `${f.si(op.moved_bytes, "B")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(gpu.memory_bytes_per_s, "B/s")}`, answer }),
     ])), { caption: "Time by class of ops" });

@@ -62,11 +62,11 @@ export function rowsOf(chosen) {
   return [["", ...chosen.map((pin) => pin.name)], ["for", ...chosen.map(purposeOf)], ...figuresOf(chosen).map((figure) => [figure, ...chosen.map((pin) => cell(pin, figure))]), ["verdict", ...chosen.map((pin) => pin.verdict)]];
 }
 
-// Which of the answers costs least, if all of them have a price; the upfront cost does not mean the same in every view.
+// Which of the answers cost least, if all of them have a price; the upfront cost does not mean the same in every view.
 function least(chosen, figure) {
-  if (figure === "upfront" && new Set(chosen.map((pin) => pin.view)).size > 1) return null;
+  if (figure === "upfront" && new Set(chosen.map((pin) => pin.view)).size > 1) return [];
   const prices = chosen.map((pin) => /^\$([\d,.]+)$/.exec(figureOf(pin, figure)?.[1] ?? "")?.[1].replaceAll(",", "")).map(Number);
-  return prices.every(Number.isFinite) && new Set(prices).size > 1 ? chosen[prices.indexOf(Math.min(...prices))] : null;
+  return prices.every(Number.isFinite) && new Set(prices).size > 1 ? chosen.filter((_, place) => prices[place] === Math.min(...prices)) : [];
 }
 
 // What the answers have in common, side by side; what appears in only one of them is folded below.
@@ -76,7 +76,7 @@ function sideBySide(chosen) {
   const single = figures.filter((figure) => count(chosen, figure) === 1);
   const line = (figure) => {
     const best = least(chosen, figure);
-    return row([figure, ...chosen.map((pin) => { const [, value, more] = figureOf(pin, figure) ?? [figure, "–", ""]; return left(h("strong", { class: pin === best ? "yes" : null }, value), more && h("div", { class: "small" }, more)); })]);
+    return row([figure, ...chosen.map((pin) => { const [, value, more] = figureOf(pin, figure) ?? [figure, "–", ""]; return left(h("strong", { class: best.includes(pin) ? "yes" : null }, value), more && h("div", { class: "small" }, more)); })]);
   };
   const mixed = isMixed(chosen);
   return [

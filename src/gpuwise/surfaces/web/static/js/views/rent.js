@@ -178,9 +178,12 @@ function lines(answer) {
   });
 }
 
+// The user's own use, and usual ones: none of these twice.
+const distinct = (answer) => answer.break_even.filter((entry) => entry === here(answer) || f.percent(entry.utilization_fraction) !== f.percent(here(answer)?.utilization_fraction));
+
 function useTable(answer) {
   return table(["of all hours", "own", "rent", "break-even after"],
-    answer.break_even.map((entry) => row([
+    distinct(answer).map((entry) => row([
       f.percent(entry.utilization_fraction),
       num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} upfront + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity over ${f.plural(answer.years, "year")}` : "", answer }),
       num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),

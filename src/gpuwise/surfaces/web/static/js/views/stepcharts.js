@@ -31,14 +31,14 @@ export const peakOf = (gpu, { precision, peak_flops_per_s: peak }) => {
 export function rooflineChart({ result, gpu }) {
   const peak = peakOf(gpu, result);
   const wide = gpu.memory_bytes_per_s;
-  const ops = result.by_op.filter((op) => op.moved_bytes > 0 && op.seconds > 0).sort((one, other) => other.seconds - one.seconds);
+  const ops = result.by_op.filter((op) => op.moved_bytes > 0 && op.seconds > result.step_s / 2000).sort((one, other) => other.seconds - one.seconds);
   const edge = 0.3;
   const roof = (across) => Math.min(peak, across * wide);
   const at = (op) => (op.flops > 0 ? [op.flops / op.moved_bytes, op.flops / op.seconds] : [edge, (edge * op.moved_bytes) / op.seconds]);
   const places = ops.map((op) => { const [across, rate] = at(op); return [across, Math.min(rate, roof(across))]; });
   const above = (op) => at(op)[1] > 1.02 * roof(at(op)[0]);
   const xs = [edge / 1.5, Math.max(8 * (peak / wide), ...places.map(([across]) => 5 * across))];
-  const ys = [Math.min(xs[0] * wide, ...places.map(([, rate]) => rate)) / 1.5, 3 * peak];
+  const ys = [Math.min(xs[0] * wide, ...places.map(([, rate]) => rate)) / 4, 8 * peak];
   const share = (value, [low, high]) => Math.log10(value / low) / Math.log10(high / low);
   const [broad, tall] = [narrow() ? 230 : Math.max(240, Math.min(560, innerWidth / 2 - 260)), 280];
   const sides = places.map(([x, y]) => `${y > 0.4 * roof(x) ? "bottom" : "middle"} ${share(x, xs) > 0.65 ? "left" : "right"}`);
@@ -53,14 +53,16 @@ export function rooflineChart({ result, gpu }) {
         marker: { size: ops.map(size), color: ops.map((op) => colour(op.bound === "compute" ? "c0" : "c1")), opacity: 0.85 },
         hovertext: ops.map((op, place) => `${plain(f.words(op.op))}: ${f.seconds(op.seconds)}<br>${op.flops ? `${f.si(op.flops / op.seconds, "FLOP/s")}, ` : ""}${f.si(op.moved_bytes / op.seconds, "B/s")}<br>${above(op) ? "part of its data stays in the cache, so it is drawn on the roof" : `${f.percent(places[place][1] / roof(places[place][0]))} of what the GPU allows`}`), hoverinfo: "text" },
     ],
-    annotations: [note(xs[1], 1.3 * peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(along / 1.25, 1.15 * wide * along, `memory ${f.si(wide, "B/s")}`, { xanchor: "right", yanchor: "bottom" })],
+    annotations: [note(xs[1], 2 * peak, `peak ${f.si(peak, "FLOP/s")}`, { xanchor: "right", yanchor: "bottom" }), note(along / 1.25, 1.15 * wide * along, `memory ${f.si(wide, "B/s")}`, { xanchor: "right", yanchor: "bottom" })],
     x: { title: "FLOPs per byte moved", ...logTicks(xs, (value) => f.number(value)), range: xs.map(Math.log10) },
     y: { title: "FLOP/s", ...logTicks(ys, (value) => f.si(value, "")), range: ys.map(Math.log10) },
     showlegend: false,
   };
 }
 
-export function growthChart({ swept, fit, result }) {
+export function growthChart({ swept: counted, fit, result: step, unit }) {
+  const scaled = (point) => ({ ...point, samples_per_s: point.samples_per_s * unit.each });
+  const [swept, result] = [{ points: counted.points.map(scaled) }, scaled(step)];
   const most = Math.max(result.batch, (fit.max_batch || 1) * 2);
   const shown = swept.points.filter((point) => point.batch <= most * 1.5);
   const top = Math.max(...shown.map((point) => point.samples_per_s));
@@ -73,7 +75,7 @@ export function growthChart({ swept, fit, result }) {
     const share = Math.log(fit.max_batch / last.batch) / Math.log(outside[0].batch / last.batch);
     inside.push(Object.fromEntries(["batch", "samples_per_s", "step_s"].map((key) => [key, key === "batch" ? fit.max_batch : last[key] * (outside[0][key] / last[key]) ** share])));
   }
-  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} samples/s, ${f.seconds(point.step_s)} per step`), hoverinfo: "text", ...more });
+  const trace = (points, more) => ({ type: "scatter", mode: "lines+markers", x: points.map((point) => point.batch), y: points.map((point) => point.samples_per_s), hovertext: points.map((point) => `batch ${point.batch}: ${f.number(point.samples_per_s)} ${unit.name}s/s, ${f.seconds(point.step_s)} per step`), hoverinfo: "text", ...more });
   return {
     traces: [
       trace([...inside.slice(-1), ...outside], { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
@@ -84,6 +86,6 @@ export function growthChart({ swept, fit, result }) {
     annotations: narrow() ? [] : [named("your batch", result.batch, result.samples_per_s, { ax: -46, ay: -26 }), fit.max_batch > 0 && named(`largest that fits: ${fit.max_batch}`, fit.max_batch, 0.08 * top, { ax: -8, ay: 0, xanchor: "right" })].filter(Boolean),
     showlegend: narrow(),
     x: { title: "batch", type: "log", tickvals: ticked.map((point) => point.batch), ticktext: ticked.map((point) => String(point.batch)) },
-    y: { title: "samples per second", rangemode: "tozero" },
+    y: { title: `${unit.name}s per second`, rangemode: "tozero" },
   };
 }

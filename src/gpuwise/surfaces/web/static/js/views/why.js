@@ -9,7 +9,7 @@ import { asking, assumptions, card, facts, fill, fold, h, head, key, left, notic
 export const name = "Why";
 export const title = "Why is my training slow?";
 
-const ENDINGS = ".json,.gz,.pb,.sqlite,.rpd,.pickle,.pkl,.et,.csv,.txt";
+const ENDINGS = ".json,.gz,.pb,.sqlite,.db,.rpd,.pickle,.pkl,.et,.csv,.txt";
 const ACCEPTED = "Accepted files: Chrome traces from torch.profiler (.json, .json.gz), xplane.pb from TensorFlow or JAX, SQLite exports from Nsight Systems, rocprofv3 traces, PyTorch memory snapshots, NCCL flight recorder dumps, and tables of GPU readings (.csv). The sample trace above shows what to expect.";
 const NO_GPU = "the trace contains no GPU"; // how the answer's note begins
 const KEPT = "gpuwise-why";
