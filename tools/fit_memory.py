@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 
 import gpuwise
-from gpuwise.core.text import both
 from gpuwise.evidence.memory import MemoryQuestion, fitted_half, memory_baselines, memory_questions, score_memory
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.types import Residual

@@ -457,8 +457,8 @@ def test_three_cards_with_prices_end_in_one_that_offers_the_most() -> None:
 @pytest.mark.parametrize(
     ("usd", "said"),
     [
-        (100, "2x RTX 3090 offer more speed for the money, with one job or with separate jobs."),
-        (9_000, "the RTX 4090 offers more speed for the money, with one job or with separate jobs."),
+        (100, "2x RTX 3090 offer more speed for the money for one job or separate jobs."),
+        (9_000, "the RTX 4090 offers more speed for the money for one job or separate jobs."),
     ],
 )
 def test_two_small_cards_or_a_large_one_are_weighed_by_price(usd: float, said: str) -> None:
@@ -468,7 +468,7 @@ def test_two_small_cards_or_a_large_one_are_weighed_by_price(usd: float, said: s
 
 def test_the_machine_for_many_cards_counts_in_the_better_buy() -> None:
     told = gpuwise.compare(["4x RTX 2080 Ti", "RTX A6000"], price=["RTX 2080 Ti=270", "RTX A6000=3400"]).verdict
-    assert "At these prices and with $520 for a larger machine, 4x RTX 2080 Ti offer more speed" in told
+    assert "At these prices, including $520 for a larger machine, 4x RTX 2080 Ti offer more speed" in told
     assert told.endswith("unless your models need more than 11 GiB on each GPU.")
 
 

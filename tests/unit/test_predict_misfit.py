@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gpuwise
+from gpuwise.core.errors import BadValue
 from gpuwise.questions.predict.generation_text import render
 
 
@@ -38,3 +39,10 @@ def test_in_a_table_what_does_not_fit_has_no_speed() -> None:
     small, large = (next(line for line in lines if line.startswith(name)) for name in ("RTX 4090", "H100"))
     assert small.split()[2:5] == ["-", "-", "-"]
     assert "-" not in large.split()
+
+
+def test_a_prompt_that_is_too_long_leads_to_one_that_is_not() -> None:
+    with pytest.raises(BadValue, match="supports at most 8,192 tokens, but 9,256 were requested") as caught:
+        gpuwise.predict("llama-3-8b", gpu="RTX 4090", prompt=9000)
+    assert caught.value.hint == "try `--prompt 7936`"
+    assert gpuwise.predict("llama-3-8b", gpu="RTX 4090", prompt=7936).results

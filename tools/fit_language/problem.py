@@ -65,12 +65,13 @@ _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
 # on several GPUs, two sums for each layer, at some 30 µs each.
 _EAGER = {"transformers": 1e-3, "vllm 2023": 4e-4}
 # Seconds to start a kernel that waits for another in versions without CUDA graphs. A plain launch takes twice as long.
-_LAUNCHED = dict.fromkeys(("llama.cpp 2024", "vllm 2023", "exllama 1", "transformers"), 5e-6)
+_LAUNCHED = dict.fromkeys(("llama.cpp 2024 without graphs", "vllm 2023", "exllama 1", "transformers"), 5e-6)
 # Bytes of packed weights that a unit moves per clock if kernels keep several loads in flight (Marlin and similar).
 _IN_FLIGHT = {"vllm": 12.0, "tensorrt-llm": 12.0, "lmdeploy": 12.0}
 _EXPANDS = ("transformers",)  # keys and values are repeated for every head that shares them, before attention reads them
 _NARROW = ("llama.cpp", "exllama")  # products accumulate in fp16, and packed weights are multiplied in int8 if that is faster
-_UNFUSED = {("llama.cpp", "2024")}  # attention written out: before its flash attention was the default
+# Versions that write attention out, from before flash attention was the default.
+_UNFUSED = {("llama.cpp", "2024"), ("llama.cpp", "2024 without graphs")}
 _OWN_KERNELS = ("llama.cpp", "mlc", "exllama")  # for 16-bit weights as well; other engines call the GPU vendor's libraries
 _LIBRARY_FAMILIES = ("plain", "fp8")  # formats that those libraries multiply
 

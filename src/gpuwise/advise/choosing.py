@@ -211,9 +211,16 @@ def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
         if taken is None or _is_worth(option, taken):
             cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
             better = [one for one in cheaper if one.gpu_count > 1 and (_beats(one, option) or _is_nearly(one, option))]
-            steps.append((_upfront(option), min(better, key=lambda one: one.run.seconds, default=option)))
+            found = min(better, key=lambda one: one.run.seconds, default=option)
+            steps.append((_upfront(option), min(_simpler(found, cheaper), key=lambda one: one.run.seconds, default=found)))
         seen.append(option)
     return steps
+
+
+def _simpler(several: Candidate, seen: Sequence[Candidate]) -> list[Candidate]:
+    """Return single cards that are no slower than a set and cost no more."""
+    single = [one for one in seen if one.gpu_count == 1 < several.gpu_count and one.run.seconds <= several.run.seconds]
+    return [one for one in single if _upfront(one) <= _upfront(several) and _total(one) <= _total(several)]
 
 
 def _is_worth(option: Candidate, taken: Candidate) -> bool:

@@ -18,12 +18,13 @@ import numpy as np
 from gpuwise.core.errors import GpuwiseError
 from gpuwise.core.units import GIB
 from gpuwise.evidence.doubts import asked_doubt, speed_doubt
+from gpuwise.evidence.engine_names import Unusable, engine_of, format_of, version_of
 from gpuwise.evidence.types import Residual
 from gpuwise.hardware.machines import find_host
 from gpuwise.hardware.types import Gpu
 from gpuwise.scale.split.data_parallel import all_reduce_s
 from gpuwise.step.memory.generation import GenerationMemory, held_memory
-from gpuwise.step.time.engines import PIPELINED, Engine, engine_range, engine_stack, engines, prompt_gain, weights_in
+from gpuwise.step.time.engines import PIPELINED, Engine, engine_range, engine_stack, prompt_gain, weights_in
 from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import Array, Setting, Stack
 from gpuwise.workload.language.build import generation_pass
@@ -46,45 +47,9 @@ __all__ = [
     "predicted_value",
 ]
 
-_ENGINES = (  # as people write them; the first match counts, with the version whose kernels it ran
-    (r"ctransformers|ctranslate|onnx|optimum|deepspeed|lightning|autogptq|llama[.-]?cpp 2023", "", ""),
-    (r"llama[.-]?cpp.* vulkan", "llama.cpp", "vulkan"),
-    (r"llama[.-]?cpp 2024|llama[.-]?cpp$", "llama.cpp", "2024"),
-    (r"llama[.-]?cpp", "llama.cpp", ""),
-    (r"ollama", "ollama", ""),
-    (r"vllm 2023", "vllm", "2023"),
-    (r"vllm", "vllm", ""),
-    (r"sglang", "sglang", ""),
-    (r"lmdeploy|turbomind", "lmdeploy", ""),
-    (r"exllama ?v2|exl2", "exllama", ""),
-    (r"exllama", "exllama", "1"),
-    (r"autoawq", "autoawq", ""),
-    (r"mlc", "mlc", ""),
-    (r"mlx", "mlx", ""),
-    (r"torch\.compile|gpt-fast", "compile", ""),
-    (r"tensorrt-llm|trt-llm", "tensorrt-llm", ""),
-    (r"transformers", "transformers", ""),
-)
-_FORMATS = (
-    (r"q([2-8])_?k[ -_]*(m|medium|s|small|l|large)?\b", ""),
-    (r"q8_0", "q8_0"),
-    (r"q4_0", "q4_0"),
-    (r"mxfp4", "mxfp4"),
-    (r"nvfp4", "nvfp4"),
-    (r"int8|8[ -]?bit", "int8"),
-    (r"fp8", "fp8"),
-    (r"nf4", "nf4"),
-    (r"awq|gptq|int4|4[ -]?bit|exl2 4", "int4"),
-)
-_K_QUANTS = {"2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k"}
-_PLAIN = {"fp32": "fp32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
 _SAME_SIZE = 1.2  # ratio: a file whose size is further off holds another model or format
 _MEMORY_RANGE = 1.05  # ratio: 8 of 10 rows with transformers are within 5 %
 _SHORT = 64  # tokens of a prompt or answer that is only described as short
-
-
-class Unusable(Exception):
-    """Why a row cannot be predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +100,10 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         raise Unusable(f"unknown generation mode: {mode}")
     if unit not in ("tokens_per_s", "ms_per_step", "GiB"):
         raise Unusable(f"unknown unit: {unit}")
-    engine, version = _engine(cells["stack"])
+    engine = engine_of(cells["stack"])
     if unit == "GiB" and engine.reserves_fraction:
         raise Unusable(f"{engine.title} reserves most of the GPU memory regardless of need")
-    name = _format(cells, engine)
+    name = format_of(cells, engine)
     try:
         shape = find_shape(cells["model"])
     except GpuwiseError as fault:
@@ -161,7 +126,7 @@ def generation_row(number: int, cells: Mapping[str, str], gpu: Gpu) -> Generatio
         cells=cells,
         shape=shape,
         engine=engine,
-        version=version,
+        version=version_of(cells["stack"], gpu, count),
         format_name=name,
         cache="fp8" if name == "fp8" and "KV" in cells["quantisation"] else "fp16",
         gpu=gpu,
@@ -188,33 +153,6 @@ def _check_size(shape: LanguageShape, name: str, note: str) -> None:
         expected = shape.parameters * FORMATS[name].bytes_a_weight / 2**30
         if not 1 / _SAME_SIZE < float(said[1]) / expected < _SAME_SIZE:
             raise Unusable(f"weights of {said[1]} GiB, which do not match {shape.name} in {name}")
-
-
-def _engine(text: str) -> tuple[Engine, str]:
-    for pattern, name, version in _ENGINES:
-        if re.search(pattern, text.lower()):
-            if not name:
-                break
-            return engines()[name], version
-    raise Unusable(f"unknown engine: {text}")
-
-
-def _format(cells: Mapping[str, str], engine: Engine) -> str:
-    text = cells["quantisation"].lower()
-    if not text:
-        if cells["precision"] not in _PLAIN:
-            raise Unusable(f"unknown precision: {cells['precision']}")
-        return _PLAIN[cells["precision"]]
-    for pattern, name in _FORMATS:
-        found = re.search(pattern, text)
-        if not found:
-            continue
-        name = name or _K_QUANTS.get(found[1], "")
-        if engine.name == "llama.cpp" and name in ("int4", "int8"):  # GGUF in words of bits
-            name = {"int4": "q4_k_m", "int8": "q8_0"}[name]
-        if name:
-            return name
-    raise Unusable(f"unknown weight format: {cells['quantisation']}")
 
 
 def _whole(text: str, what: str) -> int:

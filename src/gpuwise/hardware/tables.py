@@ -11,7 +11,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -208,14 +208,10 @@ def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True
     """Build one GPU from a row of text cells. ValueError or KeyError names the cell that cannot be parsed."""
     name = row["arch"] or ""  # missing cells of a truncated row are None
     architecture = _cpu_architectures()[name] if name.startswith("cpu-") else architectures()[name]
-    values: dict[str, Any] = {}
-    for header, text in row.items():
-        if text and header not in OTHER_COLUMNS:
-            column = COLUMNS[header]
-            try:
-                values[column.field] = column.read(text)
-            except ValueError as fault:
-                raise ValueError(f"{row.get('name')}: column {header}: {fault}") from None
+    try:
+        values = dict(_value(header, text) for header, text in row.items() if text and header not in OTHER_COLUMNS)
+    except ValueError as fault:
+        raise ValueError(f"{row.get('name')}: column {fault}") from None
     values.setdefault("matrix_clock_hz", values["boost_clock_hz"])
     values.setdefault("usable_memory_bytes", values["memory_bytes"])
     return Gpu(
@@ -228,18 +224,30 @@ def gpu_from_row(row: Mapping[str, str], *, source: Source, curated: bool = True
     )
 
 
+@lru_cache(4096)
+def _value(header: str, text: str) -> tuple[str, Any]:
+    """Return the field that a cell sets, and its value. Many rows have the same cells."""
+    column = COLUMNS[header]
+    try:
+        return column.field, column.read(text)
+    except ValueError as fault:
+        raise ValueError(f"{header}: {fault}") from None
+
+
 def _exceptions(text: str, values: Mapping[str, Any]) -> Mapping[str, Fact]:
     """Parse `tdp_w=some-source-id; launched=other-id assumed` into the origin of each field."""
-    facts = {}
+    return {field: Fact(value=values.get(field), source=source, basis=basis) for field, source, basis in _origins(text)}
+
+
+@lru_cache(1024)
+def _origins(text: str) -> tuple[tuple[str, Source, Basis], ...]:
+    origins = []
     for entry in _names(text):
         header, _, origin = entry.partition("=")
         source_id, _, basis = origin.strip().partition(" ")
         source = sources()[source_id]
-        field_name = COLUMNS[header.strip()].field
-        facts[field_name] = Fact(
-            value=values.get(field_name), source=source, basis=Basis(basis.strip()) if basis else source.basis
-        )
-    return facts
+        origins.append((COLUMNS[header.strip()].field, source, Basis(basis.strip()) if basis else source.basis))
+    return tuple(origins)
 
 
 def _rows(path: str) -> Iterator[Mapping[str, str]]:

@@ -141,6 +141,15 @@ def test_several_cards_whose_memory_adds_up_need_a_smaller_lead() -> None:
     assert select([one, late], UserLimits(budget_usd=1000)).best is one
 
 
+@pytest.mark.parametrize(("single_s", "takes_the_set"), [(98.0, False), (100.0, True)])
+def test_a_set_is_not_taken_where_one_card_costs_less_and_is_no_slower(single_s: float, takes_the_set: bool) -> None:
+    """A fast card makes way for a set that is nearly as fast and clearly cheaper, unless a single card beats both."""
+    cheap, single, fast = buy(106.0, 1104.0), buy(single_s, 1436.0), buy(89.5, 2431.0)
+    together = adding_up(buy(99.0, 900.0, count=2))
+    best = select([cheap, single, fast, together], UserLimits(budget_usd=3000)).best
+    assert best is (together if takes_the_set else single)
+
+
 @pytest.mark.parametrize(("of_one", "of_each", "taken"), [(16, 12, 1), (16, 16, 2), (32, 24, 2), (32, 16, 1)])
 def test_each_of_several_cards_has_the_memory_of_the_single_one_or_24_gb(of_one: float, of_each: float, taken: int) -> None:
     one, several = buy(100.0, 700.0, gib=of_one), buy(40.0, 400.0, count=2, gib=of_each)

@@ -29,20 +29,46 @@ ROW = {
 }
 
 
-def rows(stack: str, gpus: Sequence[str] = ("RTX 3090",), source: str = "somebody") -> list[GenerationRow]:
-    cells = {**ROW, "stack": stack, "source": source, "quantisation": "Q4_K_M" if "llama.cpp" in stack else "AWQ int4"}
+def rows(stack: str, gpus: Sequence[str] = ("RTX 3090",), source: str = "somebody", gpu_count: int = 1) -> list[GenerationRow]:
+    quantisation = "Q4_K_M" if "llama.cpp" in stack else "AWQ int4"
+    cells = {**ROW, "stack": stack, "source": source, "quantisation": quantisation, "gpu_count": str(gpu_count)}
     return [generation_row(number, cells, load_catalog().find(gpu).gpu) for number, gpu in enumerate(gpus)]
 
 
-def middle(stack: str, name: str) -> float:
-    problem = problem_of(rows(stack), ())
+def middle(stack: str, name: str, gpu_count: int = 1) -> float:
+    problem = problem_of(rows(stack, gpu_count=gpu_count), ())
     return math.exp(problem.middle[problem.names.index(name)])
 
 
-@pytest.mark.parametrize(("stack", "name"), [("llama.cpp 2024-05", "start:2024"), ("vLLM 2023-11", "start:2023")])
-def test_versions_without_graphs_start_kernels_slowly(stack: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("stack", "name", "gpu_count"),
+    [("llama.cpp 2024-05", "start:2024 without graphs", 2), ("vLLM 2023-11", "start:2023", 1)],
+)
+def test_versions_without_graphs_start_kernels_slowly(stack: str, name: str, gpu_count: int) -> None:
     newest = middle(stack.split(" ", maxsplit=1)[0] + " 2025", f"{name.partition(':')[0]}:")
-    assert middle(stack, name) == pytest.approx(2 * newest)
+    assert middle(stack, name, gpu_count) == pytest.approx(2 * newest)
+
+
+@pytest.mark.parametrize(
+    ("stack", "gpu", "gpu_count", "version"),
+    [
+        ("llama.cpp 2024-05", "RTX 3090", 1, "2024"),
+        ("llama.cpp 2024-05", "RTX 3090", 2, "2024 without graphs"),  # the graph changed with every pass
+        ("llama.cpp 2024-05", "RTX 2080 Ti", 1, "2024 without graphs"),  # older than Ampere
+        ("llama.cpp 2024-05", "MI250X", 1, "2024 without graphs"),
+        ("llama.cpp 2024-05", "M1 Max", 1, "2024"),
+        ("llama.cpp b9739", "RTX 3090", 2, ""),
+    ],
+)
+def test_llamacpp_of_2024_used_graphs_only_on_one_newer_gpu(stack: str, gpu: str, gpu_count: int, version: str) -> None:
+    (row,) = rows(stack, (gpu,), gpu_count=gpu_count)
+    assert row.version == version
+
+
+def test_without_graphs_a_token_takes_longer() -> None:
+    """Layers on two GPUs take turns, so only the start of kernels differs from one GPU."""
+    (single,), (several,) = (rows("llama.cpp 2024-05", gpu_count=count) for count in (1, 2))
+    assert 1.02 < predicted_s([several])[0] / predicted_s([single])[0] < 1.2
 
 
 def test_software_that_issues_kernels_from_python_takes_longer_for_a_layer() -> None:

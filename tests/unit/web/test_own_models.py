@@ -96,8 +96,11 @@ def test_a_workload_file_is_a_model_like_any_other(server: Server, folder: Path,
     assert list(folder.iterdir()) == []
 
 
-def test_the_header_of_a_gguf_file_is_enough(server: Server) -> None:
-    told = drop(server, "tiny.gguf", header(*llama())[0])
+@pytest.mark.parametrize("sent_fraction", [0.0, 0.5])
+def test_the_beginning_of_a_gguf_file_is_enough(server: Server, sent_fraction: float) -> None:
+    """The page sends as much of a file as a header can take, which may include tensors."""
+    head, size = header(*llama())
+    told = drop(server, "tiny.gguf", head + bytes(int(sent_fraction * size)))
     assert told.status == 200, told.body
     assert told.json["kind"] == "language"
     assert told.json["weights"] == "q4_0"

@@ -67,7 +67,7 @@ def check(view: View) -> Finding | Abstained | None:
         evidence=(
             f"{lost_s / kernel_s:.1%} of kernel time is spent in fp32 matmul, convolution or attention kernels",
             f"in {half}, these kernels are predicted to be up to {high:.1f} times as fast",
-            f"casts to {half} would take {casts:.0%} of their time",
+            f"casts to {half} would take {casts:.0%} as long as these kernels take now",
         ),
         remedy=f"use torch.autocast('cuda', dtype=torch.{'bfloat16' if half == 'bf16' else 'float16'})"
         + ("" if half == "bf16" else " with a GradScaler"),

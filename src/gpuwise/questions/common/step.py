@@ -344,10 +344,11 @@ def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]
 
 def named_host(name: str, ram_speed: str = "") -> Host:
     """Return the class of this CPU, with the cores of the CPU itself if its name is known, and with this RAM if it is given."""
-    from gpuwise.box.parts import find_cpu_family  # reads the table of CPU names
+    host = find_host(name)
+    if name != host.name:  # the name of a CPU, not of a class
+        from gpuwise.box.parts import find_cpu_family  # reads the table of CPU names
 
-    host, family = find_host(name), find_cpu_family(name)
-    host = replace(host, core_count=family.core_count) if family else host
+        host = replace(host, core_count=family.core_count) if (family := find_cpu_family(name)) else host
     return with_ram(host, ram_speed) if ram_speed else host
 
 

@@ -221,14 +221,14 @@ def _describe_better_set(
         return ""
     larger = sum(machines)
     rest = "a larger machine" if 0.0 in machines else "their machines"
-    at = f" At {prices}{f' and with {show(larger)} for {rest}' if larger else ''}, "
+    at = f" At {prices}{f', including {show(larger)} for {rest}' if larger else ''}, "
     if not apart:
         value = mean_ratio([pair.ratio for pair in shared]) * usd[0] / usd[1]
         return "" if is_tie(value) else f"{at}{_offers(rigs[value > 1])} more speed for the money."
     values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
     together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
     if together is separate and together is not None:
-        both_ways = f"{_offers(together)} more speed for the money, with one job or with separate jobs"
+        both_ways = f"{_offers(together)} more speed for the money for one job or separate jobs"
         return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
     if together is None:
         apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""

@@ -31,9 +31,7 @@ from gpuwise.questions.common.step import StepQuery
 from gpuwise.questions.face import face
 from gpuwise.questions.fit.ask import FitQuery, ask
 from gpuwise.questions.fit.catalogue import CatalogueFit, catalogue_query, fit_catalogue
-from gpuwise.questions.fit.language_answer import fit_text
 from gpuwise.questions.fit.larger import larger_than
-from gpuwise.questions.fit.media_answer import fit_images, fit_speech
 from gpuwise.questions.fit.options import FitOptions
 from gpuwise.questions.fit.types import Fit, FitAnswer
 from gpuwise.workload.model.types import Workload
@@ -47,16 +45,8 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
     it.
     """
     if not options.all:
-        speech = asked_for_speech(options)
-        if speech is not None:
-            return fit_speech(speech)
-        images = asked_for_images(options, options.steps, weights=options.weights)
-        if images is not None:
-            return fit_images(images, with_remedies=options.remedies)
-        text = asked_for_text(options)
-        if text is not None:
-            return fit_text(text, display=options.display, with_remedies=options.remedies and not text.serving.shares)
-        return fit_step(ask(options), progress)
+        generated = _fit_generated(options)
+        return fit_step(ask(options), progress) if generated is None else generated
     if options.gpu:
         raise BadValue("--all and --gpu cannot be combined", hint="leave out one of them")
     if options.asks_for_text:
@@ -65,6 +55,28 @@ def answer(options: FitOptions, progress: Callable[[str], None] = lambda text: N
             hint="name GPUs with `--gpu`, or use `gpuwise which` to choose one for the model",
         )
     return fit_catalogue(catalogue_query(options), progress)
+
+
+def _fit_generated(options: FitOptions) -> FitAnswer | None:
+    """Return the memory for speech, images or text, or None if the model generates none of them. Each answer imports its own
+    remedies.
+    """
+    speech = asked_for_speech(options)
+    if speech is not None:
+        from gpuwise.questions.fit.media_answer import fit_speech
+
+        return fit_speech(speech)
+    images = asked_for_images(options, options.steps, weights=options.weights)
+    if images is not None:
+        from gpuwise.questions.fit.media_answer import fit_images
+
+        return fit_images(images, with_remedies=options.remedies)
+    text = asked_for_text(options)
+    if text is None:
+        return None
+    from gpuwise.questions.fit.language_answer import fit_text
+
+    return fit_text(text, display=options.display, with_remedies=options.remedies and not text.serving.shares)
 
 
 def fit_step(asked: FitQuery, progress: Callable[[str], None] = lambda text: None) -> FitAnswer:

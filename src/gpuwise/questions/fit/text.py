@@ -25,7 +25,7 @@ _KINDS = (
     ("A", "activations", "activation_bytes"),
     ("L", "libraries and allocator", ""),
 )
-_TIMES = "GPU time is per sample; 0.50x is twice as fast as the original step"
+_TIMES = "GPU time is per sample; 0.50x means half the time of the original step"
 _MOST_REMEDIES = 5  # in a brief answer: those that suffice come first
 _WORTH = 0.99  # of the peak: a remedy that leaves more saves too little to be shown
 _ROOMIER = 1.05  # times the largest batch: where the model fits already, smaller gains are not shown

@@ -208,7 +208,7 @@ def _describe_scaling(answer: PlanAnswer) -> list[str]:
     ideal, many = "of ideal scaling", opening(last["gpu_count"])
     if answer.alone:
         base = f"{_named(first['gpu'], first['gpu_count'])} alone"
-        ideal, many = "of their combined speed", f"Together, the {many.lower()}"
+        ideal, many = "of the sum of their speeds", f"Together, the {many.lower()}"
     text = f"{many} GPUs are {times:.2f} times as fast as {base}"
     if last["efficiency_fraction"]:
         text += f" ({last['efficiency_fraction'] * best.samples_per_s / last['samples_per_s']:.0%} {ideal})"
@@ -245,8 +245,8 @@ def describe_links(answer: PlanAnswer) -> list[str]:
         return lines or ["A faster link would make a step less than 3% faster."]
     gains = [(link, best.estimate.step_s / link.step_s) for link in answer.links]
     lines = [
-        f"With {link.name}, a step on all GPUs would take {format_si(link.step_s, 's')}, "
-        f"which would be {gain:.2f} times as fast as with this plan."
+        f"With {link.name}, a step on all GPUs would take {format_si(link.step_s, 's')} "
+        f"({gain:.2f} times as fast as with this plan)."
         for link, gain in gains
         if gain >= _WORTH
     ]

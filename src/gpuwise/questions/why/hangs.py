@@ -28,7 +28,7 @@ _REMEDIES = {
     "op": "make every rank take the same branches; the lines above show where their collectives diverge",
     "size": "give every rank a tensor of the same shape, by padding or dropping the last batch (drop_last=True)",
     "type": "give every rank a tensor of the same type",
-    "missing": "find out what the missing rank did instead, from its log, its stack (py-spy dump), its loader and its GPU",
+    "missing": "check the missing rank's log, stack (py-spy dump), loader and GPU to find out what it did instead",
     "stuck": "check the network and the GPUs of this group (NCCL_DEBUG=INFO, Xid errors in dmesg)",
     "p2p": "check that the other rank of this pair makes the matching send or receive call, in the same order",
 }

@@ -101,7 +101,7 @@ def timeline_html(line: Timeline) -> str:
     lanes = "".join(_lane(lane, place, line.step_s) for place, lane in enumerate(line.lanes))
     labels = "".join(f'<p style="top:{place * _LANE + 3}px">{escape(lane.name)}</p>' for place, lane in enumerate(line.lanes))
     names = ", ".join(lane.name for lane in line.lanes)
-    joined = f" Short spans are drawn together with their neighbours ({line.joined:,} in total)." if line.joined else ""
+    joined = f" Short spans ({line.joined:,} in total) are drawn together with their neighbours." if line.joined else ""
     return (
         '<h2>Timeline of one step</h2>\n<div class="zoom" hidden><button type="button" value="+" aria-label="zoom in">+</button>'
         '<button type="button" value="-" aria-label="zoom out">−</button>'

@@ -264,8 +264,9 @@ def by_module(
 def _moment(workload: Workload, call: int) -> Moment | None:
     if not workload.calls:
         return None
-    entry = workload.calls[call]
-    return Moment(call=call, op=workload.ops[entry.op].name, module=workload.modules[entry.module], phase=PHASES[entry.phase])
+    calls = workload.calls
+    op, module, phase = (int(column[call]) for column in (calls.op, calls.module, calls.phase))
+    return Moment(call=call, op=workload.ops[op].name, module=workload.modules[module], phase=PHASES[phase])
 
 
 def _kept(workload: Workload, gpu: Gpu | None) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import tempfile
 import zlib
@@ -23,6 +24,7 @@ from gpuwise.core.encoding import to_json
 from gpuwise.core.errors import BadFile, BadValue
 from gpuwise.core.text import plain
 from gpuwise.workload.language.find import find_shape
+from gpuwise.workload.language.gguf_header import read_header
 from gpuwise.workload.language.weight_formats import published_format
 from gpuwise.workload.store import files
 
@@ -131,6 +133,9 @@ def _written(own: Own, folder: Path) -> Path:
     inside.mkdir(exist_ok=True)
     path = inside / f"{_title(own)}{ending}"
     path.write_bytes(own.content)
+    if ending == ".gguf":  # of a file of any size, the page sends the beginning
+        with contextlib.suppress(BadFile):  # whoever reads the model says what is wrong with it
+            os.truncate(path, min(len(own.content), read_header(path).data_start))
     return path
 
 

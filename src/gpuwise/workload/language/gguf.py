@@ -22,6 +22,7 @@ __all__ = ["GgufModel", "read_gguf"]
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _MOST_PARTS = 1000
+_HEADER_ONLY = 0.05  # share of the tensors that a download of the header may contain by chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +43,14 @@ class GgufModel:
 
 
 def read_gguf(path: Path, *, allow_header_only: bool = False) -> GgufModel:
-    """Return the model in this file. `allow_header_only` accepts a file that ends after its header, or within its tensors."""
+    """Return the model in this file. `allow_header_only` accepts a file that ends with its header or soon after, because whoever
+    downloads the header alone does not know where it ends. A file that ends later is a download that was cut off.
+    """
     headers, notes = _parts(path, allow_header_only)
     first = headers[0]
     for header in headers:
         if (cut := header.cut) is not None:
-            if not allow_header_only:
+            if not allow_header_only or header.held_fraction > _HEADER_ONLY:
                 raise _cut_tensors(header, cut)
             notes.append(f"{header.path.name} has {header.size:,} of its {header.whole_size:,} bytes, but its header is complete")
     tensors = [tensor for header in headers for tensor in header.tensors]
@@ -89,5 +92,6 @@ def _cut_tensors(header: Header, cut: Tensor) -> BadFile:
     return BadFile(
         f"{header.path} is truncated: its header is complete, but it has only {held:,} of {needed:,} bytes of tensors "
         f"and ends within '{cut.name}'",
-        hint="download the rest of the file; the header is enough for a prediction, but not to run the model",
+        hint="download the rest of the file; for a prediction, its header is enough: "
+        f"`head -c {header.data_start} {header.path.name} > header.gguf`",
     )

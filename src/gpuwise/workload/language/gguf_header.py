@@ -80,6 +80,11 @@ class Header:
         return next((one for one in self.tensors if self.data_start + one.offset + one.bytes > self.size), None)
 
     @property
+    def held_fraction(self) -> float:
+        """Return the share of the tensors' bytes that is in the file."""
+        return min(1.0, max(self.size - self.data_start, 0) / max(1, self.whole_size - self.data_start))
+
+    @property
     def whole_size(self) -> int:
         """Return the length that the file needs to hold all its tensors."""
         return max((self.data_start + one.offset + one.bytes for one in self.tensors), default=self.data_start)

@@ -87,14 +87,25 @@ def test_every_cut_through_the_header_says_what_is_missing(tmp_path: Path) -> No
         assert caught.value.hint
 
 
-def test_a_file_with_half_of_its_tensors_is_refused_unless_its_header_is_enough(tmp_path: Path) -> None:
+def test_a_file_with_half_of_its_tensors_is_refused(tmp_path: Path) -> None:
     head, size = making.header(*making.llama())
     path = tmp_path / "half.gguf"
     path.write_bytes(head + bytes(size // 2))
-    with pytest.raises(
-        BadFile,
-        match=rf"its header is complete, but it has only {size // 2:,} of {size:,} bytes of tensors and ends within 'blk\.0",
-    ):
+    for allow_header_only in (False, True):
+        with pytest.raises(
+            BadFile,
+            match=rf"its header is complete, but it has only {size // 2:,} of {size:,} bytes of tensors and ends within 'blk\.0",
+        ) as caught:
+            read_gguf(path, allow_header_only=allow_header_only)
+        assert f"head -c {len(head)}" in caught.value.hint
+
+
+@pytest.mark.parametrize("held", [0.0, 0.04])
+def test_a_header_and_a_little_more_is_enough_for_a_prediction(tmp_path: Path, held: float) -> None:
+    head, size = making.header(*making.llama())
+    path = tmp_path / "header.gguf"
+    path.write_bytes(head + bytes(int(size * held)))
+    with pytest.raises(BadFile, match="its header is complete"):
         read_gguf(path)
     found = read_gguf(path, allow_header_only=True)
     assert found.parameters == found.shape.parameters

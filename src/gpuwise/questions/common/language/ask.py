@@ -348,7 +348,7 @@ def _lengths(shape: LanguageShape, options: AsksForText, said: list[Assumption])
     if longest and (options.context or prompt + output) > longest:
         raise BadValue(
             f"{shape.name} supports at most {longest:,} tokens, but {options.context or prompt + output:,} were requested",
-            hint=f"try `--context {longest}`",
+            hint=f"try `--context {longest}`" if options.context or output >= longest else f"try `--prompt {longest - output}`",
         )
     if options.context and prompt + output > options.context:
         raise BadValue(

@@ -236,7 +236,7 @@ function linesOf(lines, answer) {
       called(line),
       brief(mark(line.verdict)),
       h("td", { class: `left ${line.verdict}` }, line.value == null ? "–" : [num(bounded(line) ? f.number(line.value, 4) : shownValue(line.value, line.unit), { title: called(line), value: shownValue(line.value, line.unit), formula: line.text, rows: [["limit", line.limit == null ? "none" : shownValue(line.limit, line.unit)], ["fix", line.remedy || "none needed"]], answer }),
-        bounded(line) && [` of ${shownValue(line.limit, line.unit)}`, bar(line.value / line.limit)]]),
+        bounded(line) && [`${line.value > line.limit ? " needed, only" : " of"} ${shownValue(line.limit, line.unit)}`, bar(line.value / line.limit)]]),
       left(f.capital(said(line.text)), said(line.remedy) && h("div", { class: "mend" }, h("b", {}, "Fix: "), f.capital(said(line.remedy)))),
     ])), { caption: "Machine checks", cards: true }));
 }

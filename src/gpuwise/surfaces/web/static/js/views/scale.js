@@ -143,16 +143,17 @@ function costTable(answer, price) {
   const [first] = known;
   const market = price?.rent_market;
   const alone = answer.separate_jobs;
+  const wide = (...content) => h("td", { class: "roomy" }, content);
   const line = (point) => row([
     String(point.gpu_count),
     num(amount(answer, point), { title: `${f.capital(answer.unit.name)}s per second with ${f.plural(point.gpu_count, "GPU")}`, formula: "the fastest plan for this number of GPUs; at the number that you chose, the recommended plan", answer }),
     num(f.times(point.samples_per_s / first.samples_per_s), { title: `Speed-up with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${rate(answer, first)}`, answer }),
-    h("td", { class: "roomy" }, num(f.percent(point.efficiency_fraction), { title: `Of perfect scaling with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${f.number((point.samples_per_s * answer.unit.each) / point.efficiency_fraction)} ${answer.unit.name}s per second`, answer })),
-    price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${f.plural(point.gpu_count, "card")}`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–",
+    wide(num(f.percent(point.efficiency_fraction), { title: `Of perfect scaling with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${f.number((point.samples_per_s * answer.unit.each) / point.efficiency_fraction)} ${answer.unit.name}s per second`, answer })),
+    wide(price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${f.plural(point.gpu_count, "card")}`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–"),
     market ? num(f.usd(perMillion(answer, point, price), 2), { title: `Rent for a million ${answer.unit.name}s`, formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(market.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${rate(answer, point)})`, rows: [["prices from", market.dated]], answer: price }) : "–",
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
-    table(["GPUs", `${answer.unit.name}s/s`, "speed-up", h("th", { scope: "col", class: "roomy" }, "of perfect scaling"), "price of the cards", `rent per million ${answer.unit.name}s`], known.map(line), { caption: "What more GPUs cost" }),
+    table(["GPUs", `${answer.unit.name}s/s`, "speed-up", ...["of perfect scaling", "price of the cards"].map((title) => h("th", { scope: "col", class: "roomy" }, title)), `rent per million ${answer.unit.name}s`], known.map(line), { caption: "What more GPUs cost" }),
     alone && alone.jobs > 1 && alone.samples_per_s > 1.05 * alone.one_job_samples_per_s && h("p", { class: "note" }, `If you have several models to train, ${alone.jobs} separate runs, each on ${alone.gpus_each === 1 ? "one GPU" : `${alone.gpus_each} GPUs`}, process ${rate(answer, alone)} in total, compared with ${f.number(alone.one_job_samples_per_s * answer.unit.each)} for a single run on all GPUs.`),
     !price && h("p", { class: "note" }, "The price of this GPU is not known."),
   ];

@@ -22,6 +22,8 @@ export async function server(node, parts, signal) {
         card.tdp_watts && ["GPU power", num(`${f.number((count * card.tdp_watts) / 1000)} kW`, { title: "Power of the GPUs", formula: `${count} × ${f.watts(card.tdp_watts)}; CPUs, fans and the network need additional power`, answer: sheet }), "GPUs alone"],
         ["memory", num(f.gib(count * card.memory_bytes), { title: "Memory", formula: `${count} × ${f.gib(card.memory_bytes)}`, answer: sheet }), "of all GPUs"],
         ["link between GPUs", num(card.nvlink_bytes_per_s ? f.si(card.nvlink_bytes_per_s, "B/s") : "PCIe", { title: "Link", formula: card.nvlink_bytes_per_s ? "NVLink of each GPU" : `PCIe ${card.pcie_generation ?? ""}.0 x${card.pcie_lanes ?? ""}`, answer: sheet }), card.nvlink_bytes_per_s ? "NVLink" : ""],
+      ]),
+      facts([
         own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for the GPUs + ${f.usd(own.machine_usd)} for the server`, answer: cost }), price ? `${price.kind} price, ${aged(price.dated)}` : ""],
         own && [`${cost.years}-year total`, num(f.usd(own.total_usd), { title: "Owning", formula: `${f.usd(own.upfront_usd)} + ${f.usd(own.electricity_usd)} electricity − ${f.usd(own.resale_usd)} resale`, answer: cost }), `used ${f.percent(cost.utilization_fraction)} of the time`],
         rent[0] && [`${cost.years}-year rent`, num(f.usd(rent[0].total_usd), { title: "Renting", formula: `${f.number(rent[0].paid_s / 3600)} h × ${rent[0].gpu_count} × ${f.usd(rent[0].usd_per_gpu_hour, 2)}`, answer: cost }), `${f.usd(rent[0].usd_per_gpu_hour, 2)} per GPU-hour`],
