@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tools" / "mutants.toml"
 LEAST_CAUGHT = 0.9
 _WITH_DATA = ("hardware", "money")  # packages whose tables have separate tests
+_NEAR = 4  # test files
 _LONGEST_S = 600.0  # a fault that makes the tests hang is caught
 _PASSED, _FAILED, _NOT_COLLECTED, _NONE_CHOSEN = 0, 1, 2, 5  # exit codes of pytest
 
@@ -171,12 +172,13 @@ def _check_unharmed(package: str, folder: Path) -> None:
 
 
 def near_tests(fault: Fault) -> list[str]:
-    """The package's test files that name the fault's module. They run first, because they usually catch it in less time than
-    the others take to load."""
+    """The package's test files that name the fault's module most often. They run first, because they usually catch it in less
+    time than the others take to load."""
     stem = fault.module.rpartition(".")[2]
     files = [path for place in folders_of(fault.package) for path in sorted((ROOT / place).rglob("test_*.py"))]
-    near = [path for path in files if stem in path.stem or re.search(rf"\b{stem}\b", path.read_text(encoding="utf-8"))]
-    return [path.relative_to(ROOT).as_posix() for path in near]
+    named = {path: len(re.findall(rf"\b{stem}\b", path.read_text(encoding="utf-8"))) for path in files}
+    near = sorted((path for path in files if named[path]), key=lambda path: (stem not in path.stem, -named[path]))
+    return [path.relative_to(ROOT).as_posix() for path in near[:_NEAR]]
 
 
 def _judged(package: str, folder: Path, first: Sequence[str] = ()) -> tuple[bool, str]:
