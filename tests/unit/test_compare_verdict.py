@@ -457,8 +457,8 @@ def test_three_cards_with_prices_end_in_one_that_offers_the_most() -> None:
 @pytest.mark.parametrize(
     ("usd", "said"),
     [
-        (100, "2x RTX 3090 offer more speed for the money for one job or separate jobs."),
-        (9_000, "the RTX 4090 offers more speed for the money for one job or separate jobs."),
+        (100, "2x RTX 3090 offer more speed for the money, in one job and in separate jobs."),
+        (9_000, "the RTX 4090 offers more speed for the money, in one job and in separate jobs."),
     ],
 )
 def test_two_small_cards_or_a_large_one_are_weighed_by_price(usd: float, said: str) -> None:

@@ -68,10 +68,9 @@ def cost(finding: Finding, per: str = "per step") -> str:
 
 def promise(gain: Gain) -> str:
     """Return what a fix would gain, or that the range is too wide to say."""
-    times = f"{gain.low:.2f} to {gain.high:.2f} times as fast"
     if gain.is_wide:
-        return f"this trace cannot tell you how much a fix would help ({times})"
-    return f"a fix would make the run {times}"
+        return f"this trace cannot tell you whether a fix would make the run {gain.low:.2f} or {gain.high:.2f} times as fast"
+    return f"a fix would make the run {gain.low:.2f} to {gain.high:.2f} times as fast"
 
 
 def smaller(findings: Sequence[Finding], shown: int = MOST_FINDINGS) -> list[str]:

@@ -228,7 +228,7 @@ def _describe_better_set(
     values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
     together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
     if together is separate and together is not None:
-        both_ways = f"{_offers(together)} more speed for the money for one job or separate jobs"
+        both_ways = f"{_offers(together)} more speed for the money, in one job and in separate jobs"
         return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
     if together is None:
         apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""
