@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_known_situations import FUSED, H100, LAUNCHES, PACKAGES, TENSILE, TO_HOST, bare, brought, made
+from test_known_fleets import PINNED_DEVICE, h100, optimizer
+from test_known_situations import FUSED, LAUNCHES, PACKAGES, TENSILE, TO_HOST, bare, brought, made
 
 from judging_causes import Case, examine
 from making_hosts import Host
 from making_traces import HGEMM, RELU
-
-GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-SCATTER = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-EXCHANGE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
-ADAM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>(int)"
-PINNED_DEVICE = "Memcpy HtoD (Pinned -> Device)"
-
-
-def h100(stack: bool = False) -> Host:
-    return Host(gpu=dict(H100), stack=stack)
-
-
-def rank_of(world: int, stack: bool = False) -> Callable[[], Host]:
-    return lambda: Host(rank=1, world_size=world, stack=stack)
-
-
-def optimizer(host: Host, us: float = 800.0) -> None:
-    with host.note("Optimizer.step#AdamW.step"):
-        for _ in range(4):
-            host.think(8.0)
-            host.launch(ADAM, us / 4)
-
 
 # Trainings on one GPU.
 
