@@ -1,5 +1,5 @@
 """Fits the constants of collectives to published measurements. Writes `scale/data/collectives.json` and, for values specific to
-the sources, `evidence/data/collectives.json`.
+the sources, `evidence/data/collective_sources.json`.
 
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet --sources
     python tools/fit_collectives.py ../shared/evidence/collectives.parquet [--dry-run]
@@ -28,7 +28,7 @@ from gpuwise.scale.cluster import collectives as shipped
 from gpuwise.scale.cluster.collectives import OPS, moved_fraction
 
 DATA = Path(shipped.__file__).parents[1] / "data" / "collectives.json"
-SOURCES = Path(measured.__file__).parent / "data" / "collectives.json"
+SOURCES = Path(measured.__file__).parent / "data" / "collective_sources.json"
 LARGE_BYTES, SMALL_BYTES = 2**24, 2**20
 FITTED_OPS = [op for op in OPS if op != "broadcast"]
 MESHES = ("NVLink 2 (V100, 6 links)",)  # hybrid cube mesh: which links a ring finds depends on the number of GPUs

@@ -1,7 +1,7 @@
 """Compares measured collectives from published tables with the predictions of `scale`.
 
-`data/collectives.json` holds what is specific to each source: the rate of networks it does not name, and the shortest time its
-calls take. Rows that do not state how the GPUs were connected are skipped and counted by reason.
+`data/collective_sources.json` holds what is specific to each source: the rate of networks it does not name, and the shortest
+time its calls take. Rows that do not state how the GPUs were connected are skipped and counted by reason.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class CollectiveSet:
 @cache
 def collective_data() -> Mapping[str, Any]:
     """Return the values that are specific to the sources rather than the machines."""
-    loaded: dict[str, Any] = json.loads((files("gpuwise.evidence") / "data" / "collectives.json").read_text(encoding="utf-8"))
+    place = files("gpuwise.evidence") / "data" / "collective_sources.json"
+    loaded: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return loaded
 
 
