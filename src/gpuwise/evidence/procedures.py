@@ -23,7 +23,8 @@ class Procedure(msgspec.Struct, frozen=True):
     whether several GPUs are driven by threads of one Python process. `fast_norm` says whether norms stay in 16 bits under
     autocast in inference (inferred for timm: without it, its rows with layer and group norms are off by half). `every_token`
     says whether its language models score every token and keep no cache. `renamed` maps a name, or a mode and a name, to the
-    model that the source means, such as one with another head or width. `optimizer` and `version` are used for rows that do not
+    model that the source means, such as one with another head or width. `half` is the precision that its fp16 means, if it is
+    another one. `optimizer` and `version` are used for rows that do not
     state them. `scores` are the factors that turn its values for some models into rates. `eager` is the text in its notes that
     marks a model that was not compiled. `channels_last` lists the models that it runs in this layout.
     """
@@ -36,6 +37,7 @@ class Procedure(msgspec.Struct, frozen=True):
     fast_norm: bool = False
     every_token: bool = False
     renamed: Mapping[str, str] = {}
+    half: str = ""
     optimizer: str = ""
     version: str = ""
     scores: Mapping[str, float] = {}

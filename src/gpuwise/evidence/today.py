@@ -27,6 +27,7 @@ from gpuwise.scale.cluster.shape import MOST_GPUS
 from gpuwise.workload.capture.many import capture_many
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.compile.fuse import fused
+from gpuwise.workload.find import resolved
 from gpuwise.workload.model.types import Settings, Workload
 from gpuwise.workload.store import zoo
 from gpuwise.workload.transform.targets import linear_modules
@@ -46,8 +47,11 @@ _RATES = ("samples_per_s", "tokens_per_s", "it_per_s")
 _GUIDED = 2  # denoiser passes per image, with and without the prompt
 _TUNED = re.compile(r"[\s-](instruct|chat)$| \(End-to-end\) Benchmarks$", re.IGNORECASE)  # the same shapes
 _WHOLE_BATCH = re.compile(r"global batch (\d{1,7})")
-_FROM_LIBRARIES = ("torchvision",)
+_FROM_LIBRARIES = ("torchvision", "timm")
+_TOP_TRAINED = re.compile(r"(\w+) \(top block and head trained\)")
+_IDENTIFIER = re.compile(r"[a-z]+\d*[a-z]*(_[a-z0-9]+)+")  # as timm writes names
 _KEPT = 64  # steps of fine-tuning
+_SMALL = 64  # pixels; images below are loaded more slowly than a GPU trains on them
 
 
 class _Unusable(Exception):
@@ -135,7 +139,7 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     said = f"{cells['stack']} {cells.get('note', '')}"
     _check_doubts(cells)
     value = _number(cells["value"], "a value")
-    precision = _PRECISIONS.get(cells["precision"], cells["precision"])
+    precision = _precision(cells)
     if precision not in _KNOWN:
         raise _Unusable(f"unknown precision: {cells['precision']}")
     tuned = tuned_row(cells)
@@ -157,6 +161,11 @@ def _row(number: int, cells: Mapping[str, str]) -> TodayQuestion:
     return TodayQuestion(
         question=None, row=number, cells=cells, gpu=gpu, precision=precision, value=value, unit=cells["unit"], tuned=tuned
     )
+
+
+def _precision(cells: Mapping[str, str]) -> str:
+    said = _PRECISIONS.get(cells["precision"], cells["precision"])
+    return procedure_of(cells).half or said if said == "fp16" else said
 
 
 def _gpu(cells: Mapping[str, str]) -> Gpu:
@@ -194,21 +203,30 @@ def _request(cells: Mapping[str, str]) -> Request:
     phase = cells["mode"] if cells["mode"] in ("prefill", "decode") else ""
     if cells["mode"] not in ("train", "infer", "prefill", "decode"):
         raise _Unusable(f"unknown mode: {cells['mode']}")
-    precision = _PRECISIONS.get(cells["precision"], cells["precision"])
+    precision = _precision(cells)
     settings = Settings(mode=mode, precision="fp32" if precision == "tf32" else precision, optimizer=_optimizer(cells, mode))
     library, _, rest = cells["model"].partition(" ")
     name = _TUNED.sub("", rest if library in _FROM_LIBRARIES else cells["model"])
     size = _first(cells["size"])
+    if "with loading" in cells.get("note", "") and size is not None and size < _SMALL:
+        raise _Unusable("small images loaded during the step, by a CPU that the row does not name")
+    if zoo.has(name) and zoo.entry(name).seq is None and zoo.has(f"{zoo.entry(name).name}_{size}"):
+        name = f"{zoo.entry(name).name}_{size}"
     if zoo.has(name):
-        entry = zoo.entry(name)
-        if entry.seq is not None or entry.image in (size, None):
-            return Request(model=entry.name, phase=phase, settings=settings)
-        if zoo.has(f"{entry.name}_{size}"):
-            return Request(model=zoo.entry(f"{entry.name}_{size}").name, settings=settings)
-        raise _Unusable(f"the zoo has {entry.name} at {entry.image} pixels, not at {size or 'an unknown size'}")
-    if library not in _FROM_LIBRARIES:
+        found = zoo.at_its_size(Request(model=zoo.entry(name).name, image=size, settings=settings))
+        image = zoo.entry(name).image
+        if found.model == zoo.entry(name).name and zoo.entry(name).seq is None and image not in (size, None):
+            raise _Unusable(f"the zoo has {found.model} at {image} pixels, not at {size or 'an unknown size'}")
+        return found if ":" in found.model else Request(model=found.model, phase=phase, settings=settings)
+    if library in _FROM_LIBRARIES:
+        return Request(model=f"{library}:{name}", image=size, settings=settings)
+    if top := _TOP_TRAINED.fullmatch(name):
+        base = resolved(Request(model=f"{top[1].lower()}-base-uncased")).model
+        return Request(model=base if ":" in base else f"hf:{base}", variant="top", settings=settings)
+    found = resolved(Request(model=name, settings=settings))
+    if found.model == name and not _IDENTIFIER.fullmatch(name):
         raise _Unusable(f"unknown model {cells['model']}")
-    return Request(model=f"{library}:{name}", image=size, settings=settings)
+    return found if found.model != name else Request(model=f"timm:{name}", image=size, settings=settings)
 
 
 def _optimizer(cells: Mapping[str, str], mode: str) -> str:

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from gpuwise.core.errors import BadValue, GpuwiseError, UnknownName
 from gpuwise.core.text import either
 from gpuwise.workload.capture.registry import PREFIXES
@@ -16,7 +18,7 @@ from gpuwise.workload.capture.request import Request
 from gpuwise.workload.model.types import Workload
 from gpuwise.workload.store import files, zoo
 
-__all__ = ["check_name", "is_script", "only_read", "tells_itself", "unknown", "workload"]
+__all__ = ["check_name", "is_script", "only_read", "resolved", "tells_itself", "unknown", "workload"]
 
 _FLAGS = {"implementation": "--optimizer-impl", "channels_last": "--channels-last", "inputs": "--input"}
 # The settings with which a script or workload file was captured, unless it says otherwise.
@@ -36,11 +38,13 @@ def workload(
 ) -> Workload:
     """Return the workload for this request. Only `file.py:Net`, `package.module:function` and `script.py` run the user's code.
 
-    `asked` names the settings that the user gave; a script or workload file with different ones is refused.
+    `asked` names the settings that the user gave; a script or workload file with different ones is refused. A built-in model is
+    captured from its library if it is stored only for images of another size.
     """
     for name, value in (("batch", request.batch), ("seq", request.seq), ("image", request.image)):
         if value is not None and not 1 <= value < 2**31:
             raise BadValue(f"--{name} must be at least 1 and below 2^31, not {value}", hint=f"try `--{name} 32`")
+    request = resolved(request) if _capturing.get() else request
     _refuse_what_nobody_uses(request, asked)
     found = _stored(request)
     if found is None and not _capturing.get():
@@ -56,6 +60,25 @@ def workload(
     if tells_itself(request.model):
         _agree(found, request, asked)
     return _fused(found) if compiled else found
+
+
+def resolved(request: Request) -> Request:
+    """Return a request for the model that this one means: from a library at another image size than the zoo's, or from the table
+    of Hugging Face models if its id or the model it was made from is listed there.
+    """
+    model = request.model
+    if zoo.has(model):
+        return zoo.at_its_size(request)
+    if ":" in model or model.endswith((".py", *files.ENDINGS)):
+        return request
+    from gpuwise.workload.capture.huggingface.configs import is_listed  # reads a table that other models do not need
+    from gpuwise.workload.capture.huggingface.hub_names import relative_of
+
+    if not is_listed(model) or _exists(Path(model)):
+        return request
+    relative = relative_of(model)
+    same = relative.row if relative is not None and not relative.head and zoo.has(relative.row) else f"hf:{model}"
+    return zoo.at_its_size(msgspec.structs.replace(request, model=same))
 
 
 @contextlib.contextmanager
@@ -179,7 +202,9 @@ def _resized(found: Workload, request: Request) -> Workload:
 
 def check_name(model: str) -> None:
     """Refuse a plain name that is not in the zoo. Names with a prefix and files are looked up when they are captured."""
-    if ":" not in model and not model.endswith((".py", *files.ENDINGS)) and not zoo.has(model):
+    if ":" in resolved(Request(model=model)).model or model.endswith((".py", *files.ENDINGS)):
+        return
+    if not zoo.has(resolved(Request(model=model)).model):
         raise unknown(model)
 
 

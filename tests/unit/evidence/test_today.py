@@ -126,7 +126,8 @@ def test_the_best_square_product_is_below_the_peak(tmp_path: Path) -> None:
     [
         ({"gpu": "RTX 9999"}, "unknown GPU RTX 9999"),
         ({"model": "SwinMLP-B"}, "unknown model SwinMLP-B"),
-        ({"size": "32"}, "the zoo has resnet50 at 224 pixels, not at 32"),
+        ({"model": "SSD300", "size": "32"}, "the zoo has ssd300 at 300 pixels, not at 32"),
+        ({"size": "32", "note": "epoch of training set with loading"}, "small images loaded during the step"),
         ({"precision": "vendor choice"}, "unknown precision: vendor choice"),
         ({"gpu": "GTX 1080", "precision": "bf16"}, "the GTX 1080 does not support bf16"),
         ({"quantisation": "Q4_K_M"}, "weights in Q4_K_M are not predicted"),

@@ -201,6 +201,23 @@ def test_what_the_zoo_cannot_make_is_said(request_: Request, says: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("model", "image", "other"),
+    [
+        ("resnet50", 32, "torchvision:resnet50"),
+        ("inception", 512, "torchvision:inception_v3"),
+        ("swin_base", 384, "timm:swin_base_patch4_window12_384"),
+        ("resnet50", 224, "resnet50"),
+        ("resnet50", None, "resnet50"),
+        ("sd15_unet", 768, "sd15_unet"),
+        ("ssd300", 512, "ssd300"),
+        ("lenet5", 64, "lenet5"),
+    ],
+)
+def test_another_image_size_comes_from_the_library(model: str, image: int | None, other: str) -> None:
+    assert zoo.at_its_size(Request(model=model, image=image)) == Request(model=other, image=image)
+
+
 # ---------------------------------------------------------------- against direct captures
 
 

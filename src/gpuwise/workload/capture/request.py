@@ -27,7 +27,8 @@ class InputSpec(msgspec.Struct, frozen=True):
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One model to capture. `phase` is prefill or decode for language models that generate text, otherwise empty; `variant` is
-    a way of running that only its source knows (timm: fast-norm).
+    a way of running that only its source knows (timm: fast-norm; hf: top, a classifier of which only the last block and the head
+    are trained).
     """
 
     model: str

@@ -27,11 +27,12 @@ from gpuwise.workload.transform import relatives as rewrite
 if TYPE_CHECKING:
     from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["Entry", "Stored", "close", "entries", "entry", "has", "key", "load", "names"]
+__all__ = ["Entry", "Stored", "at_its_size", "close", "entries", "entry", "has", "key", "load", "names"]
 
 _DATA = files("gpuwise.workload") / "data" / "zoo"
 _KEPT = 32  # workloads, of 1 to 8 MB each
 _NAMES_KEPT = 1024
+_TRAINED_FOR = re.compile(r"[_-]\d+x([_-]coco)?$", re.IGNORECASE)  # the length of training, in names of detectors
 _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
 
 
@@ -115,7 +116,7 @@ def _name_of(model: str) -> str | None:
     """Return the model for this name. A language model that is derived from another, or known by one of its many other names,
     has no separate graph: it uses the steps of the model with its sizes.
     """
-    found = _by_key().get(key(model))
+    found = _by_key().get(key(model)) or _by_key().get(key(_TRAINED_FOR.sub("", model)))
     if found is None:
         from gpuwise.workload.language.find import twin_of  # reads tables that other models do not need
 
@@ -184,6 +185,21 @@ _PAIRS = (
     ("sdxl_controlnet_512", "sdxl_controlnet_1024"),
 )
 _SIDES = 64, 4096  # pixels: multiples of the first, up to the second
+_LIBRARIES = ("timm", "torchvision")
+_WIDE_WINDOWS = 384  # pixels, at which Swin has windows of 12 instead of 7
+_DETECTORS = ("ssd", "mask_rcnn")  # their libraries' versions select boxes by value, so they cannot be captured
+
+
+def at_its_size(request: Request) -> Request:
+    """Return a request that names the library's model if the zoo has this model only for images of another size."""
+    if request.image is None or not has(request.model):
+        return request
+    found, library = entry(request.model), entry(request.model).source.split(",")[0]
+    fits = request.image == found.image or _pair(found) is not None or found.family in _DETECTORS
+    if fits or library.partition(":")[0] not in _LIBRARIES:
+        return request
+    wider = library.replace("window7_224", "window12_384") if request.image == _WIDE_WINDOWS else library
+    return msgspec.structs.replace(request, model=wider)
 
 
 def _pair(found: Entry) -> tuple[str, str] | None:

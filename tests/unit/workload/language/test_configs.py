@@ -8,9 +8,10 @@ import pytest
 
 from gpuwise.core.errors import BadValue
 from gpuwise.workload.capture.huggingface import configs as huggingface_configs
+from gpuwise.workload.capture.huggingface import hub_names
 from gpuwise.workload.language.configs import model_types, shape_of_config
 
-NOT_DECODERS = {"bert", "roberta", "xlm-roberta", "distilbert", "albert", "t5", "whisper", "wav2vec2", "vit"}
+NOT_DECODERS = hub_names.TYPES | {"whisper"}
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "vocab_size": 512,

@@ -13,7 +13,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.workload.capture.huggingface.configs import reason
 from gpuwise.workload.capture.huggingface.experts import balance_experts
 
-__all__ = ["build", "kept_dtype"]
+__all__ = ["build", "kept_dtype", "train_top"]
 
 _KEPT = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16, "amp": torch.float16, "amp-bf16": torch.bfloat16}
 
@@ -32,6 +32,15 @@ def build(config: Any, head: str, few_pairs: bool) -> Any:
         ) from None
     balance_experts(model, few_pairs)
     return model
+
+
+def train_top(model: Any) -> None:
+    """Freeze a model except for its head and its last block, as tutorials on fine-tuning do."""
+    base = model.base_model
+    blocks = max((part for part in base.modules() if isinstance(part, torch.nn.ModuleList)), key=len, default=None)
+    base.requires_grad_(False)
+    if blocks is not None:
+        blocks[-1].requires_grad_(True)
 
 
 def kept_dtype(precision: str) -> torch.dtype:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,8 +20,9 @@ from gpuwise.core.errors import BadFile, BadValue, UnknownName
 from gpuwise.core.files import home
 from gpuwise.core.text import either
 from gpuwise.hardware.tables import parse_toml
+from gpuwise.workload.capture.huggingface.hub_names import TYPES, relative_of
 
-__all__ = ["Found", "cache_folders", "find_config", "known_parameters", "read_config", "reason", "row", "table"]
+__all__ = ["Found", "cache_folders", "find_config", "is_listed", "known_parameters", "read_config", "reason", "row", "table"]
 
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
@@ -44,8 +45,13 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def find_config(model: str) -> Found:
-    """Return the configuration for `hf:ID` or for a path to a config.json."""
+def find_config(model: str, *, classifying: bool = False) -> Found:
+    """Return the configuration for `hf:ID` or for a path to a config.json, or of a classifier made from that model."""
+    found = _find(model)
+    return replace(found, config=_with_head(found.config, "ForSequenceClassification")) if classifying else found
+
+
+def _find(model: str) -> Found:
     prefix, colon, name = model.partition(":")
     if not (colon and prefix == "hf"):
         path = Path(model)
@@ -57,9 +63,28 @@ def find_config(model: str) -> Found:
         cached = _cached(repository) if repository else None
         if cached is not None:
             return _cleaned(read_config(cached), "the local Hugging Face cache")
-    if known is None:
+    if known is not None:
+        return _cleaned(row(known), f"gpuwise's table ({_source(known)})")
+    relative = relative_of(name)
+    if relative is None:
         raise _unknown(name)
-    return _cleaned(row(known), f"gpuwise's table ({_source(known)})")
+    found = _cleaned(_with_head(row(relative.row), relative.head), f"gpuwise's table ({_source(relative.row)})")
+    return replace(found, notes=(*found.notes, relative.why))
+
+
+def is_listed(name: str) -> bool:
+    """Return whether the table has the encoder or encoder-decoder that this id names or was made from."""
+    if _ID.fullmatch(name) is None or ".." in name:
+        return False
+    known = _known_name(name)
+    return relative_of(name) is not None if known is None else row(known)["model_type"] in TYPES
+
+
+def _with_head(config: Mapping[str, Any], head: str) -> Mapping[str, Any]:
+    """Return the configuration with another head instead of the one for pre-training."""
+    if not head:
+        return config
+    return {**config, "architectures": [str(named).partition("For")[0] + head for named in config.get("architectures", ())]}
 
 
 def _cleaned(config: Mapping[str, Any], where: str) -> Found:

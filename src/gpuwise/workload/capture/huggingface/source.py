@@ -31,7 +31,7 @@ _MOST_LAYERS = 2000
 def subject(request: Request) -> Any:
     """Return the model with that id or file, with inputs for its task."""
     phase = _phase(request)
-    found = find_config(request.model)
+    found = find_config(request.model, classifying=request.variant == "top")
     config = _configuration(_transformers(), request, found)
 
     from gpuwise.workload.capture.huggingface.subject import Capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuwise.core.errors import BadValue
-from gpuwise.workload.capture.huggingface.build import build, kept_dtype
+from gpuwise.workload.capture.huggingface.build import build, kept_dtype, train_top
 from gpuwise.workload.capture.huggingface.generate import Generation
 from gpuwise.workload.capture.huggingface.steady import fixed_course, steady
 from gpuwise.workload.capture.huggingface.tasks import Task, ctc_step, longest, plain_step
@@ -111,6 +111,8 @@ class Capture:
 
     def _build(self) -> Any:
         self._model = build(self._config, self._head, self._few)
+        if self._request.variant == "top":
+            train_top(self._model)
         return self._model
 
     def _few_pairs(self) -> bool:
