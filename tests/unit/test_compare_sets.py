@@ -228,7 +228,7 @@ def test_layers_on_the_cpu_are_not_called_fitting() -> None:
 
 
 def test_shared_memory_has_no_second_memory_for_layers_on_the_cpu() -> None:
-    answer = gpuwise.compare(["M4 Max 40-core", "RTX 4090"], model=["llama-3-70b"])
+    answer = gpuwise.compare(["M4 Max 40-core", "RTX 4090"], model=["llama-3-70b"], weights="fp16")
     assert answer.verdict == "llama-3-70b does not fit on the M4 Max 40-core or the RTX 4090."
     assert "CPU" not in answer.pairs[0].why
     told = gpuwise.predict("llama-3-70b", gpu="M4 Max 40-core", weights="fp16").results[0]

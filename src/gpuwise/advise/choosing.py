@@ -212,9 +212,19 @@ def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
             cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
             better = [one for one in cheaper if one.gpu_count > 1 and (_beats(one, option) or _is_nearly(one, option))]
             found = min(better, key=lambda one: one.run.seconds, default=option)
+            found = min((one for one in cheaper if _is_alike(one, found)), key=_upfront, default=found)
             steps.append((_upfront(option), min(_simpler(found, cheaper), key=lambda one: one.run.seconds, default=found)))
         seen.append(option)
     return steps
+
+
+def _is_alike(cheaper: Candidate, option: Candidate) -> bool:
+    """Return whether a cheaper option that was passed over is nearly as fast as a dearer one, so that the dearer one is not worth
+    its price over it. Both have as many GPUs, and no less memory each.
+    """
+    same = cheaper.gpu_count == option.gpu_count and cheaper.gpu.memory_bytes >= option.gpu.memory_bytes
+    near = NEARLY * cheaper.run.seconds <= option.run.seconds < cheaper.run.seconds
+    return same and near and _upfront(cheaper) <= CLEARLY_CHEAPER * _upfront(option) and _total(cheaper) <= _total(option)
 
 
 def _simpler(several: Candidate, seen: Sequence[Candidate]) -> list[Candidate]:

@@ -278,7 +278,7 @@ class Pacer:
         self.price((gpu, one) for gpu in left for one in tried.get(gpu.name, ()))
         for gpu in left:
             if gpu.name in tried:
-                self._paced[keys[gpu.name]] = self._soonest(gpu, tried[gpu.name])
+                self._paced[keys[gpu.name]] = self.soonest(gpu, tried[gpu.name])
         return {gpu.name: self._paced[keys[gpu.name]] for gpu in gpus if self._knows(gpu, keys[gpu.name])}
 
     def shared(self, paces: Sequence[JobPace], gpu_count: int) -> dict[str, JobPace]:
@@ -319,8 +319,7 @@ class Pacer:
                 self._refusal = refusal
                 continue
             if "batch" in workload.symbols and auto:
-                kept = self._of_the_grid(gpu, choices)
-                found.append(Tried(choices, kept or GRID[:1], bool(kept)))
+                found.append(self.every_batch(gpu, choices))
             else:
                 key = (choices, gpu.name, batch or workload.batch)
                 if key not in self._parted:
@@ -337,13 +336,14 @@ class Pacer:
                 return Tried(tried, (batch,), True)
         return Tried(tried, (batch,), False)
 
-    def _of_the_grid(self, gpu: Gpu, choices: Choices) -> tuple[int, ...]:
+    def every_batch(self, gpu: Gpu, choices: Choices) -> Tried:
         """Return the batches of the grid that fit: a larger one needs more, so the first that does not fit ends them."""
         key = (choices, gpu.name)
         if key not in self._fitting:
             room, need = safe_bytes(gpu), self._need(choices)
             self._fitting[key] = tuple(takewhile(need.within(gpu, room), GRID))
-        return self._fitting[key]
+        kept = self._fitting[key]
+        return Tried(choices, kept or GRID[:1], bool(kept))
 
     def _need(self, choices: Choices) -> Needs:
         """Ways that hold the same bytes, such as both 16-bit types, share what is known about them."""
@@ -370,7 +370,7 @@ class Pacer:
                 bounds = [steps.bound_name(point, place) for point in range(len(sizes))]
                 self._steps[choices, gpu.name].update(zip(sizes, zip(seconds, bounds, strict=True), strict=True))
 
-    def _soonest(self, gpu: Gpu, tried: Sequence[Tried]) -> JobPace:
+    def soonest(self, gpu: Gpu, tried: Sequence[Tried]) -> JobPace:
         """Return the fastest or, among those nearly as fast, the one with the smallest batch."""
         able = [one for one in tried if one.fits] or [min(tried, key=lambda one: self.least_bytes(gpu, one))]
         rates = [

@@ -53,7 +53,7 @@ class Asked:
 class Priced:
     """A job on every GPU that can run it, in one way for all; `skipped` are better ways that fit on none of the GPUs, with the
     bytes that each needs at least; `slower` are weights with more bits that would generate text more slowly, with the
-    tokens per second of the fastest GPUs. `decodes` if the host would have to decode images.
+    tokens per second of the fastest GPUs and their name. `decodes` if the host would have to decode images.
     """
 
     job: Job
@@ -63,7 +63,7 @@ class Priced:
     pacer: Divides
     decodes: bool
     notes: tuple[Assumption, ...]
-    slower: tuple[tuple[str, float], ...] = ()
+    slower: tuple[tuple[str, float, str], ...] = ()
 
     def after(self, skipped: tuple[tuple[str, float], ...]) -> Priced:
         """Return the same, found after other ways were tried."""
@@ -224,7 +224,7 @@ def width(gpu: Gpu, bound: str) -> Range:
 def way_text(job: Job, priced: Priced) -> str:
     """Return why a job is run this way, and which other ways there are."""
     if priced.slower:
-        names = either(name for name, _ in priced.slower)
+        names = either(name for name, *_ in priced.slower)
         return f"faster than with {names} weights; more bits are slightly better (`--weights`)"
     if priced.skipped:
         return f"no GPU within your limits can run it {either(SHORT_WAYS[way] for way, _ in priced.skipped)}"

@@ -128,24 +128,34 @@ FEWER_BITS = ("int8", "q8_0", "int4", "q4_k_m")  # engines have one of each pair
 
 
 def _run_text(job: ComparedJob, rigs: Sequence[Rig], asked: LanguageOptions) -> RunJob:
-    """Generate text in the given format, or in the one with the most bits that fits on all sets."""
-    found = _all_text(rigs, asked)
-    if job.format_given or on_gpus(found):
-        return RunJob(job=job, found=found)
+    """Generate text in the given format, or in the one with the most bits that fits on all sets; if there is none, in the one
+    that fits on most, with as little of the model on the CPU as possible.
+    """
+    tried = {"": _all_text(rigs, asked)}
+    if job.format_given or on_gpus(tried[""]):
+        return RunJob(job=job, found=tried[""])
     for weights in FEWER_BITS:
         try:
-            smaller = _all_text(rigs, replace(asked, weights=weights))
+            tried[weights] = _all_text(rigs, replace(asked, weights=weights))
         except BadValue:  # the engine for these GPUs does not have the format
             continue
-        if on_gpus(smaller):
-            chosen = replace(job, title=f"{job.title}, {weights} weights", text=replace(asked, weights=weights))
-            return RunJob(job=chosen, found=smaller, needed_bytes=max(each.slowest.memory.total_bytes for each in found))
-    return RunJob(job=job, found=found)
+        if on_gpus(tried[weights]):
+            break
+    best = max(tried, key=lambda weights: (_holding(tried[weights]), _fitting(tried[weights]), -_on_cpu(tried[weights])))
+    if not best or not _fitting(tried[best]):
+        return RunJob(job=job, found=tried[""])
+    chosen = replace(job, title=f"{job.title}, {best} weights", text=replace(asked, weights=best))
+    return RunJob(job=chosen, found=tried[best], needed_bytes=max(each.slowest.memory.total_bytes for each in tried[""]))
 
 
 def on_gpus(found: Sequence[Throughput]) -> bool:
     """Return whether every set holds the whole model, with no part of it on the CPU."""
-    return _fitting(found) == len(found) and not any(offloaded(each.slowest) for each in found)
+    return _holding(found) == len(found)
+
+
+def _holding(found: Sequence[Throughput]) -> int:
+    """Return how many sets hold the whole model."""
+    return sum(each.fits and not offloaded(each.slowest) for each in found)
 
 
 def _all_text(rigs: Sequence[Rig], asked: LanguageOptions) -> tuple[Throughput, ...]:
@@ -155,6 +165,11 @@ def _all_text(rigs: Sequence[Rig], asked: LanguageOptions) -> tuple[Throughput, 
 def _fitting(found: Iterable[Throughput]) -> int:
     """On how many sets the job fits."""
     return sum(each.fits for each in found)
+
+
+def _on_cpu(found: Sequence[Throughput]) -> float:
+    """Return how much of the model runs on CPUs."""
+    return sum(offloaded(each.slowest) for each in found)
 
 
 # ---------------------------------------------------------------- what is assumed

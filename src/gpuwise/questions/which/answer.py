@@ -292,8 +292,12 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     use = plural(f"{hours:.0f}", "hour")
     if chosen.best is rented:
         return f"above {use} of use a week, buying {a(bought.name)} is cheaper"
+    if hours <= now and (rented.usd_per_run or 0.0) < (bought.usd_per_run or 0.0):  # more hours than a week has would be rented
+        work, longer = survey.work, f"{rented.run.seconds / bought.run.seconds:.1f} times as long"
+        cheaper = f"renting {who} costs {1 - (rented.usd_per_run or 0.0) / (bought.usd_per_run or 1.0):.0%} less per {work}"
+        return f"{cheaper}, but takes {longer}: running day and night, it does the work of {use} of use a week"
     if hours <= now:
-        return f"below {use} of use a week, renting {who} is cheaper"
+        return f"below {use} of use a week, renting {who} is cheaper (this answer assumes {now:.0f})"
     return f"renting {who} is cheaper for up to {use} of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
 
 
@@ -368,7 +372,7 @@ def _several_more(survey: Survey, best: Candidate) -> str:
     ]
     bought = [option for option in two if option.kind == best.kind]
     failed = [line.text for line in failures(survey, bought[0])] if bought else []
-    if not bought or (best.gpu_count > 1 and failed):
+    if not bought or not bought[0].run.fits or (best.gpu_count > 1 and failed):
         return ""
     gain = best.run.seconds / bought[0].run.seconds
     trouble = f", but a typical machine does not support it: {failed[0]}" if failed else ""

@@ -124,7 +124,7 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         title=title,
         task=options.task,
         jobs=jobs,
-        asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes),
+        asked=_how_asked(options if text is None else replace(options, precision=""), lab, notes, jobs),
         text=text,
         media=media,
         kinds=kinds,
@@ -160,13 +160,20 @@ def _check_together(options: WhichOptions) -> None:
         raise BadValue("laptop GPUs cannot be rented", hint="leave out `--laptop` or `--rent`")
 
 
-def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption]) -> Asked:
+def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption], jobs: Sequence[Job]) -> Asked:
     """How all jobs are run, checked."""
     cpu = options.cpu or (_LAPTOP_CPU if options.laptop else _LAB_CPU if lab else "")
     if cpu and not options.cpu:
         why = "a laptop GPU comes with a laptop CPU" if options.laptop else "the usual kind of host at this budget"
         notes.append(assumed("cpu", cpu, f"{why}; change it with `--cpu`"))
     size = parse_batch(options.batch)
+    if size is None and lab and options.model and all(_is_large(job) for job in jobs):
+        size = 0
+        notes.append(
+            assumed(
+                "batch", "auto", "the fastest that fits, as many GPUs are used for many tokens at once; use `--batch 8` for 8"
+            )
+        )
     if options.precision and options.precision not in ("auto", *PRECISIONS):
         raise BadValue(f"unknown precision '{options.precision}'", known=", ".join(PRECISIONS), hint="try `--precision auto`")
     return Asked(
@@ -247,6 +254,11 @@ def _job(name: str, samples: float, options: WhichOptions) -> Job:
         (_TUNED_ON if options.samples is None else samples, options.seq or _TUNED_LENGTH) if tunes else (samples, options.seq)
     )
     return Job(model=name, samples=count, mode=mode, phase=options.phase, seq=seq, ways=ways)
+
+
+def _is_large(job: Job) -> bool:
+    """Whether a large language model is trained."""
+    return job.mode == "train" and zoo.has(job.model) and zoo.entry(job.model).parameters > _TRAINED_IN_FULL_UP_TO
 
 
 def _made(options: WhichOptions, models: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.language_paces import SAME_BITS, LanguagePace, LanguagePacer, pace_of
 from gpuwise.step.time.engines import refusal
 
-__all__ = ["affordable", "more_of_the_same", "with_own"]
+__all__ = ["affordable", "joined", "more_of_the_same", "with_own"]
 
 _LAYERED = "llama.cpp"  # the usual engine for layers on the CPU, and for GPUs of several kinds
 
@@ -56,12 +56,12 @@ def with_own(query: WhichQuery, priced: Sequence[Priced], runs: _Runs, more: _Mo
     for gpu, count, price in more:
         held = next(number for one, number in query.have if one.name == gpu.name)
         if run := runs(gpu, count):
-            yield from _bought(query, run, price, held)
+            yield from joined(query, run, price, held)
     for gpu, held in query.have if query.text else ():
         run = runs(gpu, held)
         if run and not run.fits and held < query.most_gpus and _joins_others(gpu):  # else another card makes nothing possible
             for shared, price in _shared_runs(priced, gpu, held, sold):
-                yield from _bought(query, shared, price, held)
+                yield from joined(query, shared, price, held)
 
 
 def _joins_others(gpu: Gpu) -> bool:
@@ -69,7 +69,7 @@ def _joins_others(gpu: Gpu) -> bool:
     return is_card(gpu) and not gpu.is_cpu
 
 
-def _bought(query: WhichQuery, run: TaskRun, price: Price, held: int) -> Iterator[Candidate]:
+def joined(query: WhichQuery, run: TaskRun, price: Price, held: int) -> Iterator[Candidate]:
     """Cards that join those in the user's machine, if their condition is one that was asked for."""
     kind = buy_kind(run.gpu, price, query.book.today)
     if kind in query.kinds:

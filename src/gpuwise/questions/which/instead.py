@@ -10,13 +10,13 @@ from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_
 from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.advise.thresholds import even_hours_per_week
 from gpuwise.box.types import Cards, CheckLine
-from gpuwise.core.text import a, are, plural, the
+from gpuwise.core.text import a, are, both, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.common.machine import speed_cost
-from gpuwise.questions.which.language_paces import format_rate, rate_text
+from gpuwise.questions.which.language_paces import LanguagePace, format_rate, rate_text
 from gpuwise.questions.which.survey import SAME, Survey, buys
 
 __all__ = [
@@ -211,12 +211,14 @@ def describe_sparing(priced: Priced) -> str:
     needs = [f"or {need / GIB:,.0f} GiB {SHORT_WAYS[way]}" for way, need in priced.skipped]
     if priced.skipped:
         way, first = priced.skipped[0]
-        usual = "full training" if priced.way in METHODS else "the usual method"
+        text = any(isinstance(pace, LanguagePace) for pace in priced.paces.values())
+        usual = "full training needs" if priced.way in METHODS else "the usual method needs"
+        usual = "the published weights need" if text else usual
         even = ", even with recomputed activations" if way == "checkpoint" else ""
-        needs[0] = f"{usual} needs {first / GIB:,.0f} GiB{even}"
+        needs[0] = f"{usual} {first / GIB:,.0f} GiB{even}"
         needs += ["even with one sample at a time"] if any(pace.batch > 1 for pace in priced.paces.values()) else []
-    most = " and ".join(f"{format_rate(rate)} with {name} weights" for name, rate in priced.slower)
-    why = "; ".join(part for part in (", ".join(needs), f"at most {most}, in tokens/s" if most else "") if part)
+    most = both(f"{format_rate(rate)} tokens/s with {name} weights on {a(on)}" for name, rate, on in priced.slower)
+    why = "; ".join(part for part in (", ".join(needs), f"at most {most}" if most else "") if part)
     return f"{taken} ({why})" if why else taken
 
 

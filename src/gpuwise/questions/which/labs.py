@@ -22,8 +22,10 @@ def describe_servers(option: Candidate) -> str:
 def for_labs(survey: Survey, best: Candidate) -> str:
     """How many tokens they train, the power that these servers draw, and how many such sets the budget buys."""
     cost, budget = best.upfront_usd, survey.query.limits.budget_usd or 0.0
-    if not cost or not best.kind.startswith("buy") or not in_server(best.gpu):
+    if not cost or not best.kind.startswith("buy"):
         return ""
+    if not in_server(best.gpu):
+        return _circuit(survey, best)
     servers, count = servers_of(best.gpu, best.gpu_count), int(budget // cost)
     watts = servers * server_for(best.gpu, best.gpu_count).watts + best.gpu_count * (best.gpu.tdp_watts or 0.0)
     which = "The server draws" if servers == 1 else "The servers draw"
@@ -32,6 +34,15 @@ def for_labs(survey: Survey, best: Candidate) -> str:
     if count < 2:
         return told
     return f"{told} The budget covers {count:,} such sets; `gpuwise plan` shows how one job scales over them."
+
+
+def _circuit(survey: Survey, best: Candidate) -> str:
+    """Return how much power cards need that the usual outlet does not deliver."""
+    short = next((line for line in survey.build.get(best.key, ()) if line.check == "outlet" and line.verdict == "fail"), None)
+    if short is None or short.value is None or short.limit is None:
+        return ""
+    needs = f"the machine draws up to {short.value / 1000:.1f} kW, but the usual outlet delivers only {short.limit / 1000:.1f} kW"
+    return f" Plug it into a circuit with a higher rating, as a lab is assumed to have: {needs}."
 
 
 def _tokens_trained(survey: Survey, best: Candidate) -> str:

@@ -194,7 +194,7 @@ def _priced(
     progress: Callable[[str], None],
     share: float,
 ) -> Priced:
-    tried: list[tuple[str, LanguagePacer, dict[str, JobPace], float]] = []
+    tried: list[tuple[str, LanguagePacer, dict[str, JobPace], float, str]] = []
     for way in job.ways:
         progress(f"predicting {job.model} on {len(every)} GPUs")
         make = LanguagePacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
@@ -203,15 +203,15 @@ def _priced(
         paces = pacer.paces(every)
         if not paces:
             pacer.check()
-        tried.append((way, pacer, paces, 0.0 if len(job.ways) == 1 else _fastest(pacer, near)))
-    rates = [rate for *_, rate in tried]
+        tried.append((way, pacer, paces, *((0.0, "") if len(job.ways) == 1 else _fastest(pacer, near))))
+    rates = [rate for *_, rate, _ in tried]
     taken = next(place for place, rate in enumerate(rates) if rate >= share * max(rates)) if any(rates) else len(tried) - 1
-    way, pacer, paces, _ = tried[taken]
+    way, pacer, paces, *_ = tried[taken]
     return Priced(
         job=job,
         way=way,
-        skipped=tuple((other, _least(each)) for other, _, each, rate in tried[:taken] if not rate),
-        slower=tuple((_BITS.get(other) or _weights(each), rate) for other, _, each, rate in tried[:taken] if rate),
+        skipped=tuple((other, _least(each)) for other, _, each, rate, _ in tried[:taken] if not rate),
+        slower=tuple((_BITS.get(other) or _weights(each), rate, name) for other, _, each, rate, name in tried[:taken] if rate),
         paces=paces,
         pacer=pacer,
         decodes=False,
@@ -232,13 +232,16 @@ def _weights(paces: dict[str, JobPace]) -> str:
     return next(pace.weights for pace in paces.values() if isinstance(pace, LanguagePace))
 
 
-def _fastest(pacer: LanguagePacer, near: Sequence[tuple[Gpu, int]]) -> float:
-    """The most tokens per second of the sets that hold the model; zero if none does."""
+def _fastest(pacer: LanguagePacer, near: Sequence[tuple[Gpu, int]]) -> tuple[float, str]:
+    """The most tokens per second of the sets that hold the model, and which set that is; zero if none does."""
     counts: dict[int, list[Gpu]] = {}
     for gpu, count in near:
         counts.setdefault(count, []).append(gpu)
     paces = [pace for count, gpus in counts.items() for pace in pacer.paces(gpus, count).values()]
-    return max((pace.samples_per_s for pace in paces if pace.fits), default=0.0)
+    best = max((pace for pace in paces if pace.fits), key=lambda pace: pace.samples_per_s, default=None)
+    if best is None:
+        return 0.0, ""
+    return best.samples_per_s, f"{best.gpu_count}x {best.gpu.name}" if best.gpu_count > 1 else best.gpu.name
 
 
 # ---------------------------------------------------------------- in words

@@ -11,12 +11,13 @@ from gpuwise.advise.choosing import shortfall
 from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.language.groups import describe_groups
-from gpuwise.questions.which.language_paces import LanguagePace, rate_text
+from gpuwise.questions.which.language_paces import LanguagePace, format_rate, rate_text
 from gpuwise.questions.which.survey import Survey, buys, make_survey, spent
 from gpuwise.step.time.engines import engines
 
-__all__ = ["cheapest_for_text", "engine_of", "more_for_text", "nothing_fits", "shares"]
+__all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares"]
 
+_FLUENT_PER_S = 10.0  # tokens for each user: twice as fast as people read, assumed to be enough
 _FAR_LESS = 1.5  # times the money of the cheapest option: enough to name that one too
 
 
@@ -34,6 +35,20 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
     fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
     helped = f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
     return f" The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}; {helped}."
+
+
+def enough_for_users(survey: Survey, best: Candidate) -> str:
+    """With a budget and several users, the cheapest that still generates faster than each of them reads, where it costs far
+    less."""
+    users = (survey.query.text.users or 1) if survey.query.text else 1
+    if users == 1 or survey.query.limits.budget_usd is None:
+        return ""
+    able = [one for one in buys(survey) if one.run.samples_per_s >= _FLUENT_PER_S * users]
+    least = min((one for one in able if not shortfall(one, survey.query.limits)), key=spent, default=None)
+    if least is None or spent(least) * _FAR_LESS > spent(best):
+        return ""
+    rate = f"{format_rate(least.run.samples_per_s / users)} tokens/s"
+    return f" If {rate} for each user are enough, {a(least.name)} ({survey.money(least.upfront_usd)}) will do."
 
 
 def _cheapest(survey: Survey) -> Candidate | None:

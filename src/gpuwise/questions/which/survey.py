@@ -53,6 +53,7 @@ __all__ = [
     "failures",
     "limited",
     "make_survey",
+    "offered_new",
     "one_more",
     "pick_at",
     "price_kind",
@@ -65,6 +66,7 @@ TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
+_POWER = ("psu", "transients", "connectors", "outlet")  # checks of what a stronger circuit and supply mend
 SAME = 0.005  # a smaller difference counts as none
 _READ_PER_S = 5.0  # tokens: about 240 words a minute, the usual speed of silent reading
 
@@ -164,12 +166,22 @@ def spent(option: Candidate) -> float:
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
     """Return what a typical machine lacks for an option, beyond what a slight power limit solves."""
-    return failing(survey.build.get(option.key, ()), option.gpu)
+    return failing(_judged(survey.query, option.gpu, survey.build.get(option.key, ())), option.gpu)
 
 
 def limited(survey: Survey, option: Candidate) -> CheckLine | None:
     """Return the check that needs a slight power limit, if an option needs one."""
-    return mended(survey.build.get(option.key, ()), option.gpu)
+    return mended(_judged(survey.query, option.gpu, survey.build.get(option.key, ())), option.gpu)
+
+
+def _judged(query: WhichQuery, gpu: Gpu, lines: Sequence[CheckLine]) -> Sequence[CheckLine]:
+    """Return the checks that count: a lab has stronger circuits than the usual outlet and buys supplies for them, and a server
+    for eight cards holds those with blowers.
+    """
+    if not query.wanted.servers or query.psu_watts is not None:
+        return lines
+    mended = (*_POWER, "slots") if gpu.cooler == "blower" else _POWER
+    return [line for line in lines if line.check not in mended]
 
 
 def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
@@ -256,7 +268,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.run.parts, query.psu_watts, query.region) for one in cards}
-    unfit = {one.key for one in cards if failing(checked[one.key], one.gpu)}
+    unfit = {one.key for one in cards if failing(_judged(query, one.gpu, checked[one.key]), one.gpu)}
     if query.psu_watts is None or len(unfit) == len(options):  # a single card goes into a machine that is bought for it
         unfit -= {one.key for one in cards if one.gpu_count == 1}
     return Survey(
@@ -266,6 +278,25 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         refused=tuple(option for option in options if option.key in unfit),
         build=checked,
     )
+
+
+def offered_new(survey: Survey) -> list[Candidate]:
+    """Return what the user has, and everything that is also sold new at the price of new cards, with the same times."""
+    query = survey.query
+    gpus = {one.gpu.name: one.gpu for one in survey.options}
+    prices = {gpu.name: price for gpu, price in buyable(list(gpus.values()), replace(query.wanted, condition="new"), query.book)}
+    found = [one for one in survey.options if one.kind == "keep"]
+    for one in buys(survey):
+        price = prices.get(one.gpu.name)
+        if one.gpu.name not in prices or one.price == price:
+            found += [one] * (one.gpu.name in prices)
+        elif one.added and price is not None:
+            from gpuwise.questions.which import beside
+
+            found += beside.joined(query, one.run, price, one.gpu_count - one.added)
+        else:
+            found.append(_owned(query, one.run, price, "buy new"))
+    return found
 
 
 def _together(
@@ -281,7 +312,7 @@ def _together(
         return options
     from gpuwise.advise.sharding import sharing
 
-    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits)) for one in priced]
+    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits, auto=query.asked.batch == "auto")) for one in priced]
     return considered(shared, _price_runs(shared, wanted))
 
 
@@ -291,10 +322,14 @@ def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _
         kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                age = age_of_machine(gpu, price, query.book.today)
-                yield owned(
-                    run, _terms_of(query, gpu, count, age), price, kind=kind, upfront_usd=_upfront(query, gpu, count, age)
-                )
+                yield _owned(query, run, price, kind)
+
+
+def _owned(query: WhichQuery, run: TaskRun, price: Price | None, kind: str) -> Candidate:
+    """A purchase with the machine that it needs."""
+    gpu, count = run.gpu, run.gpu_count
+    age = age_of_machine(gpu, price, query.book.today)
+    return owned(run, _terms_of(query, gpu, count, age), price, kind=kind, upfront_usd=_upfront(query, gpu, count, age))
 
 
 def _counts(query: WhichQuery, gpu: Gpu, price: Price | None) -> tuple[int, ...]:
@@ -329,11 +364,12 @@ def _upfront(query: WhichQuery, gpu: Gpu, count: int, age_years: float) -> float
 
 
 def _within(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]]) -> list[tuple[Gpu, int]]:
-    """Return sets of cards that the budget buys and a typical machine takes."""
+    """Return sets of cards that the budget buys and a typical machine takes; if any has a price, only those that have one."""
     budget = inf if query.limits.budget_usd is None else query.limits.budget_usd
+    priced = [(gpu, price) for gpu, price in sold if price is not None]
     return [
         (gpu, count)
-        for gpu, price in sold
+        for gpu, price in priced or sold
         for count in _counts(query, gpu, price)
         if _cost(query, gpu, count, price) <= budget and (count == 1 or _is_taken(query, gpu, count))
     ]
@@ -361,7 +397,7 @@ def check_parts(option: Candidate, psu_watts: float | None, region: str, *, deco
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or not failing(_checks(((gpu, count),), query.psu_watts, query.region), gpu)
+    return in_server(gpu) or not failing(_judged(query, gpu, _checks(((gpu, count),), query.psu_watts, query.region)), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-import msgspec
-
 from gpuwise.advise.candidates import Candidate, whole
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
 from gpuwise.advise.jobs import JobPace, taken
@@ -31,7 +29,7 @@ from gpuwise.questions.which.instead import (
 )
 from gpuwise.questions.which.labs import describe_servers, for_labs
 from gpuwise.questions.which.language_paces import LanguagePace
-from gpuwise.questions.which.language_words import cheapest_for_text, engine_of, shares
+from gpuwise.questions.which.language_words import cheapest_for_text, engine_of, enough_for_users, shares
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
@@ -42,7 +40,7 @@ from gpuwise.questions.which.survey import (
     buys,
     failures,
     limited,
-    make_survey,
+    offered_new,
     one_more,
     pick_at,
     price_kind,
@@ -73,6 +71,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
         ("new", sold_new(survey, best)),
         ("old", describe_age(best.gpu) if _uses_language(survey) and "bf16" not in supported(best.gpu) else ""),
         ("text", cheapest_for_text(survey, best) if survey.query.text else ""),
+        ("enough", enough_for_users(survey, best)),
         ("lab", for_labs(survey, best) if (survey.query.limits.budget_usd or 0.0) >= LAB_USD else ""),
         ("hire", "" if rents else _rent_instead(survey)),
         ("also", also),
@@ -132,6 +131,7 @@ def _made_of(survey: Survey, option: Candidate) -> str:
         return price_kind(option)
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
     what = describe_servers(option) if in_server(option.gpu) and not option.added else what
+    what = "a server for eight PCIe cards" if option.gpu_count > 4 and not in_server(option.gpu) else what
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
     return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
@@ -156,7 +156,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         held = [one for one in able if one.run.seconds * (1 + SAME) < fastest.run.seconds]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            needed = "need more power or space than a typical machine provides"
+            needed = "need more power, space or cooling than a typical machine provides"
             return f"faster options for {most} or less, such as {faster.name}, {needed}"
         what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
         what += _as_roomy(survey)
@@ -237,12 +237,14 @@ def _rent_instead(survey: Survey) -> str:
 
 def sold_new(survey: Survey, used: Candidate) -> str:
     """The best purchase that is sold new, where a used one is recommended: some people must not, or do not want to, buy those."""
-    query, kinds = survey.query, survey.query.kinds & {"buy new", "buy used"}
-    if used.kind != "buy used" or "buy new" not in kinds:
+    query = survey.query
+    if used.kind != "buy used" or "buy new" not in query.kinds:
         return ""
-    jobs = tuple(msgspec.structs.replace(priced.job, ways=(priced.way,)) for priced in survey.priced)  # else not comparable
-    new = make_survey(replace(query, jobs=jobs, wanted=replace(query.wanted, condition="new"), kinds=kinds), lambda text: None)
-    able = [one for one in roomy_buys(new) if one.kind == "buy new" and not (query.general and one.gpu_count > 1)]
+    able = [
+        one
+        for one in roomy_buys(replace(survey, options=tuple(offered_new(survey))))
+        if one.kind == "buy new" and not (query.general and one.gpu_count > 1)
+    ]
     found = best_bought(able, query.limits)
     if found is None:
         return ""
