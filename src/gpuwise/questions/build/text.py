@@ -48,8 +48,8 @@ def _describe_limit(answer: BuildAnswer) -> str:
     lowest = min(limits.values())
     rated = [each.gpu.tdp_watts for each in answer.cards if is_geforce(each.gpu) and each.gpu.tdp_watts]
     lost = [most for watts in rated for _, most in measured_losses(lowest / watts).values()]
-    slow = ", at a high cost in speed" if max(lost, default=0.0) > _HIGH_COST else ""
-    return f"; a limit of {lowest:.0f} W for each GPU would fix {both(limits)}{slow}"
+    slow = ", but at a high cost in speed" if max(lost, default=0.0) > _HIGH_COST else ""
+    return f"; a limit of {lowest:.0f} W for each GPU would solve the problems with {both(limits)}{slow}"
 
 
 def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:

@@ -141,7 +141,7 @@ def _describe_fix(gpu: str, rung: Rung) -> str:
 
 def _way(rung: Rung) -> str:
     """Return the GPU or the change with which the model fits."""
-    return f"on {the(rung.gpu)}" if rung.effect == "hardware" else f"with {rung.title}"
+    return f"on {the(rung.gpu)}" if rung.effect == "hardware" else f"with {rung.title.replace(', ', ' and ')}"
 
 
 def _side_speed(result: MediaFit) -> str:

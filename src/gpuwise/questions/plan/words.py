@@ -152,7 +152,7 @@ def _describe_range(entry: PlanEntry) -> str:
     """What the range means, as `predict` says it."""
     ends = f"between {format_si(entry.low_s, 's')} and {format_si(entry.high_s, 's')}"
     return (
-        f"80% of measurements fall {ends}"
+        f"Eight out of ten measurements fall {ends}"
         if entry.range_basis == "measured"
         else f"The time is assumed to be {ends}; no measurements support this range"
     )
@@ -165,7 +165,7 @@ def _describe_room(answer: PlanAnswer, entry: PlanEntry) -> list[str]:
     if answer.cluster.is_mixed or need <= safe:
         return []
     use = f"it needs {format_gib(need)} of {format_gib(usable)} per GPU"
-    return [f"Memory is tight: {use}, and nine in ten such jobs fit only if they need less than {format_gib(safe)}."]
+    return [f"Memory is tight: {use}, and only plans that need less than {format_gib(safe)} fit in nine out of ten cases."]
 
 
 def _describe_misfit(answer: PlanAnswer) -> list[str]:
