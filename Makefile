@@ -1,13 +1,15 @@
-# `make demo` and `make test` are complete on a fresh machine with Python 3.10 or newer.
+# `make demo` and `make test` need nothing but Python 3.10 or newer: they set up everything else.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Up to eight test processes; tests/conftest.py says how many, and which tests stay together. `make test WORKERS=0` uses one.
+# Tests run in up to eight processes. tests/conftest.py sets how many, and which tests run in the same one. `make test WORKERS=0`
+# uses a single process.
 WORKERS ?= auto
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadscope --no-loadscope-reorder
-# Compiled modules are kept whatever the shell says: tests start hundreds of processes, and each would compile gpuwise anew.
+# Always write compiled modules, even if the shell says otherwise: tests start hundreds of processes, and each of them would have
+# to compile gpuwise again.
 export PYTHONDONTWRITEBYTECODE :=
-# Test processes share the cores: further threads inside each would only wait for each other.
+# The test processes share the cores, so additional threads in each of them would only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
@@ -15,13 +17,13 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c co
 
 help:
 	@echo "make demo    set up $(VENV) and predict ResNet-50 on three GPUs"
-	@echo "make test    set up $(VENV) and run everything: format, lint, types, imports, tests"
-	@echo "make page    set up $(VENV) and open the page"
-	@echo "make site    set up $(VENV) and build these docs as a site: build/site/index.html"
-	@echo "make check   the fast inner loop"
-	@echo "make release build and check what would be published: docs/releasing.md"
-	@echo "make fuzz    ask every parser with broken inputs for ten minutes (MINUTES=60 for longer)"
-	@echo "make mutants plant faults in a copy and see whether the tests catch them, some ten minutes"
+	@echo "make test    set up $(VENV) and run every check: format, lint, types, imports, tests"
+	@echo "make page    set up $(VENV) and open the web page"
+	@echo "make site    set up $(VENV) and build the docs as a site: build/site/index.html"
+	@echo "make check   run the fast checks and tests, for use while you work"
+	@echo "make release build a release and check it: docs/releasing.md"
+	@echo "make fuzz    feed broken inputs to every parser for ten minutes (MINUTES=60 for an hour)"
+	@echo "make mutants insert faults into a copy of the source and check that the tests catch them (about ten minutes)"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -32,7 +34,8 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
 	@touch $@
 
-# torchvision and timm without their dependencies: a capture needs their Python code only, and torchvision would bring CUDA.
+# Install torchvision and timm without their dependencies: a capture needs only their Python code, and torchvision would install
+# CUDA.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[dev]"
 	$(PIP) --no-deps torchvision timm
@@ -48,24 +51,25 @@ $(VENV)/.web: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[web]"
 	@touch $@ $(VENV)/.core
 
-# Everything in the docs that is written by tools: after a change of commands, answers or predictions.
+# Regenerates everything in the docs that tools write. Run it after a change to commands, answers or predictions.
 docs: $(VENV)/.dev
 	$(BIN)/python tools/build_reference.py
 	$(BIN)/python tools/build_check_docs.py
 	$(BIN)/python tools/build_json_reference.py
 	$(BIN)/python tools/build_examples.py
 
-# `make test` builds it too, and looks into it.
+# `make test` builds the site as well, and checks its contents.
 site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir build/site
 	@echo "build/site/index.html"
 
-# axe-core looks for accessibility faults; it is fetched, not kept here. Without npm its tests are skipped, and say so.
+# axe-core finds accessibility problems. It is downloaded rather than kept in the repository. Without npm, its tests are skipped
+# with a message.
 axe: build/axe/package/axe.min.js
 build/axe/package/axe.min.js:
 	mkdir -p build/axe && cd build/axe && npm pack --silent axe-core@4.14.0 && tar xzf axe-core-4.14.0.tgz
 
-# The types take longer than all else that needs no test: beside them the rest is done.
+# Type checking takes longer than the other static checks, so they run at the same time.
 test: $(VENV)/.dev
 	$(MAKE) -j 2 types style
 	$(PYTEST) --durations=10
@@ -84,28 +88,28 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(PYTEST) -x -m "not slow"
 
-# Every parser of what users give, with broken inputs; a fault is told with the input that makes it.
+# Feeds broken inputs to every parser of user input, and reports each failure together with the input that caused it.
 fuzz: $(VENV)/.dev
 	$(BIN)/python tools/fuzz.py --minutes $(or $(MINUTES),10)
 
-# Faults planted one at a time in a copy of the source: nine in ten must be caught by the tests of their own package.
+# Inserts faults into a copy of the source, one at a time. The tests of the affected package must catch nine out of ten.
 mutants: $(VENV)/.dev
 	$(BIN)/python tools/mutants.py $(if $(PACKAGE),--package $(PACKAGE))
 
-# Tools of a release in an environment of their own: no part of what tests run with.
+# The release tools have their own environment, separate from that of the tests.
 $(VENV)-release/.done: | $(BIN)/python
 	$(PYTHON) -m venv $(VENV)-release
 	$(VENV)-release/bin/python -m pip --disable-pip-version-check install --quiet build twine pip-audit cyclonedx-bom
 	@touch $@
 
-# Known holes in the pinned versions, asked of PyPI's database: needs the network.
+# Looks up known vulnerabilities of the pinned versions in PyPI's database. This needs the network.
 audit: $(VENV)-release/.done
 	$(VENV)-release/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
 licences: $(VENV)/.dev
 	$(BIN)/python tools/check_licences.py --extras
 
-# The faults are planted in a copy, so the release is built and checked meanwhile.
+# The faults are inserted into a copy, so the release can be built and checked at the same time.
 release: $(VENV)/.dev $(VENV)-release/.done
 	$(MAKE) -j 2 -k mutants built
 

@@ -24,9 +24,12 @@ from commanding import Commands
 from forking import Forker, quick
 
 HERE = Path(__file__).parent
-PAGE, WATCH = "page", "watch"  # servers with a browser, and trainings: each folder's tests wait for much of their time
+PAGE, WATCH = (
+    "page",
+    "watch",
+)  # a server with a browser, and training runs: the tests in these folders spend much of their time waiting
 ALONE = "alone"
-TOGETHER = {  # the first one that a test begins with
+TOGETHER = {  # the first entry with which the name of a test begins
     "accuracy/test_pathologies.py": ALONE,
     "unit/watch/test_bench.py::test_this_machine_is_measured_and_predicts": ALONE,
     "unit/watch/test_examples.py": ALONE,
@@ -44,7 +47,7 @@ SPREAD = (
     "unit/test_which_money.py",
     "unit/workload/test_script.py",
 )
-# Files that take long as a whole. They begin before the hundreds of short ones, which then fill the gaps at the end.
+# Files that take a long time in total. They start before the hundreds of short ones, which then fill the gaps at the end.
 LONG = (
     "architecture/",
     "golden/",
@@ -53,15 +56,15 @@ LONG = (
     "unit/test_fit_",
     "unit/test_parser_fuzz.py",
     "unit/test_plan_recommends.py",
-    "unit/test_which_unbeaten.py",  # two minutes; in one process, because its parts share what is computed once for each model
+    "unit/test_which_unbeaten.py",  # two minutes; one process, because its tests share results that are computed once per model
     "unit/workload/",
 )
 
-# A thread of torch that has no work sleeps, instead of asking for work in a loop: the cores are for the other tests meanwhile.
+# Idle torch threads sleep instead of spinning, so that other tests can use the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-SELDOM = 100_000  # objects between two looks for garbage, as in the command line
+SELDOM = 100_000  # allocations between two garbage collections, as in the command line
 
-settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's affair
+settings.register_profile("any machine", deadline=None)  # the duration of an example depends on the machine
 settings.load_profile("any machine")
 
 _RUN = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
@@ -79,7 +82,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_RUN].cleanup()
 
 
-# ---------------------------------------------------------------- which process takes a test, and when
+# ---------------------------------------------------------------- which process runs a test, and when
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,7 +92,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Deals out groups of tests. Not the `loadgroup` of xdist: its marks have no effect with pytest 9.2."""
+    """Distribute groups of tests. We do not use `loadgroup` from xdist, because its marks have no effect with pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByGroup(LoadScopeScheduling):
@@ -105,14 +108,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays until the end: no look for garbage goes through it again."""
+    """Exclude what was imported and collected from garbage collection, because it is needed until the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(SELDOM)
 
 
 def _group(nodeid: str) -> str:
-    """What one process runs, by a name: a test of SPREAD alone, other tests with their file or folder."""
+    """Return the name of the group that runs in one process: a single test for files in SPREAD, otherwise a file or folder."""
     test = nodeid.removeprefix(f"{HERE.name}/")
     place = test.partition("::")[0]
     if place in SPREAD:
@@ -128,15 +131,15 @@ def _turn(nodeid: str) -> int:
     return 2 if group == nodeid else 3 if place.startswith(LONG) else 4
 
 
-# ---------------------------------------------------------------- tests that need the machine for themselves
+# ---------------------------------------------------------------- tests that must run alone
 
 
-_kept: list[ExitStack] = []  # the room, between two tests of a row
+_kept: list[ExitStack] = []  # the lock, kept from one `alone` test to the next
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """A row of tests that need the machine keeps it from the first to the last: the others end what they are at only once."""
+    """Keep the lock during consecutive `alone` tests, so that the other processes have to stop only once."""
     if not hasattr(item.config, "workerinput"):
         return (yield)
     with ExitStack() as room:
@@ -153,7 +156,7 @@ def _is_alone(item: pytest.Item | None) -> bool:
 
 @contextmanager
 def _room(*, alone: bool) -> Iterator[None]:
-    """Side by side with other tests, or alone. Who wants to be alone holds the door, so that no other test begins before it."""
+    """Run next to other tests, or alone. A test that must run alone also locks the door, so that no other test starts first."""
     import fcntl
 
     folder = Path(os.environ[_SHARED])
@@ -164,17 +167,17 @@ def _room(*, alone: bool) -> Iterator[None]:
             fcntl.flock(door, fcntl.LOCK_UN)
         try:
             yield
-        finally:  # not left to closing: a process that the test forked may still have the files open
+        finally:  # closing the files is not enough, because a process that the test forked may still have them open
             fcntl.flock(room, fcntl.LOCK_UN)
             fcntl.flock(door, fcntl.LOCK_UN)
 
 
-# ---------------------------------------------------------------- what a user has kept
+# ---------------------------------------------------------------- the user's folders
 
 
 @pytest.fixture(scope="session")
 def _session_cache() -> Path:
-    """Captures are written whole or not at all, so the processes of a run share them."""
+    """Return the cache that all processes of a run share. This is safe, because captures are written completely or not at all."""
     place = Path(os.environ[_SHARED]) / "cache"
     place.mkdir(exist_ok=True)
     return place
@@ -191,7 +194,7 @@ def _own_folders(_session_cache: Path, _session_data: Path, monkeypatch: pytest.
     monkeypatch.setenv("GPUWISE_DATA", str(_session_data))
 
 
-# ---------------------------------------------------------------- captures that need no fresh start
+# ---------------------------------------------------------------- captures without a new interpreter
 
 
 @pytest.fixture(scope="session")
@@ -204,17 +207,17 @@ def _forker() -> Iterator[Forker]:
 
 @pytest.fixture
 def quick_captures(request: pytest.FixtureRequest, _forker: Forker) -> Iterator[None]:
-    """Captures are forked from a process that has imported torch, but for tests marked `afresh`; tests/forking.py says why."""
+    """Fork captures from a process that has imported torch, except in tests marked `afresh`. tests/forking.py explains why."""
     with nullcontext() if request.node.get_closest_marker("afresh") else quick(_forker):
         yield
 
 
-# ---------------------------------------------------------------- commands that need no fresh start
+# ---------------------------------------------------------------- commands without a new interpreter
 
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Commands]:
-    """Commands are forked from a process that has imported the command line; tests/commanding.py says which."""
+    """Fork commands from a process that has imported the command line. tests/commanding.py lists which ones."""
     started = Commands()
     yield started
     started.close()

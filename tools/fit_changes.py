@@ -2,7 +2,7 @@
 
     python tools/fit_changes.py [--dry-run]
 
-Uses pairs of rows in our own table that differ in only one setting (batch, precision, compiled or not, layout): and divides the
+Uses pairs of rows in our own table that differ in only one setting (batch, precision, compiled or not, layout), and divides the
 measured gain by the gain predicted by fits without that GPU. The range contains 80% of these ratios. Pairs are down-weighted by
 the number of pairs that their source has on their GPU, so that a long list for one card does not dominate.
 """

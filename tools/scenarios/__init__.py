@@ -1,3 +1,4 @@
-"""Questions from real buyers with the answers they got, put to gpuwise. One module per topic; `registry.py` lists them all."""
+"""Questions from real buyers, with the answers they received, which we ask gpuwise. There is one module per topic, and
+`registry.py` lists them all."""
 
 __all__: list[str] = []

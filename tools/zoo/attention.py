@@ -90,7 +90,7 @@ def _transformer(width: int, inner: int, heads: int, dropout: float) -> Subject:
 # ---------------------------------------------------------------- Transformer-XL
 
 _CUTS = (0, 19_997, 39_997, 199_997, 267_735)
-_SHARES = (32, 32, 64)  # one word in so many is taken to be of the second, third, fourth cluster of WikiText-103
+_SHARES = (32, 32, 64)  # one word in this many is assumed to belong to the second, third and fourth cluster of WikiText-103
 
 
 class _Words(nn.Module):
@@ -121,7 +121,7 @@ class _Words(nn.Module):
         return found.unflatten(0, tuple(words.shape))
 
     def loss(self, x: Any, words: Any) -> Any:
-        """Minus the log-probability: the common words for all, each rare cluster for its own words only."""
+        """Return the negative log-likelihood: common words for all tokens, each rare cluster only for its own words."""
         flat, target = x.flatten(0, 1), words.flatten()
         weight, bias = self._weights(0)
         first = nn.functional.linear(flat if self.outward is None else flat @ self.outward, weight, bias)
@@ -175,7 +175,7 @@ def _shifted(scores: Any) -> Any:
 
 
 class _TransformerXl(nn.Module):
-    """Layers with a memory as long as the segment, biases shared by all of them, adaptive words."""
+    """Layers with a memory as long as the segment, biases shared by all of them, and adaptive embeddings."""
 
     def __init__(self, layers: int, width: int, heads: int, head: int, inner: int, divide: int, dropout: float) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ def _transformer_xl(layers: int, width: int, heads: int, head: int, inner: int, 
 
 
 def models() -> list[Model]:
-    """Sentences of 64 tokens for translation; the segments of the papers for Transformer-XL."""
+    """Sentences of 64 tokens for translation, and the segment lengths from the papers for Transformer-XL."""
     paper = "arXiv:1706.03762, vocabulary 37,000 shared by both languages"
     longer = "arXiv:1901.02860, WikiText-103"
     return [

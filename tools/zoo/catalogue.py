@@ -1,4 +1,4 @@
-"""All models of the zoo, by name."""
+"""All models in the zoo, by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODULES = (
 
 
 def models() -> dict[str, Model]:
-    """Every model that the modules of this package define."""
+    """Return every model that the modules in this package define."""
     found: dict[str, Model] = {}
     for module in MODULES:
         for model in import_module(f"zoo.{module}").models():

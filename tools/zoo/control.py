@@ -1,4 +1,4 @@
-"""Models that steer or feed a denoiser: ControlNets, and the T5 text encoder of Stable Diffusion 3 and Flux."""
+"""Models that control a denoiser or provide its input: ControlNets, and the T5 text encoder of Stable Diffusion 3 and Flux."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zoo.model import Model, plain
 
 __all__ = ["models"]
 
-_HINT_WIDTHS = (16, 32, 96, 256)  # of the picture that steers; the side halves between them
+_HINT_WIDTHS = (16, 32, 96, 256)  # of the control picture; the side is halved from one to the next
 
 
 class _Control(nn.Module):
-    """The way down of a denoiser, which also sees a picture, with a convolution of one pixel for every shortcut."""
+    """The downward half of a denoiser, which also gets a picture, with a 1x1 convolution for every shortcut."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def _t5() -> Subject:
 
 
 def models() -> list[Model]:
-    """ControlNets at 512 and 1024 pixels; T5-XXL at the tokens of Stable Diffusion 3."""
+    """Return ControlNets at 512 and 1024 pixels, and T5-XXL at the sequence length of Stable Diffusion 3."""
     source = "arXiv:2302.05543; sizes of the released configuration"
     found = []
     for name, title, plan, published in (

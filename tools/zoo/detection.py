@@ -1,8 +1,8 @@
 """Two-part detectors with fixed numbers of boxes: SSD300 and Mask R-CNN, on torchvision's networks.
 
 Real detectors match, sort and drop boxes by their values, which a capture does not have. Their networks are recorded in full,
-with the number of boxes that training samples, and losses on those; whatever depends on values (matching, suppression) is left
-out.
+with the number of boxes that training samples, and losses on those boxes. Everything that depends on values (matching,
+suppression) is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _ssd() -> Subject:
         if not training:
             return scores.softmax(-1), offsets
         losses = cross_entropy(scores.flatten(0, 1), classes.flatten(), reduction="none").view_as(classes)
-        hard = losses.detach().sort(1, descending=True)[1].sort(1)[1] < 100  # three negatives to an object
+        hard = losses.detach().sort(1, descending=True)[1].sort(1)[1] < 100  # three negatives per object
         positive = (classes > 0).unsqueeze(-1)
         near = smooth_l1_loss(offsets, boxes, reduction="none") * positive
         return ((losses * hard).sum() + near.sum()) / classes.shape[0]
@@ -53,7 +53,7 @@ _CLASSES = 91
 
 
 def _declare_roi_align() -> None:
-    """Where torchvision's compiled operators are absent, their shapes are enough."""
+    """Declare the shapes of torchvision's compiled operators if they are missing."""
     if hasattr(torch.ops.torchvision, "roi_align"):
         return
 
@@ -136,7 +136,7 @@ def _mask_rcnn() -> Subject:
 
 
 def _proposals(model: Any, maps: list[Any]) -> tuple[Any, Any]:
-    """Scores and offsets of all anchors; the best of each level are picked by score, as both modes do."""
+    """Scores and offsets of all anchors. The best ones on each level are chosen by score, in training and in inference."""
     scores, offsets = model.rpn.head(maps)
     for level in scores:
         flat = level.detach().flatten(1)

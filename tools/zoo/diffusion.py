@@ -18,7 +18,7 @@ __all__ = ["SD15", "SDXL", "Denoiser", "Plan", "Residual", "Stage", "models", "w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What differs between the two: depths of the transformers at each level, heads, width of the text, extra conditions."""
+    """What differs between the models: depth of the transformers at each level, heads, width of the text, extra conditions."""
 
     widths: tuple[int, ...]
     depths: tuple[int, ...]
@@ -35,7 +35,7 @@ SDXL = Plan(widths=(320, 640, 1280), depths=(0, 2, 10), middle=10, heads=(5, 10,
 
 
 class Residual(nn.Module):
-    """Two normalised convolutions, the time added between them."""
+    """Two normalised convolutions, with the time embedding added between them."""
 
     def __init__(self, before: int, after: int, time: int, groups: int = 32, bias: bool = True) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Stage(nn.Module):
 
 
 class Denoiser(nn.Module):
-    """Two stages a level down, three up, a middle; shortcuts from every map on the way down."""
+    """Two stages per level on the way down, a middle, and three on the way up, with shortcuts from every map on the way down."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -167,14 +167,14 @@ class Denoiser(nn.Module):
 
 
 def waves(step: Any, width: int) -> Any:
-    """Sines and cosines of the time step."""
+    """Return sines and cosines of the time step."""
     rates = torch.exp(torch.arange(width // 2, dtype=step.dtype) * (-9.21 / (width // 2)))
     angles = step[:, None] * rates[None]
     return torch.cat((angles.cos(), angles.sin()), -1)
 
 
 def _denoiser(plan: Plan, size: int) -> Subject:
-    """The U-Net alone on latents of size x size; in training with the noise as the target."""
+    """Return the U-Net alone, on latents of size x size. In training, the noise is the target."""
 
     def inputs(batch: int, seq: int | None) -> Any:
         added = torch.randn(batch, plan.added) if plan.added else None
@@ -189,7 +189,7 @@ def _denoiser(plan: Plan, size: int) -> Subject:
 
 
 def models() -> list[Model]:
-    """At the latents of 256, 512 and 1024 pixels."""
+    """Return the models at the latents of 256, 512 and 1024 pixels."""
     return [
         Model(
             name="sd15_unet",

@@ -22,7 +22,7 @@ _TOKENS = 4096  # of an image of 1024 pixels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The sizes of a transformer. `joined` blocks keep image and text apart but for attention, `single` ones do not."""
+    """The sizes of a transformer. `joined` blocks keep image and text separate except in attention. `single` blocks do not."""
 
     width: int
     heads: int
@@ -51,14 +51,14 @@ def _shifted(x: Any, shift: Any, scale: Any) -> Any:
 
 
 def _turned(x: Any, angles: Any) -> Any:
-    """Rotated by the position of each token."""
+    """Rotate by the position of each token."""
     cos, sin = angles
     pairs = x.unflatten(-1, (-1, 2))
     return x * cos + torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2) * sin
 
 
 class _Stream(nn.Module):
-    """What one of the two, image or text, goes through in a joined block."""
+    """The part of a joined block that processes either the image or the text."""
 
     def __init__(self, plan: _Plan, last: bool = False) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def _model(name: str, title: str, plan: _Plan, source: str, published: int, alia
 
 
 def models() -> list[Model]:
-    """Each at the patches of 1024 pixels; images of other sizes have other sequences."""
+    """Return each model at 1024 pixels. Images of other sizes have sequences of other lengths."""
     sd3 = "arXiv:2403.03206; sizes of the released configuration"
     flux = "sizes of the released configuration of FLUX.1 [dev] (black-forest-labs/flux)"
     names = ("sd3", "stable_diffusion_3", "sd3_medium", "stable_diffusion_3_medium")

@@ -1,7 +1,8 @@
-"""Language and speech models from Hugging Face transformers, built from the hyper-parameters in gpuwise's own table; and
-GPT-3.
+"""Language and speech models from Hugging Face transformers, built from the hyper-parameters in gpuwise's own table,
+and GPT-3.
 
-A decoder with the same sizes as one listed here (an instruct or coder version, a distilled one) needs no row: the zoo finds it.
+A decoder with the same sizes as one listed here (an instruct, coder or distilled version) needs no row, because the zoo finds it
+by its sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zoo.model import Model, Wish
 __all__ = ["models"]
 
 _CACHED = ("prefill", "decode")
-_CONTEXT = 2048  # positions in the prompt, and in the cache, where the training sequence is not shorter
+_CONTEXT = 2048  # positions in the prompt and in the cache, unless the training sequence is shorter
 
 # name, id, family, batch and sequence of a training step, title, aliases
 _ENCODERS = """
@@ -126,7 +127,7 @@ gpt3-175b   96 12288 96 175_000_000_000 GPT-3-175B gpt3 gpt-3
 
 
 def models() -> list[Model]:
-    """All of them, each at its usual training length."""
+    """Return all of them, each at its usual training length."""
     found = [_entry(line, ("",)) for line in _lines(_ENCODERS)]
     found += [_entry(line, _CACHED) for line in _lines(_GENERATORS)]
     found += [_entry(line, ("", *_CACHED)) for line in _lines(_SPEECH)]
@@ -156,7 +157,7 @@ def _entry(line: str, phases: tuple[str, ...]) -> Model:
 
 
 def _longest(model: str) -> int | None:
-    """Positions of the model's table; RoBERTa's first two are padding."""
+    """Return the number of positions in the model's table. RoBERTa's first two are padding."""
     config = find_config(f"hf:{model}").config
     found = config.get("n_positions", config.get("max_position_embeddings"))
     if not found or config["model_type"] in ("t5", "whisper", "wav2vec2"):

@@ -12,7 +12,7 @@ __all__ = ["Model", "Wish", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which graph of a model: train or infer; fp32, amp or bf16; the phase is empty, "prefill" or "decode"."""
+    """The graph wanted of a model: train or infer, in fp32, amp or bf16. The phase is empty, "prefill" or "decode"."""
 
     mode: str
     precision: str

@@ -14,7 +14,7 @@ from zoo.model import Model, plain
 
 __all__ = ["models"]
 
-_DECODER_WIDTHS = (512, 512, 256, 128)  # from the latents up; each level but the last doubles the side
+_DECODER_WIDTHS = (512, 512, 256, 128)  # from the latents upwards; each level except the last doubles the side
 _TOKENS = 77
 
 
@@ -33,7 +33,7 @@ class _Residual(nn.Module):
 
 
 class _PixelAttention(nn.Module):
-    """One head as wide as the map has channels."""
+    """Attention with one head that is as wide as the number of channels."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _PixelAttention(nn.Module):
 
 
 class _Decoder(nn.Module):
-    """A middle with attention, then four levels of three residual blocks, the side doubled between them."""
+    """A middle with attention, then four levels of three residual blocks. The side doubles from one level to the next."""
 
     def __init__(self, channels: int = 4) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Decoder(nn.Module):
 
 
 def _towards(model: nn.Module, batch: tuple[Any, Any], training: bool) -> Any:
-    """The result, or in training how far it is from the one that is wanted."""
+    """Return the result or, in training, its distance from the target."""
     found = model(batch[0])
     return mse_loss(found, batch[1]) if training else found
 
@@ -107,7 +107,7 @@ _CLIP_BIG_G = _Text(width=1280, layers=32, heads=20, projected=1280)
 
 
 class _Layer(nn.Module):
-    """Attention to the tokens before, and two dense layers."""
+    """Attention to the previous tokens, and two dense layers."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class _Layer(nn.Module):
 
 
 class _TextEncoder(nn.Module):
-    """Words and positions, layers, and where the plan says so a vector of the last token."""
+    """Embeddings of words and positions, layers and, if the plan says so, a vector of the last token."""
 
     def __init__(self, plan: _Text) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def _text(plan: _Text) -> Subject:
 
 
 def models() -> list[Model]:
-    """The decoder at 512 and 1024 pixels, and the text encoders of Stable Diffusion 1.5, 2 and XL."""
+    """Return the decoder at 512 and 1024 pixels, and the text encoders of Stable Diffusion 1.5, 2 and XL."""
     decoder = "arXiv:2112.10752; sizes of the released configuration, which Stable Diffusion 1.5, 2 and XL share"
     return [
         Model(

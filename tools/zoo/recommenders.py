@@ -16,7 +16,7 @@ __all__ = ["models"]
 
 
 def _dense(sizes: tuple[int, ...], last: bool = False) -> nn.Sequential:
-    """Dense layers with ReLU, without one after the last of a top network."""
+    """Return dense layers with ReLU, except after the last layer of a top network."""
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), nn.ReLU(True)]
@@ -24,7 +24,7 @@ def _dense(sizes: tuple[int, ...], last: bool = False) -> nn.Sequential:
 
 
 class _Ncf(nn.Module):
-    """Matrix factorisation and dense layers on user and item vectors, one score (NeuMF)."""
+    """Matrix factorisation and dense layers on user and item vectors, with one score (NeuMF)."""
 
     def __init__(self, users: int, items: int, factors: int, sizes: tuple[int, ...]) -> None:
         super().__init__()
@@ -62,7 +62,8 @@ _TERABYTE = (
 
 
 class _Lookup(torch.autograd.Function):
-    """Rows of a table whose gradient updates these rows at once, as fused sparse optimizers do: no dense gradient exists."""
+    """Lookup of rows in a table. The gradient updates these rows immediately, as in fused sparse optimizers, so there is no dense
+    gradient."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Any, table: Any, rows: Any) -> Any:
@@ -73,12 +74,12 @@ class _Lookup(torch.autograd.Function):
     def backward(ctx: Any, gradient: Any) -> Any:
         table, rows = ctx.saved_tensors
         gradient = gradient.to(table.dtype)
-        gradient.index_add_(0, rows, gradient)  # stands for the rows of the table: as many, and no more memory
+        gradient.index_add_(0, rows, gradient)  # represents the rows of the table: the same number, without additional memory
         return None, None, None
 
 
 class _Dlrm(nn.Module):
-    """Dense layers on 13 numbers, one table a category, pairwise products, dense layers on those."""
+    """Dense layers on 13 numbers, one table per category, pairwise products, and dense layers on those."""
 
     def __init__(self, rows: tuple[int, ...], bottom: tuple[int, ...], top: tuple[int, ...]) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ def _dlrm(rows: tuple[int, ...], bottom: tuple[int, ...], top: tuple[int, ...]) 
 
 
 def models() -> list[Model]:
-    """At the batches of MLPerf and of the reference scripts."""
+    """Return the models at the batch sizes of MLPerf and of the reference scripts."""
     return [
         Model(
             name="ncf",

@@ -33,7 +33,7 @@ class Recorded:
 
 
 def recordings(model: Model) -> Iterator[Recorded]:
-    """The graphs to store: fp32 and mixed precision; one wholly in 16 bits only where the fp32 graph does not tell it."""
+    """The graphs to store: fp32 and mixed precision, and one entirely in 16 bits if the fp32 graph does not determine it."""
     for mode in model.modes:
         for phase in model.phases if mode == "infer" else ("",):
             full = record(model, Wish(mode, "fp32", phase))
@@ -45,7 +45,7 @@ def recordings(model: Model) -> Iterator[Recorded]:
 
 
 def _is_narrowed(model: Model, full: Recorded) -> bool:
-    """Whether the 16-bit graph is the fp32 graph with narrower tensors; seen at one size."""
+    """Return whether the 16-bit graph is the fp32 graph with narrower tensors, judged at one size."""
     wish = replace(full.wish, precision="bf16")
     point = points_of(model.subject(wish))[0]
     low = record(model, wish, [point]).workload
@@ -59,7 +59,7 @@ def _about(workload: Workload) -> dict[str, Any]:
 
 
 def points_of(subject: Subject) -> list[Point]:
-    """Sizes to fit on and, last, one to check the fit on."""
+    """Return the sizes to fit to and, as the last one, the size on which the fit is checked."""
     if subject.seq is None:
         return [(2, None), (3, None), (5, None)]
     short, long, check = subject.seqs
@@ -67,7 +67,7 @@ def points_of(subject: Subject) -> list[Point]:
 
 
 def unseen(subject: Subject) -> Point:
-    """A size that took no part in the fit, for `--verify`."""
+    """Return a size that was not used in the fit, for `--verify`."""
     if subject.seq is None:
         return (7, None)
     short, long, check = subject.seqs
@@ -75,7 +75,7 @@ def unseen(subject: Subject) -> Point:
 
 
 def record(model: Model, wish: Wish, points: Sequence[Point] | None = None) -> Recorded:
-    """Capture at these points and join; a graph whose sizes are not affine is captured at the usual size instead."""
+    """Capture at these points and join the results. A graph whose sizes are not affine is captured at the usual size instead."""
     subject = model.subject(wish)
     usual = (model.batch, model.seq) if not wish.phase else (subject.batch, subject.seq)
     workload = _joined(model, wish, subject, points or points_of(subject))
@@ -93,7 +93,7 @@ def record(model: Model, wish: Wish, points: Sequence[Point] | None = None) -> R
 
 
 def _joined(model: Model, wish: Wish, subject: Subject, points: Sequence[Point]) -> Workload:
-    """One workload with plain SGD, which shows what an optimizer updates."""
+    """Return one workload with plain SGD, which shows what an optimizer updates."""
     captures, parameters = capture(subject, Settings(mode=wish.mode, precision=wish.precision, optimizer="sgd"), points)
     about = Description(
         model=model.name,
@@ -108,7 +108,7 @@ def _joined(model: Model, wish: Wish, subject: Subject, points: Sequence[Point])
 
 
 def _without_sgd(graph: Graph) -> Graph:
-    """The graph without its updates; each reads weights and gradients and writes the weights."""
+    """Return the graph without its updates, each of which reads weights and gradients and writes the weights."""
     names = np.array([op.name for op in graph.ops])
     late = np.arange(len(graph.op_of)) >= sum(graph.phase_counts[:2])
     updates = (names[graph.op_of] == "_foreach_add_") & late
@@ -124,7 +124,7 @@ def _without_sgd(graph: Graph) -> Graph:
 
 
 def difference(ours: Workload, direct: Workload, point: Point) -> str:
-    """Where two workloads part at this size: empty if they have the same calls on the same buffers of the same sizes."""
+    """Where two workloads differ at this size. Empty if they have the same calls on buffers of the same sizes."""
     mine, other = _Readout(ours, point), _Readout(direct, point)
     for what in ("calls", "buffers"):
         left, right = getattr(mine, what)(), getattr(other, what)()

@@ -15,7 +15,7 @@ __all__ = ["models", "tokens"]
 
 
 def tokens(batch: int, seq: int) -> torch.Tensor:
-    """Word numbers; their values do not matter here."""
+    """Return word indices. Their values do not matter here."""
     return torch.zeros(batch, seq, dtype=torch.int64)
 
 
@@ -52,7 +52,7 @@ def _language_model(vocabulary: int, width: int, layers: int, dropout: float, se
 
 
 class _Sentiment(nn.Module):
-    """Two bidirectional LSTM layers of 64 on 128-wide embeddings; one score."""
+    """Two bidirectional LSTM layers of 64 on 128-wide embeddings, with one score."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class _Attention(nn.Module):
     def forward(self, queries: Any, keys: Any) -> Any:
         mixed = self.query(queries).unsqueeze(2) + self.key(keys).unsqueeze(1) + self.shift
         vector = self.vector / self.vector.norm() * self.scale
-        rows = torch.tanh(mixed).flatten(0, 1)  # kept as a batch of matrices: batch times queries, keys, width
+        rows = torch.tanh(mixed).flatten(0, 1)  # a batch of matrices: batch times queries, keys, width
         scores = torch.bmm(rows, vector.to(rows.dtype).expand(rows.shape[0], 1, -1).transpose(1, 2))
         return torch.bmm(softmax(scores.view(*queries.shape[:2], -1), dim=-1), keys)
 
@@ -138,7 +138,7 @@ def _gnmt() -> Subject:
 
 
 def models() -> list[Model]:
-    """At the batch and unrolled length of the papers."""
+    """Return the models at the batch size and unrolled length of the papers."""
     return [
         Model(
             name="word_lstm",

@@ -121,7 +121,7 @@ def _cifar_resnet(blocks: tuple[int, ...], width: int, project: bool) -> nn.Modu
 
 
 def _cifar_resnet50() -> nn.Module:
-    """The one for ImageNet with a first layer that keeps all pixels."""
+    """Return the ResNet-50 for ImageNet with a first layer that keeps all pixels."""
     model = import_torchvision().models.resnet50(weights=None, num_classes=10)
     model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     return model
@@ -145,7 +145,7 @@ class _Dcgan(nn.Module):
 
 
 def _dcgan() -> Subject:
-    """One step of both: the discriminator on real and on made images, then the generator through the discriminator."""
+    """One step of both: the discriminator on real and generated images, then the generator through the discriminator."""
 
     def inputs(batch: int, seq: int | None) -> Any:
         return torch.randn(batch, 3, 64, 64), torch.randn(batch, 100, 1, 1)
@@ -189,7 +189,7 @@ def _images(
 
 
 def models() -> list[Model]:
-    """The tutorials' networks at the tutorials' batch sizes."""
+    """Return the tutorials' networks at the tutorials' batch sizes."""
     return [
         _images(
             "mnist_mlp",

@@ -40,7 +40,7 @@ class _Cell(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Additive attention that sees where it looked before (Chorowski et al. 2015)."""
+    """Additive attention that takes its previous weights into account (Chorowski et al. 2015)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ def _waveglow() -> Subject:
 
 
 def models() -> list[Model]:
-    """At the batches of NVIDIA DeepLearningExamples."""
+    """Return the models at the batch sizes of NVIDIA DeepLearningExamples."""
     return [
         Model(
             name="tacotron2",

@@ -1,4 +1,4 @@
-"""U-Nets that work on pixels: two for segmentation, one that denoises."""
+"""U-Nets that work on pixels: two for segmentation and one for denoising."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["models"]
 
 
 def _double(before: int, after: int, padded: bool) -> nn.Sequential:
-    """Two convolutions; the padded ones are normalised, as in most code since the paper."""
+    """Return two convolutions. Padded ones are normalised, as in most code since the paper."""
     layers: list[nn.Module] = []
     for width in (before, after):
         layers.append(nn.Conv2d(width, after, 3, padding=int(padded), bias=not padded))
@@ -50,7 +50,7 @@ class _Unet(nn.Module):
 
 
 def _unet(channels: int, classes: int, size: int, drawn: int) -> Subject:
-    """Every pixel of the `drawn` ones in the middle is given a class."""
+    """Return a U-Net that assigns a class to each of the `drawn` pixels in the middle."""
 
     def forward(model: nn.Module, batch: Any, training: bool) -> Any:
         scores = model(batch[0])
@@ -119,7 +119,7 @@ class _Pixels(nn.Module):
 
 
 def _pixels(size: int) -> Subject:
-    """Images with noise of a random strength; in training the noise is the target."""
+    """Return a model of images with noise of random strength. In training, the noise is the target."""
 
     def inputs(batch: int, seq: int | None) -> Any:
         return torch.randn(batch, 3, size, size), torch.randn(batch, 3, size, size), torch.zeros(batch)
@@ -134,7 +134,7 @@ def _pixels(size: int) -> Subject:
 
 
 def models() -> list[Model]:
-    """U-Net at the paper's tile and as most code has it, and one that denoises small images."""
+    """Return the U-Net with the paper's tile size and as in most code, and one that denoises small images."""
     return [
         Model(
             name="unet",

@@ -1,4 +1,4 @@
-"""Image classifiers from torchvision and timm, which have the published weights and so the published architectures."""
+"""Image classifiers from torchvision and timm, which provide the published weights and therefore the published architectures."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ mixer_l16          208.20  224 adamw    mixer_l16_224                  MLP-Mixer
 
 
 def models() -> list[Model]:
-    """All of them, at the usual training sizes: 256 images, fewer where they are large or the model is."""
+    """Return all of them at the usual training sizes: 256 images, or fewer if the images or the model are large."""
     import_torchvision()
     return (
         [_torchvision(*line.split()) for line in _lines(_TORCHVISION)]
@@ -120,7 +120,7 @@ def _lines(table: str) -> list[str]:
 
 
 def _batch(parameters: float, image: int) -> int:
-    """A batch people use on one card: less for large images and large models."""
+    """Return a batch size that people use on one card, which is smaller for large images and large models."""
     if image > 400 or parameters > 250e6:
         return 32
     return 64 if image > 250 or parameters > 80e6 else 128

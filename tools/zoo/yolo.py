@@ -1,4 +1,4 @@
-"""Single-stage detectors of the YOLO line: v3 as published, v5 and v8 from the sizes their configurations state."""
+"""Single-stage detectors of the YOLO line: v3 as published, and v5 and v8 with the sizes from their configurations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoo.model import Model, plain
 __all__ = ["models"]
 
 _CLASSES = 80
-_MATCHES = 32  # predictions an image that a loss treats as objects; real numbers vary with the objects in it
+_MATCHES = 32  # predictions per image that the loss treats as objects; the actual number depends on the image
 
 
 class _Conv(nn.Sequential):
@@ -57,7 +57,7 @@ class _C3(nn.Module):
 
 
 class _C2f(nn.Module):
-    """One convolution split in two, a chain of bottlenecks on the second half, all parts joined."""
+    """One convolution whose result is split in two, a chain of bottlenecks on the second half, and all parts joined."""
 
     def __init__(self, before: int, after: int, count: int, shortcut: bool = False) -> None:
         super().__init__()
@@ -87,7 +87,8 @@ class _Spatial(nn.Module):
 
 
 class _Pyramid(nn.Module):
-    """Backbone with four levels, up and down again; three maps of predictions. v5 narrows before going up, v8 does not."""
+    """A backbone with four levels, an upward and a downward path, and three maps of predictions. Only v5 narrows before going
+    up."""
 
     def __init__(self, widths: Sequence[int], depths: Sequence[int], version: int) -> None:
         super().__init__()
@@ -149,7 +150,7 @@ class _Split(nn.Module):
 
 
 def _joined(maps: Sequence[Any], width: int) -> Any:
-    """Predictions of all maps, one row each."""
+    """Return the predictions of all maps, one row each."""
     return torch.cat([x.unflatten(1, (-1, width)).permute(0, 1, 3, 4, 2).flatten(1, 3) for x in maps], 1)
 
 
@@ -188,7 +189,7 @@ def _neck(before: int, half: int) -> nn.Sequential:
 
 
 def _detector(build: Any, size: int) -> Subject:
-    """Images in, rows of predictions out; a loss on all scores and on the boxes of a fixed number of matches."""
+    """Return a detector. Its loss covers all scores, and the boxes of a fixed number of matches."""
 
     def inputs(batch: int, seq: int | None) -> Any:
         return torch.randn(batch, 3, size, size), torch.zeros(batch, _MATCHES, dtype=torch.int64)
@@ -226,7 +227,7 @@ def _entry(name: str, title: str, source: str, build: Any, published: int, batch
 
 
 def models() -> list[Model]:
-    """At 640 pixels; YOLOv3 at 416."""
+    """Return the models at 640 pixels, and YOLOv3 at 416."""
     v5, v8 = "Ultralytics YOLOv5 6.0, published sizes", "Ultralytics YOLOv8, published sizes"
     return [
         _entry("yolov3", "YOLOv3", "arXiv:1804.02767", _Darknet, 61_949_149, 16, "darknet53_yolo", size=416),
