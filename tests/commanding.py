@@ -37,7 +37,7 @@ class Commands:
         )
 
     def run(self, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        """What `python -m gpuwise` with these arguments says, in this folder."""
+        """Return what `python -m gpuwise` prints with these arguments in this folder."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as kept:
@@ -54,15 +54,15 @@ class Commands:
         return subprocess.CompletedProcess(arguments, code, *said)
 
     def close(self) -> None:
-        self._process.communicate()  # the end of its questions is its end
+        self._process.communicate()  # the process ends when its input ends
 
 
-# ---------------------------------------------------------------- in the process that forks
+# ---------------------------------------------------------------- inside the forking process
 
 
 def serve() -> None:
     """Answer questions until there are no more."""
-    import numpy  # noqa: F401  what most commands import when they are asked
+    import numpy  # noqa: F401  most commands import it
 
     import gpuwise.surfaces.cli.main  # noqa: F401
     from gpuwise.surfaces.cli.commands import COMMANDS, app_of
@@ -75,10 +75,10 @@ def serve() -> None:
 
 
 def _command(question: dict[str, Any]) -> None:
-    """Be as the process that `python -m gpuwise` starts, and end."""
+    """Run the command as in a process started by `python -m gpuwise`, then exit."""
     from gpuwise.surfaces.cli.main import main
 
-    signal.alarm(_LONGEST_S)  # ends a command that hangs, which is then seen by its exit code
+    signal.alarm(_LONGEST_S)  # ends a command that hangs; the exit code then shows it
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number in (1, 2):
         os.dup2(os.open(Path(question["kept"]) / str(number), os.O_WRONLY | os.O_CREAT), number)

@@ -25,12 +25,12 @@ from gpuwise.core.processes import PARENT
 from gpuwise.workload.capture import process as capture
 
 _SERVE = "from forking import serve; serve(int(__import__('sys').argv[1]))"
-_ENCODING = "utf-8:backslashreplace"  # as a capture has it
+_ENCODING = "utf-8:backslashreplace"  # as in a capture
 _MOST_BYTES = 2**20
 
 
 class Forked:
-    """What the capture asks of a `Popen`, of a process that another one has forked."""
+    """The part of the `Popen` interface that a capture uses, for a process that another process has forked."""
 
     def __init__(self, told: IO[bytes], stdout: IO[bytes]) -> None:
         self._told, self.stdout = told, stdout
@@ -49,7 +49,7 @@ class Forked:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):  # its end was seen there, not yet here
+        with suppress(ProcessLookupError):  # the other process has noticed the end, but this one has not
             os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -79,13 +79,13 @@ class Forker:
         return Forked(os.fdopen(told[0], "rb", buffering=0), os.fdopen(output[0], "rb"))
 
     def close(self) -> None:
-        self._socket.close()  # the end of its questions is its end
+        self._socket.close()  # the process ends when its input ends
         self._process.wait()
 
 
 @contextmanager
 def quick(forker: Forker) -> Iterator[None]:
-    """Captures are forked; every other process starts as it does."""
+    """Fork captures. All other processes start as usual."""
     start = subprocess.Popen
 
     def popen(command: Any, **options: Any) -> Any:
@@ -98,13 +98,13 @@ def quick(forker: Forker) -> Iterator[None]:
 
 
 class _Only:
-    """The names of `subprocess` that a capture uses."""
+    """The names from `subprocess` that a capture uses."""
 
     def __init__(self, popen: Any) -> None:
         self.Popen, self.PIPE, self.STDOUT, self.DEVNULL = popen, subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
 
 
-# ---------------------------------------------------------------- in the process that forks
+# ---------------------------------------------------------------- inside the forking process
 
 
 def serve(number: int) -> None:
@@ -114,10 +114,10 @@ def serve(number: int) -> None:
     import gpuwise.workload.capture.torch.step
     import gpuwise.workload.capture.worker  # noqa: F401
 
-    FakeTensorMode()  # the first one imports some eight hundred modules, as long as torch itself
+    FakeTensorMode()  # the first one imports about eight hundred modules, which takes as long as importing torch
 
     here = socket.socket(fileno=number)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever waits for a capture is not waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system cleans up the processes that wait for captures
     while True:
         question, fds, _, _ = socket.recv_fds(here, _MOST_BYTES, 2)
         if not question:
@@ -130,7 +130,7 @@ def serve(number: int) -> None:
 
 
 def _wait_for_capture(question: dict[str, Any], output: int, told: int) -> None:
-    """Fork the capture, say its number, and say how it ended."""
+    """Fork the capture, and report its process ID and how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     above = os.getpid()
     if (capturing := os.fork()) == 0:
@@ -144,7 +144,7 @@ def _wait_for_capture(question: dict[str, Any], output: int, told: int) -> None:
 
 
 def _capture(question: dict[str, Any], output: int, above: int) -> None:
-    """Be as the process that a capture starts."""
+    """Set up this process like one that a capture starts."""
     os.setsid()
     os.dup2(output, 1)
     os.dup2(output, 2)

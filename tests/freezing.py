@@ -96,7 +96,7 @@ class Frozen:
         return told
 
     def close(self) -> None:
-        self._process.communicate()  # the end of its questions is its end
+        self._process.communicate()  # the process ends when its input ends
 
 
 def tables() -> list[Path]:
