@@ -41,8 +41,9 @@ def test_owning_is_cheaper_over_the_horizon_exactly_where_it_breaks_even_within_
 def test_the_text_tells_both_break_evens() -> None:
     answer = gpuwise.cost(gpu="RTX 4090", cloud_gpu="A100", years=0.5)
     assert answer.here is not None
-    assert f"{answer.here.days_with_resale:,.0f} days  at 15% use, with the resale value; {answer.here.days:,.0f} days" in render(
-        answer
+    assert (
+        f"{answer.here.days_with_resale:,.0f} days  at 15% utilisation, with the resale value; {answer.here.days:,.0f} days"
+        in render(answer)
     )
     assert "without electricity" in render(gpuwise.cost(gpu="RTX 4090", cloud_gpu="A100", resale=0.0))
 

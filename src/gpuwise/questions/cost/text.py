@@ -53,7 +53,7 @@ def _parts(answer: CostAnswer, width: int | None, verbose: bool) -> str:
         without = f"{days(answer.here.days_without_electricity)} without electricity"
         if query.resale_usd:
             without = f"with the resale value; {days(answer.here.days)} without it"
-        rows.append(("break-even", days(answer.here.days_with_resale), f"at {share(query.utilization)} use, {without}"))
+        rows.append(("break-even", days(answer.here.days_with_resale), f"at {share(query.utilization)} utilisation, {without}"))
     rows += _other_prices(answer, verbose=verbose)
     if answer.co2e_kg is not None and owned is not None:
         grid = query.region.grid

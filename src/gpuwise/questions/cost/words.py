@@ -40,7 +40,7 @@ def verdict(answer: CostAnswer) -> str:
     if not is_cheaper_rented(here.own_usd, here.rent_usd, answer.speed):
         return f"Renting saves only {show(-gap)} ({-gap / here.own_usd:.0%}) over {horizon}."
     more = (
-        f"; owning is cheaper above {share(pays)} use ({pays * WEEK_HOURS:.0f} h per week)"
+        f"; owning is cheaper above {share(pays)} utilisation ({pays * WEEK_HOURS:.0f} h per week)"
         if pays is not None
         else "; owning is never cheaper"
     )
