@@ -322,7 +322,7 @@ def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
         if choices.weights:
             raise DoesNotApply(f"the weights are already in {choices.weights}")
         if not linear_modules(trial.ways.plain(choices)):
-            raise DoesNotApply("only linear layers in repeated blocks can be quantized, and the model has none")
+            raise DoesNotApply("only linear layers in repeated blocks can be quantised, and the model has none")
         how = (
             "quantize only the weights, with bitsandbytes or torchao"
             if name == "int8"

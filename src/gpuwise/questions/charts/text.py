@@ -13,7 +13,7 @@ _EMPTY = (
     "An empty cell means that the work does not fit or that the precision brings no gain. The mean covers only work that fits. "
     "A price in parentheses is an outdated launch price."
 )
-_STAR = "* No GPU of this generation was measured, so its speed is computed from the data sheet alone and is less certain."
+_STAR = "* No GPU of this generation was measured, so its speed is computed from the spec sheet alone and is less certain."
 _MOST_ROWS = 13  # of a brief answer, so that it fits a screen with its notes
 _SHORT = {"fp32": "fp32", "16 bit": "16", "8 bit": "8", "4 bit": "4"}
 

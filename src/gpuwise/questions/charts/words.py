@@ -16,7 +16,7 @@ def notes(query: ChartsQuery) -> tuple[Assumption, ...]:
     return (
         *(_describe_job(work) for work in query.work),
         assumed("16 bit", "mixed precision in training, fp16 in inference", "only on GPUs with matrix cores"),
-        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "only the weights are quantized; the arithmetic is 16-bit"),
+        assumed("8 bit, 4 bit", f"{WAYS['int8']}, {WAYS['int4']}", "only the weights are quantised; the arithmetic is 16-bit"),
         assumed("batch", "split into micro-batches if it does not fit", "work that still does not fit has no value"),
         assumed(
             "total cost",

@@ -173,7 +173,7 @@ def asked_for_text(
     if options.mode == "train":
         raise BadValue(
             "`--mode train` cannot be combined with text generation options",
-            hint="leave out `--mode`, or use `--method qlora` to train with quantized weights",
+            hint="leave out `--mode`, or use `--method qlora` to train with quantised weights",
         )
     notes: Sequence[Assumption] = ()
     if not gpus and any(len(set_of(name)) > 1 for name in names(options.gpu)):
