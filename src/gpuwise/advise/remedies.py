@@ -324,9 +324,9 @@ def _packed(name: str) -> Callable[[Trial, Choices], Proposal]:
         if not linear_modules(trial.ways.plain(choices)):
             raise DoesNotApply("only linear layers in repeated blocks can be quantised, and the model has none")
         how = (
-            "quantize only the weights, with bitsandbytes or torchao"
+            "quantise only the weights, with bitsandbytes or torchao"
             if name == "int8"
-            else "quantize only the weights, with GPTQ, AWQ or torchao"
+            else "quantise only the weights, with GPTQ, AWQ or torchao"
         )
         return Proposal(choices=replace(choices, weights=name), title=f"{name} weights", how=how)
 
