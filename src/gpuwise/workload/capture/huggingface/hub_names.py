@@ -73,8 +73,8 @@ def _contains(own: str, base: str) -> bool:
 
 
 def _head_of(said: str, row: str) -> str:
-    heads = _table()[row].get("architectures") or ()
-    if not any(str(head).endswith(_REPLACED) for head in heads):
+    heads = _table()[row].get("architectures")
+    if not isinstance(heads, list) or not any(str(head).endswith(_REPLACED) for head in heads):
         return ""
     for pattern, head in _HEADS:
         if pattern.search(said):
