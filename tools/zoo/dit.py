@@ -186,9 +186,9 @@ def models() -> list[Model]:
     """Return each model at 1024 pixels. Images of other sizes have sequences of other lengths."""
     sd3 = "arXiv:2403.03206; sizes of the released configuration"
     flux = "sizes of the released configuration of FLUX.1 [dev] (black-forest-labs/flux)"
-    names = ("sd3", "stable_diffusion_3", "sd3_medium", "stable_diffusion_3_medium")
+    names = ("sd3", "stable_diffusion_3", "sd3_medium", "stable_diffusion_3_medium", "stable_diffusion_3_medium_diffusers")
     large = ("sd3.5_large", "sd35_large", "sd3.5", "stable_diffusion_3.5_large")
-    dev = ("flux", "flux.1", "flux_dev", "flux.1_dev")
+    dev = ("flux", "flux.1", "flux_dev", "flux.1_dev", "flux1_dev")
     return [
         _model("sd3_transformer", "Stable Diffusion 3 medium transformer", _SD3, sd3, 2_028_328_000, names),
         _model("sd35_large_transformer", "Stable Diffusion 3.5 large transformer", _SD35_LARGE, sd3, 8_056_627_520, large),

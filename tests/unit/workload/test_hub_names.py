@@ -50,7 +50,7 @@ def test_every_other_name_stands_for_a_row_of_the_table() -> None:
     ("name", "other"),
     [
         ("roberta-large-mnli", "hf:roberta-large-mnli"),
-        ("FacebookAI/roberta-large", "roberta-large"),  # the built-in model needs no capture
+        ("FacebookAI/roberta-large", "FacebookAI/roberta-large"),  # a built-in model, which needs no capture
         ("albert-base-v2", "hf:albert-base-v2"),
         ("roberta-large", "roberta-large"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),

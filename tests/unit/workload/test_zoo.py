@@ -80,6 +80,28 @@ def test_no_alias_means_two_models() -> None:
     assert not {spelling: names for spelling, names in owners.items() if len(names) > 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("openai/whisper-large-v3", "whisper-large"),
+        ("microsoft/resnet-50", "resnet50"),
+        ("FacebookAI/roberta-large", "roberta-large"),
+        ("runwayml/stable-diffusion-v1-5", "sd15_unet"),
+        ("stabilityai/stable-diffusion-xl-base-1.0", "sdxl_unet"),
+        ("black-forest-labs/FLUX.1-dev", "flux_transformer"),
+    ],
+)
+def test_a_name_of_the_hub_is_known_without_its_publisher(name: str, model: str) -> None:
+    assert zoo.entry(name).name == model
+
+
+def test_a_folder_is_not_taken_for_a_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine" / "vgg19").mkdir(parents=True)
+    assert not zoo.has("mine/vgg19")
+    assert zoo.has("yours/vgg19")
+
+
 def test_an_unknown_name_is_an_error_with_close_matches() -> None:
     with pytest.raises(UnknownName) as caught:
         zoo.load("resnet5o")

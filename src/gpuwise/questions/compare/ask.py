@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ __all__ = ["CompareQuery", "ask"]
 
 _SERVED = "datacenter"  # the segment of GPUs that are used in servers
 _SERVER = "server"
+_BETWEEN = re.compile(r"(?:^|\s+)(?:vs\.?|versus|or)(?:\s+|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,11 @@ class CompareQuery:
 
 def ask(options: CompareOptions) -> CompareQuery:
     """Return the sets of GPUs and the jobs, checked; common jobs if no model is given."""
-    rigs, notes = find_rigs(names(options.names))
+    named = _named(names(options.names))
+    rigs, notes = find_rigs(named)
     if len(rigs) < 2:
         raise BadValue(
-            f"`gpuwise compare` needs two different GPUs, but you gave {', '.join(names(options.names)) or 'none'}",
+            f"`gpuwise compare` needs two different GPUs, but you gave {', '.join(named) or 'none'}",
             hint='try `gpuwise compare "RTX 3090" "RTX 4070 Ti"`',
         )
     rigs, machine = in_one_machine(rigs)
@@ -58,6 +61,15 @@ def ask(options: CompareOptions) -> CompareQuery:
         notes.append(_server_note())
     jobs = _jobs(options, rigs, notes) if names(options.model) else _common_jobs(options, rigs, served, notes)
     return CompareQuery(rigs=rigs, jobs=jobs, stack=options.stack, cpu=options.cpu, book=book, assumptions=tuple(notes))
+
+
+def _named(said: Sequence[str]) -> tuple[str, ...]:
+    """Return the names without the words between them, because people type `3090 vs 4090`.
+
+    >>> _named(("3090", "vs", "4090")), _named(("RTX 3090 vs. RTX 4090",))
+    (('3090', '4090'), ('RTX 3090', 'RTX 4090'))
+    """
+    return tuple(name for text in said for name in _BETWEEN.split(text.strip()) if name)
 
 
 def _server_note() -> Assumption:

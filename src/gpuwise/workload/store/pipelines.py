@@ -70,7 +70,7 @@ _PIPELINES = (
         passes=1,
         steps=4,
         tokens=512,
-        names=("flux-schnell", "flux.1-schnell"),
+        names=("flux-schnell", "flux.1-schnell", "flux1-schnell"),
     ),
     Pipeline(denoiser="sdxl_unet_512", texts=_XL, decoder=_VAE, image=512, passes=1, steps=1, names=("sdxl-turbo",)),
     Pipeline(
@@ -105,7 +105,7 @@ def makes_images(model: str) -> bool:
 
 def pipeline_of(model: str) -> Pipeline | None:
     """Return the pipeline with this name, or around the denoiser with this name or alias, if it is known."""
-    wanted = zoo.key(model)
+    wanted = zoo.key(zoo.own_name(model))
     own = next((found for found in _PIPELINES if wanted in map(zoo.key, found.names)), None)
     if own is not None or not zoo.has(model):
         return own

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,12 +28,13 @@ from gpuwise.workload.transform import relatives as rewrite
 if TYPE_CHECKING:
     from gpuwise.workload.language.shape import LanguageShape
 
-__all__ = ["Entry", "Stored", "at_its_size", "close", "entries", "entry", "has", "key", "load", "names"]
+__all__ = ["Entry", "Stored", "at_its_size", "close", "entries", "entry", "has", "key", "load", "names", "own_name"]
 
 _DATA = files("gpuwise.workload") / "data" / "zoo"
 _KEPT = 32  # workloads, of 1 to 8 MB each
 _NAMES_KEPT = 1024
 _TRAINED_FOR = re.compile(r"[_-]\d+x([_-]coco)?$", re.IGNORECASE)  # the length of training, in names of detectors
+_HUB_ID = re.compile(r"[\w.-]{1,96}/([\w.-]{1,96})")  # of the Hugging Face Hub: its longest names
 _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
 
 
@@ -101,6 +103,16 @@ def key(name: str) -> str:
     return re.sub(r"[\s_/-]+", "", name.lower())
 
 
+def own_name(model: str) -> str:
+    """Return the name of a model on the Hugging Face Hub without its publisher. Other names and paths are returned as they are.
+
+    >>> own_name("openai/whisper-small"), own_name("whisper-small")
+    ('whisper-small', 'whisper-small')
+    """
+    found = _HUB_ID.fullmatch(model)
+    return found[1] if found and not Path(model).exists() else model
+
+
 def names() -> tuple[str, ...]:
     """Return the names of all models."""
     return tuple(entries())
@@ -120,7 +132,7 @@ def _name_of(model: str) -> str | None:
     if found is None:
         from gpuwise.workload.language.find import twin_of  # reads tables that other models do not need
 
-        found = _by_sizes().get(twin_of(model))
+        found = _by_sizes().get(twin_of(model)) or _by_key().get(key(own_name(model)))
     return found
 
 
