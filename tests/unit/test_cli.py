@@ -67,6 +67,20 @@ def test_filters_and_sort_hold_in_json() -> None:
     assert rates == sorted(rates, reverse=True)
 
 
+def test_words_that_name_no_product_are_filters() -> None:
+    asked = json.loads(run("gpus", "nvidia", "ada", "24", "gb", "--json").stdout)["gpus"]
+    assert (
+        asked == json.loads(run("gpus", "--vendor", "NVIDIA", "--arch", "ada", "--min-memory", "24GB", "--json").stdout)["gpus"]
+    )
+    assert run("gpus", "T4 16GB").stdout.startswith("T4  NVIDIA")
+
+
+def test_words_and_options_that_contradict_each_other_are_refused() -> None:
+    done = run("gpus", "amd", "--vendor", "nvidia")
+    assert done.returncode == 2
+    assert "names and filters cannot be combined" in done.stderr
+
+
 def test_ambiguous_name_is_stated_in_text_and_json() -> None:
     assert "was interpreted as A100 SXM 80GB" in run("gpus", "A100").stdout
     assumption = json.loads(run("gpus", "A100", "--json").stdout)["assumptions"][0]
@@ -97,7 +111,7 @@ def test_typed_gpu_states_what_was_assumed() -> None:
         ["gpus", "--catalog", "no-such-file.toml"],
         ["gpus", "--catalog", "."],
         ["gpus", "5"],
-        ["gpus", "nvidia"],
+        ["gpus", "nvidia", "3090"],
         ["gpus", "3090", "7900xtx", "--vendor", "amd"],
         ["gpus", "--min-memory", "16 Gb"],
         ["gpus", "arch=ada,sm=60,boost=2.5GHz,mem=16GB,bw=500GB/s,usable=-5GB"],
