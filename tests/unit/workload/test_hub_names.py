@@ -52,6 +52,7 @@ def test_every_other_name_stands_for_a_row_of_the_table() -> None:
         ("roberta-large-mnli", "hf:roberta-large-mnli"),
         ("FacebookAI/roberta-large", "FacebookAI/roberta-large"),  # a built-in model, which needs no capture
         ("albert-base-v2", "hf:albert-base-v2"),
+        ("openai/clip-vit-large-patch14", "hf:openai/clip-vit-large-patch14"),
         ("roberta-large", "roberta-large"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
         ("nonsense", "nonsense"),

@@ -163,6 +163,7 @@ def test_causal_attention_stays_fused_and_needs_no_mask() -> None:
         ("facebook/opt-125m", 2048),
         ("openai/whisper-tiny", 448),
         ("facebook/wav2vec2-base", 500),
+        ("openai/clip-vit-base-patch32", 77),
     ],
 )
 def test_every_task_trains_symbolically_at_its_usual_length(name: str, seq: int) -> None:
@@ -172,6 +173,19 @@ def test_every_task_trains_symbolically_at_its_usual_length(name: str, seq: int)
     assert workload.parameters == huggingface_configs.known_parameters()[name]
     done = evaluate.totals(workload)
     assert 1.9 < done.backward_flops / done.forward_flops < 2.5
+
+
+@pytest.mark.parametrize(
+    ("name", "macs"),
+    {  # published multiply-accumulates of one image: the SegFormer paper, and OpenCLIP's table of model profiles
+        "nvidia/segformer-b0-finetuned-ade-512-512": 8.4e9,
+        "openai/clip-vit-base-patch32": 7.4e9,
+    }.items(),
+)
+def test_images_need_the_published_arithmetic(name: str, macs: float) -> None:
+    workload = capture(f"hf:{name}", mode="infer", precision="amp", optimizer="none")
+    assert workload.batch is not None
+    assert evaluate.totals(workload).forward_flops / 2 / workload.batch == pytest.approx(macs, rel=0.02)
 
 
 def test_no_layer_is_dropped() -> None:

@@ -20,7 +20,8 @@ _KEPT = 1024
 _LONGEST = 200
 # Types whose names are kept by those who fine-tune them. Decoders are found by their sizes in `workload.language`.
 TYPES = frozenset(
-    "bert roberta xlm-roberta camembert distilbert albert electra mpnet deberta deberta-v2 bart t5 vit wav2vec2".split()
+    "bert roberta xlm-roberta camembert distilbert albert electra mpnet deberta deberta-v2 bart t5 "
+    "vit clip siglip segformer wav2vec2 hubert".split()
 )
 _REPLACED = ("ForMaskedLM",)  # heads of pre-training
 _SENTENCES = re.compile(r"sentence|embed|simcse|^all-|multi-qa|\b(bge|gte|e5|paraphrase|msmarco)\b")

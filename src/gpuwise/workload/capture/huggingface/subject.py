@@ -8,7 +8,7 @@ from gpuwise.core.errors import BadValue
 from gpuwise.workload.capture.huggingface.build import build, kept_dtype, train_top
 from gpuwise.workload.capture.huggingface.generate import Generation
 from gpuwise.workload.capture.huggingface.steady import fixed_course, steady
-from gpuwise.workload.capture.huggingface.tasks import Task, ctc_step, longest, plain_step
+from gpuwise.workload.capture.huggingface.tasks import Task, longest, step_of
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.torch.step import Subject
 
@@ -91,7 +91,7 @@ class Capture:
                 return given | labels
             return given | {"decoder_input_ids": labels["labels"]} if config.is_encoder_decoder else given
 
-        return inputs, ctc_step if task.mapping == "CTC" else plain_step
+        return inputs, step_of(task)
 
     def _generation(self) -> tuple[Any, Any]:
         dtype = kept_dtype(self._request.settings.precision)

@@ -1,4 +1,4 @@
-"""The task of a Hugging Face model, which determines its inputs and loss: text, text to text, speech or images.
+"""The task of a Hugging Face model, which determines its inputs and loss: text, speech, images, or images with texts.
 
 The task follows from the head named in the configuration, or else from what transformers can build for that model type. Sequences
 are full: without padding there is no attention mask, so a GPU can use its fused causal attention.
@@ -15,7 +15,7 @@ from transformers.models.auto import modeling_auto
 
 from gpuwise.core.errors import BadValue
 
-__all__ = ["Task", "choose_task", "ctc_step", "longest", "plain_step"]
+__all__ = ["Task", "choose_task", "longest", "step_of"]
 
 Inputs = Callable[[Any, int, int], dict[str, torch.Tensor]]
 
@@ -55,6 +55,21 @@ def _image(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
     return {"pixel_values": torch.randn(batch, getattr(config, "num_channels", 3), height, width)}
 
 
+def _pairs(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
+    """Return images, each with its text."""
+    return _image(config.vision_config, batch, seq) | _tokens(config, batch, seq)
+
+
+def _no_labels(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
+    return {}
+
+
+def _pixel_labels(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
+    """Return a class for each pixel."""
+    height, width = _image(config, 1, seq)["pixel_values"].shape[-2:]
+    return {"labels": torch.zeros(batch, height, width, dtype=torch.int64)}
+
+
 def _token_labels(config: Any, batch: int, seq: int) -> dict[str, torch.Tensor]:
     return {"labels": torch.zeros(batch, seq, dtype=torch.int64)}
 
@@ -91,6 +106,8 @@ _TASKS = (
     Task(name="speech recognition", mapping="CTC", inputs=_samples, labels=_characters, seq=500, batch=8),
     Task(name="masked language model", mapping="MASKED_LM", inputs=_tokens, labels=_token_labels, seq=512),
     Task(name="causal language model", mapping="CAUSAL_LM", inputs=_tokens, labels=_token_labels, seq=2048, batch=8),
+    Task(name="image and text", mapping="ZERO_SHOT_IMAGE_CLASSIFICATION", inputs=_pairs, labels=_no_labels, seq=77, batch=64),
+    Task(name="image segmentation", mapping="SEMANTIC_SEGMENTATION", inputs=_image, labels=_pixel_labels, seq=0, batch=8),
     Task(name="image classification", mapping="IMAGE_CLASSIFICATION", inputs=_image, labels=_class_labels, seq=0),
     Task(name="text classification", mapping="SEQUENCE_CLASSIFICATION", inputs=_tokens, labels=_class_labels, seq=512),
     Task(name="token classification", mapping="TOKEN_CLASSIFICATION", inputs=_tokens, labels=_token_labels, seq=512),
@@ -146,7 +163,12 @@ def longest(task: Task, config: Any) -> int | None:
     return positions
 
 
-def plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
+def step_of(task: Task) -> Callable[[Any, dict[str, Any], bool], Any]:
+    """Return what a step of this task computes from the model, its inputs and whether it trains."""
+    return {"CTC": _ctc_step, "ZERO_SHOT_IMAGE_CLASSIFICATION": _contrastive_step}.get(task.mapping, _plain_step)
+
+
+def _plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
     """Return the model's own loss in training, otherwise its scores; question answering has scores for the start and end."""
     output = model(**inputs)
     if training:
@@ -154,7 +176,7 @@ def plain_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
     return output.logits if "logits" in output else (output.start_logits, output.end_logits)
 
 
-def ctc_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
+def _ctc_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
     """Return the scores of a speech recogniser, or its loss against transcripts of full length."""
     scores = model(input_values=inputs["input_values"]).logits
     if not training:
@@ -162,3 +184,9 @@ def ctc_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
     from gpuwise.workload.capture.huggingface.ctc import ctc_loss
 
     return ctc_loss(scores, inputs["labels"])
+
+
+def _contrastive_step(model: Any, inputs: dict[str, Any], training: bool) -> Any:
+    """Return the score of every image with every text, or the loss that pairs them."""
+    output = model(**inputs, return_loss=training)
+    return output.loss if training else output.logits_per_image
