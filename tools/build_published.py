@@ -24,17 +24,17 @@ _COCO_IMAGES, _DAY_S = 118_287, 86_400
 _TEXT = """# Published training speeds
 
 `python -m tools.build_published` writes this page. It compares `gpuwise predict` with figures that vendors publish for
-their own training scripts. Only the figures for the H100 are part of the fit. Predictions assume the default software,
-as they do for any unknown program.
+their own training scripts. Only the figures for the H100 are part of the fit. The predictions assume the default
+software, as predictions for an unknown program always do.
 
 {table}
 
 Keep the following in mind:
 
-- Lambda's figures are the lowest and highest from three containers. They include the time to load ImageNet, which the
-  prediction does not. Lambda does not state the layout, so we predict one row with channels-last and one without.
-- NVIDIA's script for Mask R-CNN dates from 2019 and loads images during the step. With mixed precision, it runs only
-  1.4 times as fast as in fp32, because much of its step does not use the matrix engine. We predict a larger gain.
+- Lambda's figures are the lowest and highest speeds in three containers. They include the time to load ImageNet, which
+  the prediction does not. Lambda does not state the layout, so we predict one row with channels-last and one without.
+- NVIDIA's script for Mask R-CNN dates from 2019 and loads images during the step. With mixed precision, the script runs
+  only 1.4 times as fast as in fp32, because much of the step does not use the matrix engine. We predict a larger gain.
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
 - For YOLOv8, DeepLab, SDXL and the sizes of 2-D U-Nets in the zoo, we found no published training speed that states the
   GPU, batch size and precision.

@@ -39,8 +39,8 @@ HEAD = f"""# How accurate are estimated prices?
 
 If no recent price for a card has been published, gpuwise estimates one from the card's launch price, age, memory,
 vendor and segment (desktop or workstation). This page, written by `tools/fit_prices.py`, compares such estimates with
-the published prices from the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards. In
-normal use, gpuwise also takes any older prices of the card itself into account.
+the prices that were published in the {TESTED_DAYS} days before the newest one. Each estimate uses only the prices of other cards.
+In normal use, gpuwise also takes into account any older prices for the card itself.
 
 """
 WIDTH = 120  # columns of a line in the docs
@@ -152,14 +152,16 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
     rise = math.exp(found.constants["time_per_year"]) - 1
     first = 1 - math.exp(found.constants["used"] - found.constants["new"])
     said = (
-        f"The range of an estimate is {low:.2f} to {high:.2f} times the estimate. It contains 80% of these prices.",
+        f"The range given for an estimate is {low:.2f} to {high:.2f} times the estimate. This range contains 80% of the "
+        "prices in the test.",
         f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
         f"new card loses {first:.0%} of its value as soon as it becomes a used card. These two rates determine the default "
         "resale value in `which` and `cost`, which also deduct 10% for the cost of selling. According to the collected prices, "
         f"prices across the whole market rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "
         "estimates nor resale values assume that prices will continue to rise.",
         "A gaming laptop has no launch price, so its price is estimated from the number of multiprocessors in its GPU, based on "
-        f"{laptops.rows} published laptop prices. The range is {laptops.low:.2f} to {laptops.high:.2f} times the estimate.",
+        f"{laptops.rows} published laptop prices. The range given for such an estimate is {laptops.low:.2f} to "
+        f"{laptops.high:.2f} times the estimate.",
     )
     return HEAD + "\n".join(lines) + "\n\n" + "\n\n".join(textwrap.fill(part, WIDTH) for part in said) + "\n"
 

@@ -110,29 +110,29 @@ _WORDS = """
 # How accurate are predictions for language models?
 
 `python -m tools.fit_language` writes this page. It compares predicted speeds for text-generation engines with published
-measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of the errors
-with their signs.
+measurements. The error of a prediction is |predicted / measured - 1|, and *bias* is the median of the signed errors.
 
 Each engine (such as vLLM or llama.cpp) has only a few constants. The kernel models for GPUs were fitted to training
 steps, without any of the rows on this page. For vLLM and TensorRT-LLM, the fit also uses kernels that were timed
 separately on four GPUs. Predictions for those kernels are not scored here.
 
 *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out every row for one model.
-*GPU and source unseen* leaves out both the GPU and the source. Most engines were measured by a single source, so this
-test shows what to expect for an engine without measurements. Several engines were measured only on the A100. When the
-A100 is left out, their constants come from the priors and the kernel timings alone. *In sample* is not a test: it shows
-how closely the shipped constants reproduce the rows to which they were fitted. The formulas and the priors are the same
-in all tests and were chosen by people who had seen these rows. Rows that exceed a physical limit, or that count
-something other than generated tokens, are left out ([decision
+*GPU and source unseen* leaves out every row that shares its GPU or its source with the tested rows. Most engines were
+measured by a single source, so this test shows what to expect for an engine without measurements. Several engines were
+measured only on the A100. When the A100 is left out, the constants for these engines come from the priors and the
+kernel timings alone. *In sample* is not a test: it shows how closely the shipped constants reproduce the rows to which
+they were fitted. The formulas and the priors are the same in all tests and were chosen by people who had seen these
+rows. Rows that exceed a physical limit, or that count something other than generated tokens, are left out ([decision
 37](decisions/0037-fine-tuning-by-the-type-of-its-products.md)).
 
-To compute the rank correlation (*tau*), we compare pairs of GPUs, or pairs of sets with the same number of GPUs, that
-ran the same model in the same format with the same engine. Pairs whose measurements differ by less than 3% are left
-out, because repeated measurements can differ by that much. The last column compares single GPUs only.
+To compute the rank correlation (*tau*), we compare pairs of GPUs (or of sets with the same number of GPUs) that ran the
+same model in the same format with the same engine. Pairs whose measurements differ by less than 3% are left out,
+because repeated measurements can differ by that much. The last column compares single GPUs only.
 
-On a single NVIDIA GPU, the versions of llama.cpp from 2024 ran every pass as one CUDA graph. With layers on several
-GPUs, [the graph changed with every pass](https://github.com/ggml-org/llama.cpp/pull/13814) until May 2025, so kernels
-were started one by one. The fit treats such rows as a separate version. Without the graph, a layer took up to 30 µs
-longer on most sets of GPUs and up to 48 µs longer on four H100s, but 85 to 124 µs longer on four A100s. No known
-property of the A100 explains this, so it is not modelled. Most pairs in the wrong order contain this one machine.
+On a single NVIDIA GPU, the versions of llama.cpp from 2024 ran every pass as one CUDA graph. When the layers were split
+over several GPUs, [the graph changed with every pass](https://github.com/ggml-org/llama.cpp/pull/13814) until May 2025,
+so kernels were started one by one. The fit treats rows measured in this way as a separate version. Without the graph, a
+layer took up to 30 µs longer on most sets of GPUs and up to 48 µs longer on four H100s, but 85 to 124 µs longer on four
+A100s. No known property of the A100 explains this, so it is not modelled. Most of the pairs that we predict in the
+wrong order include the machine with these four A100s.
 """
