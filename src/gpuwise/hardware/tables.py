@@ -100,8 +100,12 @@ COLUMNS: Mapping[str, Column] = {
         "clock of the matrix engine, if the vendor rates it at a clock other than the boost clock",
     ),
     "memory_gib": Column("memory_bytes", _times(GIB), "nominal size"),
-    "usable_mib": Column("usable_memory_bytes", _times(MIB), "memory that the driver makes available, if it is known to differ"),
-    "slow_mib": Column("slow_memory_bytes", _times(MIB), "memory on a narrow path, in addition to the usable memory (GTX 970)"),
+    "usable_mib": Column(
+        "usable_memory_bytes", _times(MIB), "memory that the driver makes available, if known to differ from the nominal size"
+    ),
+    "slow_mib": Column(
+        "slow_memory_bytes", _times(MIB), "memory behind a narrower path, in addition to the usable memory (GTX 970)"
+    ),
     "slow_gb_s": Column("slow_memory_bytes_per_s", _times(1e9), "bandwidth of that path, included in `bandwidth_gb_s`"),
     "memory_type": Column("memory_type", str, "GDDR6, HBM3, ..."),
     "bus_bits": Column("memory_bus_bits", int, "width of the bus"),
@@ -113,7 +117,9 @@ COLUMNS: Mapping[str, Column] = {
     "power_min_w": Column(
         "power_min_watts", float, "lowest limit that can be set; for a laptop GPU, the lowest that laptop makers may choose"
     ),
-    "power_max_w": Column("power_max_watts", float, "highest limit that can be set, or that laptop makers may choose"),
+    "power_max_w": Column(
+        "power_max_watts", float, "highest limit that can be set; for a laptop GPU, the highest that laptop makers may choose"
+    ),
     "pcie_gen": Column("pcie_generation", int, "PCIe generation of the link to the host"),
     "pcie_lanes": Column("pcie_lanes", int, "PCIe lanes of the link to the host"),
     "nvlink_gen": Column("nvlink_generation", int, "generation of NVLink"),
@@ -121,12 +127,12 @@ COLUMNS: Mapping[str, Column] = {
     "slots": Column("slots", float, "slots that the reference design occupies"),
     "cooler": Column("cooler", str, "open, blower, passive, liquid, laptop or module"),
     "connectors": Column("power_connectors", str, "power plugs of the reference design"),
-    "launched": Column("launched_on", date.fromisoformat, "date of availability, or of announcement if that is unknown"),
+    "launched": Column("launched_on", date.fromisoformat, "date of availability or, if unknown, date of announcement"),
     "price_usd": Column("launch_usd", float, "launch price"),
     "ecc": Column("ecc", _flag, "yes or no"),
     "display": Column("display", _flag, "yes or no"),
     "devices": Column("devices_per_board", int, "GPUs on the board; the row describes one of them"),
-    "half_accumulate": Column("half_accumulate", _flag, "yes if matrix rates that accumulate in fp32 are halved"),
+    "half_accumulate": Column("half_accumulate", _flag, "yes if the matrix engine runs at half rate when it accumulates in fp32"),
     "rates": Column("rate_exceptions", _peaks(1.0), "exceptions to the architecture's rates, such as `vector.fp64=16`"),
     "published_tflops": Column(
         "published_flops_per_s", _peaks(_TERA), "dense peaks published by the vendor, for the whole board"
