@@ -99,9 +99,9 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     if not ours:
         raise Absent("none of its rows could be predicted")
     gpus = ", ".join(sorted({question.gpu.name for question in found}))
-    note = f"The comparison uses {len(ours)} of {len(rows)} rows, measured on these GPUs: {gpus}. NeuSight was trained on "
-    note += "operators measured on the same GPUs, while each of our predictions comes from a fit without any rows for the GPU in "
-    note += "question."
+    note = f"The comparison uses {len(ours)} of {len(rows)} rows. They were measured on these GPUs: {gpus}. NeuSight was "
+    note += "trained on operators measured on the same GPUs, while each of our predictions comes from a fit without any rows for "
+    note += "the GPU in question."
     if skipped:
         reasons = ", ".join(f"{reason} ({count} rows)" for reason, count in skipped.items())
         note += f" The other rows were left out for the following reasons: {reasons}."
@@ -109,7 +109,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     return [
         Row(
             peer="NeuSight",
-            asked=f"{asked}: {name} error on its published labels",
+            asked=f"{asked}: {name} error on the measurements that NeuSight published",
             theirs=f"{their:.1%}",
             ours=f"{own:.1%}",
             ratio=f"{own / their:.2f} times the error",
@@ -209,13 +209,13 @@ def memory(options: argparse.Namespace) -> list[Row]:
     names = ", ".join(dict.fromkeys(str(entry.cells["model"]) for entry in asked))
     title = "device memory for training timm models on an A100: median error"
     note = f"The comparison uses {len(asked)} rows, for the smallest and largest batch sizes of {names}. "
-    note += "The tool includes only weights, gradients and optimizer states."
+    note += "This tool counts only weights, gradients and optimizer states."
     told = (
         ("accelerate estimate-memory", 0, note),
         (
             "torch MemTracker",
             1,
-            "The comparison uses the same rows. The tool includes tensors, but not the overhead of the allocator or "
+            "The comparison uses the same rows. This tool counts tensors, but not the overhead of the allocator or "
             "the CUDA context.",
         ),
     )

@@ -26,7 +26,7 @@ def _office(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S110",
     question="How many two-slot cards fit on a board with four long slots?",
-    how="`build --board 'slots=7,x16=4,spacing=2' --case-slots 7`: the largest number of cards that passes.",
+    how="`build --board 'slots=7,x16=4,spacing=2' --case-slots 7`: the largest number of cards that passes this check.",
 )
 def _board(value: Mapping[str, Any]) -> Reply:
     box = {"board": "slots=7,x16=4,spacing=2", "case_slots": 7, "lanes": "X99"}

@@ -12,7 +12,7 @@ from scenarios.types import Asked, Ours, Reply, over, scenario, unanswered
 __all__ = ["ENTRIES"]
 
 _TITAN_X = "Titan X Maxwell"
-_THEN = "Before cuDNN 5, kernels for Kepler were slow. Our Kepler efficiencies are not measured and are too high."
+_THEN = "Before cuDNN 5, kernels for Kepler were slow. Our efficiencies for Kepler were not measured and are too high."
 _V100_OVER_2080TI = 8  # of the price: Lambda, best GPU for TensorFlow, 2019-02 ("only 1/8th of the price")
 
 
@@ -48,8 +48,8 @@ def _fermi(value: Mapping[str, Any]) -> Reply:
     "S018",
     question="How fast is the GPU in an AWS g2 instance compared with a Titan X?",
     how="`compare` with a GRID K520 and a Titan X, on networks from 2015.",
-    why="According to its spec sheet, the GRID K520 has 37% of the arithmetic rate and 48% of the bandwidth. In our model, "
-    "Kepler GPUs reach a smaller share of their peak.",
+    why="According to their spec sheets, the GRID K520 has 37% of the arithmetic rate of a Titan X and 48% of its bandwidth. In "
+    "our model, Kepler GPUs reach a smaller share of their peak.",
 )
 def _g2(value: Mapping[str, Any]) -> Reply:
     return {"g2/TitanX": ratio("GRID K520", _TITAN_X, EARLY)}
@@ -91,8 +91,8 @@ def _k5000(value: Mapping[str, Any]) -> Reply:
     "S046",
     question="Is a Quadro M2000M as fast as a GTX 960?",
     how="`compare` on networks from 2015.",
-    why="According to its spec sheet, the laptop chip has 60% of the cores and 70% of the bandwidth, so the quoted answer "
-    "cannot be right.",
+    why="According to their spec sheets, the laptop chip has 60% of the cores of a GTX 960 and 70% of its bandwidth, so the "
+    "quoted answer cannot be right.",
 )
 def _m2000m(value: Mapping[str, Any]) -> Reply:
     return {"M2000M/960": ratio("Quadro M2000M", "GTX 960", EARLY)}
@@ -101,9 +101,9 @@ def _m2000m(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S053",
     question="Is a GT 635 faster than a six-core Xeon?",
-    how="`predict mnist_cnn` and `predict alexnet` on both (the nearest CPU we have is the eight-core Xeon E5-2630 v3).",
+    how="`predict mnist_cnn` and `predict alexnet` on both (the most similar CPU we have is the eight-core Xeon E5-2630 v3).",
     why="The question does not name the program or the version of the GT 635. We use a version with 14 GB/s. Today's CPU "
-    "libraries are several times as fast as those of the time.",
+    "libraries are several times as fast as the libraries of that time.",
 )
 def _gt635(value: Mapping[str, Any]) -> Reply:
     return {"GT635/xeon6": ratio("GT 635", "Xeon E5-2630 v3", {"mnist_cnn": "64", "alexnet": "16"})}
@@ -113,7 +113,7 @@ def _gt635(value: Mapping[str, Any]) -> Reply:
     "S055",
     question="Why is a GTX 1080 slower than a GTX 980 Ti on AlexNet in Caffe?",
     how="`predict alexnet --mode infer` at batch 128, with torch7 and cuDNN 5 (cuDNN 4 for the second value).",
-    why="An old library chose slow kernels on a new chip. The two versions that the reader used differ by 25% on the same card.",
+    why="The old library chose slow kernels for the new chip. On the same card, the reader's two cuDNN versions differ by 25%.",
 )
 def _alexnet(value: Mapping[str, Any]) -> Reply:
     rate = {
@@ -137,7 +137,7 @@ def _small(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S126",
     question="How much more bandwidth does the GTX 1060 with faster memory have?",
-    how="`gpus`: the bandwidth of both versions.",
+    how="`gpus` gives the bandwidth of both versions.",
 )
 def _faster_memory(value: Mapping[str, Any]) -> Reply:
     return {"bw_ratio": card("GTX 1060 6GB 9Gbps").memory_bytes_per_s / card("GTX 1060 6GB").memory_bytes_per_s}
@@ -147,7 +147,7 @@ def _faster_memory(value: Mapping[str, Any]) -> Reply:
     "S142",
     question="How much faster is a GTX 1080 Ti than a CPU for detection with ResNet-101, one image at a time?",
     how="`compare 'Core i7-4770K' 'GTX 1080 Ti'` on resnet101 and mask_rcnn with `--mode infer --batch 1`, including the "
-    "range that it gives.",
+    "range in the answer.",
     why="We do not know why the reader's program took a minute per image. CPU predictions are accurate only to within a "
     "factor of two.",
 )
@@ -192,8 +192,8 @@ def _titan_v(value: Mapping[str, Any]) -> Reply:
     "S193",
     question="How much faster are the RTX 2070 and the RTX 2080 Ti than a GTX 1080 Ti?",
     how="`predict resnet50` and `predict word_lstm`, in amp and fp32.",
-    why="Readers measured a gain of 0 to 15%, while the guide says 30%. Our ratio is higher with tensor cores, and below 1 in "
-    "fp32.",
+    why="Readers measured a gain of 0 to 15%, while the guide says 30%. With tensor cores, our ratio is higher; in fp32, it is "
+    "below 1.",
 )
 def _turing(value: Mapping[str, Any]) -> Reply:
     return {

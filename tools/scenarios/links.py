@@ -67,7 +67,7 @@ def _razer(value: Mapping[str, Any]) -> Reply:
 _two_processes = unanswered(
     "S062",
     question="Why do two independent processes on two cards reach only 1.14 times the speed of one?",
-    why="The cause was never found. In our model, two independent jobs are twice as fast as one.",
+    why="The cause was never found. In our model, two independent processes reach twice the speed of one.",
 )
 
 
@@ -82,8 +82,8 @@ def _lanes(value: Mapping[str, Any]) -> Reply:
     "steps. For 24, they are said to be lower.)",
     how="`predict word_lstm --seq 150 --batch 64 --gpus 2` with the stacks tf-1.15 and torch-1.4. gpuwise does not support "
     "CNTK, so we use PyTorch instead.",
-    why="For 24 time steps, we predict 1.1, because a step this short cannot hide its communication. Frameworks overlap "
-    "communication and computation in different ways.",
+    why="For 24 time steps, we predict a speed-up of 1.1, because a step this short cannot hide its communication. Frameworks "
+    "overlap communication and computation in different ways.",
 )
 def _lstm(value: Mapping[str, Any]) -> Reply:
     def speedup(stack: str) -> float:
@@ -120,7 +120,7 @@ def _pcie2(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S089",
     question="How much speed does an external GPU lose in NLP?",
-    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt. The range that it gives extends from the computed "
+    how="`matters egpu` on a GTX 1080 Ti with bert-base, word_lstm and gnmt. The range in the answer extends from the computed "
     "loss of zero to the measured loss.",
     why="Text takes up few bytes, so almost nothing crosses the cable during training, and we compute a loss of zero. Readers "
     "measured a larger loss.",
@@ -136,7 +136,7 @@ def _egpu_nlp(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S094",
     question="What is the transfer rate of Thunderbolt 3, and how much speed does it cost?",
-    how="The link table for Thunderbolt 3; `matters egpu`.",
+    how="The link table gives the rate of Thunderbolt 3, and `matters egpu` gives the loss.",
     why="Of the 40 Gbit/s on the wire, at most 32 Gbit/s carry PCIe data, and about 2.4 GB/s are usable.",
 )
 def _thunderbolt(value: Mapping[str, Any]) -> Reply:
@@ -163,7 +163,9 @@ def _egpu_large(value: Mapping[str, Any]) -> Reply:
 
 
 @scenario(
-    "S171", question="What is the transfer rate between two Titan X cards on one switch?", how="The link table for PCIe 3.0 x16."
+    "S171",
+    question="What is the transfer rate between two Titan X cards on one switch?",
+    how="The link table gives the rate of PCIe 3.0 x16.",
 )
 def _peers(value: Mapping[str, Any]) -> Reply:
     return {"p2p_gbs": _achieved("PCIe 3.0 x16")}
@@ -214,13 +216,13 @@ def _shared_lanes(gpu: str, **box: Any) -> float:
 @scenario(
     "S184",
     question="How fast is the link between two CPUs compared with two x16 slots?",
-    how="The link tables for QPI 9.6 GT/s and PCIe 3.0 x16.",
+    how="The link tables give the rates of QPI 9.6 GT/s and PCIe 3.0 x16.",
 )
 def _sockets(value: Mapping[str, Any]) -> Reply:
     return {name: find_link(link).bytes_per_s_one_way / 1e9 for name, link in (("qpi", "QPI"), ("x16", "PCIe 3.0 x16"))}
 
 
-@scenario("S207", question="What is the transfer rate of PCIe 3.0 x1?", how="The link table for PCIe 3.0 x1.")
+@scenario("S207", question="What is the transfer rate of PCIe 3.0 x1?", how="The link table gives the rate of PCIe 3.0 x1.")
 def _x1(value: Mapping[str, Any]) -> Reply:
     return {"x1_mbs": find_link("PCIe 3.0 x1").bytes_per_s_one_way / 1e6}
 

@@ -74,8 +74,8 @@ def _worth(base: str, base_price: float, other: str, other_price: float, premium
 @scenario(
     "S108",
     question="Are 120 EUR a month for a GTX 1080 and 660 EUR for four GTX 1070 good rental prices?",
-    how="`cost --gpu … --new --cloud-price (month / 730 h) --utilization 1`. We call a price good if owning takes more than "
-    "half a year to become cheaper. We use launch prices, because the question is from 2017.",
+    how="`cost --gpu … --new --cloud-price (month / 730 h) --utilization 1`. We call a price good if it takes more than half a "
+    "year until owning is cheaper. We use launch prices, because the question is from 2017.",
 )
 def _server(value: Mapping[str, Any]) -> Reply:
     return {
@@ -154,7 +154,7 @@ def _workstation(value: Mapping[str, Any]) -> Reply:
 @scenario(
     "S220",
     question="Should I buy a used Tesla K20 for 1,000 or a GTX 680 for 180?",
-    how="`predict alexnet` and `predict word_lstm` on both cards, to compare the speed relative to the price.",
+    how="`predict alexnet` and `predict word_lstm` on both cards, to compare their speed per dollar.",
     given=("680_usd",),
 )
 def _used(value: Mapping[str, Any]) -> Reply:
