@@ -41,9 +41,9 @@ HEAD = """# How accurate are fine-tuning predictions?
 fine-tuning on one GPU. Each prediction models the trainer that was used: adapters as in PEFT, packed weights that are dequantised
 before every matrix product, recomputed blocks, and the loss on the logits. We took the adapter ranks, adapted layers and data
 types from the sources' code (`evidence/data/tuning.json`). Three constants are fitted: the speeds of attention with a mask in 16
-bits, in fp32, and on GPUs with little shared memory. Each has a prior from published kernel timings. The last two columns give
-the median errors when these constants are fitted only to the other GPUs or sources. If a source is left out, only the priors
-apply. We looked at these rows to find out what the sources ran, so the errors are optimistic.
+bits, in fp32, and on GPUs with little shared memory. Each constant has a prior from published kernel timings. The last two
+columns give the median errors when these constants are fitted only to the other GPUs or sources. If a source is left out, only
+the priors apply. We looked at these rows to find out what the sources ran, so the errors are optimistic.
 
 """
 

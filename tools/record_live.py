@@ -148,8 +148,8 @@ def section(rows: list[dict[str, Any]], cost: float | None) -> str:
         lines.append(f"The healthy script has {'no' if row['right'] else 'a'} major finding.")
     if cost is not None:
         lines.append(
-            f"Watching this script changed its step time by {cost:+.1%}. To compute this figure, we compared the fastest of "
-            "alternating runs and left out the few profiled steps."
+            f"Watching this script changed its step time by {cost:+.1%}. To compute this figure, we alternated watched and "
+            "unwatched runs and compared the fastest of each, without the few profiled steps."
         )
     return "\n".join([*lines, ""])
 
