@@ -45,7 +45,7 @@ def _titan_z(value: Mapping[str, Any]) -> Reply:
     return {"TitanZ_usable_gb": card("Titan Z").usable_memory_bytes / GIB}
 
 
-@scenario("S039", question="How much of the memory of a GTX 970 is fast?", how="`gpus 'GTX 970'`.")
+@scenario("S039", question="How much of a GTX 970's memory is fast?", how="`gpus 'GTX 970'`.")
 def _gtx970(value: Mapping[str, Any]) -> Reply:
     return {"gtx970_fast_gb": card("GTX 970").usable_memory_bytes / GIB}
 
