@@ -145,7 +145,7 @@ def section(rows: list[dict[str, Any]], cost: float | None) -> str:
         f"reached at least the lower end of the predicted range in {sum(row['kept'] for row in sick)} of {len(sick)}.",
     ]
     for row in well:
-        lines.append(f"The healthy script has {'no' if row['right'] else 'a'} major finding.")
+        lines.append(f"For a script without a fault, `watch` reported {'no' if row['right'] else 'a'} major finding.")
     if cost is not None:
         lines.append(
             f"Watching this script changed its step time by {cost:+.1%}. To compute this figure, we alternated watched and "

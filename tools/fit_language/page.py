@@ -117,7 +117,7 @@ steps, without any of the rows on this page. For vLLM and TensorRT-LLM, the fit 
 separately on four GPUs. Predictions for those kernels are not scored here.
 
 *GPU unseen* leaves out every row and every kernel for one GPU, and *model unseen* leaves out every row for one model.
-*GPU and source unseen* leaves out every row that shares its GPU or its source with the tested rows. Most engines were
+*GPU and source unseen* leaves out every row that shares a GPU or a source with the tested rows. Most engines were
 measured by a single source, so this test shows what to expect for an engine without measurements. Several engines were
 measured only on the A100. When the A100 is left out, the constants for these engines come from the priors and the
 kernel timings alone. *In sample* is not a test: it shows how closely the shipped constants reproduce the rows to which
