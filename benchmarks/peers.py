@@ -104,7 +104,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     note += "the GPU in question."
     if skipped:
         reasons = ", ".join(f"{reason} ({count} rows)" for reason, count in skipped.items())
-        note += f" The other rows were left out for the following reasons: {reasons}."
+        note += f" The remaining rows were left out: {reasons}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
     return [
         Row(

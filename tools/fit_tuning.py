@@ -163,9 +163,9 @@ def main(path: Path) -> int:
     for title, key in _KEYS.items():
         lines += table(found, title, key)
     lines.append(
-        f"Attention with a mask runs at {rates['half']:.0%} of the speed of the usual kernel. In fp32, it runs at "
-        f"{rates['tf32']:.0%} of the speed that it would have in TF32. GPUs with little shared memory reach "
-        f"{rates['small']:.0%} of these speeds."
+        f"According to the fit, attention with a mask runs at {rates['half']:.0%} of the speed of the usual kernel. In fp32, it "
+        f"runs at {rates['tf32']:.0%} of the speed that it would have in TF32. GPUs with little shared memory "
+        f"reach {rates['small']:.0%} of these speeds."
     )
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines[1:]))

@@ -206,8 +206,8 @@ def _turing(value: Mapping[str, Any]) -> Reply:
     "S196",
     question="How much faster is ResNet-152 on an RTX 2080 Ti in 16-bit precision than on a GTX 1080 Ti in fp32?",
     how="`predict resnet152` at batch 32, in amp and fp32.",
-    why="16-bit kernels were immature in 2018. In February 2019, Lambda measured 1.6 times the speed of a GTX 1080 Ti in 16 "
-    "bits. Our software stacks are newer.",
+    why="16-bit kernels were immature in 2018. In February 2019, Lambda measured a speed-up of 1.6 over a GTX 1080 Ti "
+    "in 16-bit precision. Our software stacks are newer.",
 )
 def _resnet152(value: Mapping[str, Any]) -> Reply:
     return {"2080Ti16/1080Ti32": _mixed("RTX 2080 Ti", "GTX 1080 Ti", "resnet152", "32")}
