@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwise.workload.capture.huggingface import source as huggingface
-from gpuwise.workload.capture.huggingface.configs import find_config, known_parameters
+from gpuwise.workload.capture.huggingface.configs import find_config
+from gpuwise.workload.capture.huggingface.known import known_parameters
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.capture.torch.step import Subject
 from gpuwise.workload.model.types import Settings

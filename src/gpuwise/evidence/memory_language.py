@@ -14,6 +14,7 @@ import msgspec
 
 from gpuwise.step.memory.language import Adaptation, DecoderShape, adaptation_memory, generation_memory, shape_from_config
 from gpuwise.workload.capture.huggingface import configs as huggingface_configs
+from gpuwise.workload.capture.huggingface.known import table
 
 __all__ = ["LanguageModel", "causal_masks_bytes", "counted_bytes", "language_models"]
 
@@ -118,7 +119,7 @@ def _model(name: str) -> tuple[LanguageModel | None, DecoderShape | None]:
     for model in language_models():
         if wanted in (model.repo.lower(), model.repo.lower().rpartition("/")[2], *model.aliases):
             return model, model.shape
-    for repository in huggingface_configs.table():
+    for repository in table():
         if wanted.removesuffix("-deduped") in (repository.lower(), repository.lower().rpartition("/")[2]):
             return None, shape_from_config(huggingface_configs.find_config(f"hf:{repository}").config)
     return None, None

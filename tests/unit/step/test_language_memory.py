@@ -16,6 +16,7 @@ from gpuwise.step.memory.language import (
     shape_from_config,
 )
 from gpuwise.workload.capture.huggingface import configs as huggingface_configs
+from gpuwise.workload.capture.huggingface.known import known_parameters, table
 
 TINY = DecoderShape(hidden=8, layers=2, heads=2, kv_heads=1, head_dim=4, intermediate=16, vocabulary=32)
 KNOWN = {model.repo: model.shape for model in language_models()}
@@ -28,16 +29,16 @@ def test_parameters_are_counted_by_hand() -> None:
     assert TINY.norm_parameters == (2 * 2 + 1) * 8
 
 
-@pytest.mark.parametrize("repo", sorted(set(KNOWN) & set(huggingface_configs.table())))
+@pytest.mark.parametrize("repo", sorted(set(KNOWN) & set(table())))
 def test_shapes_have_the_published_number_of_parameters(repo: str) -> None:
     shape = KNOWN[repo]
     tied = huggingface_configs.find_config(f"hf:{repo}").config.get("tie_word_embeddings", "gemma" in repo)
     tables = shape.table_parameters * (1 if tied else 2)
     counted = shape.block_parameters + shape.norm_parameters + tables
-    assert counted == pytest.approx(huggingface_configs.known_parameters()[repo], rel=0.002)  # biases are not counted
+    assert counted == pytest.approx(known_parameters()[repo], rel=0.002)  # biases are not counted
 
 
-@pytest.mark.parametrize("repo", sorted(set(KNOWN) & set(huggingface_configs.table())))
+@pytest.mark.parametrize("repo", sorted(set(KNOWN) & set(table())))
 def test_shapes_agree_with_the_configurations_of_hugging_face(repo: str) -> None:
     assert shape_from_config(huggingface_configs.find_config(f"hf:{repo}").config) == KNOWN[repo]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuwise.core.errors import UnknownName
-from gpuwise.workload.capture.huggingface.configs import find_config, is_listed, table
+from gpuwise.workload.capture.huggingface.configs import find_config, is_listed
 from gpuwise.workload.capture.huggingface.hub_names import _bases, relative_of
+from gpuwise.workload.capture.huggingface.known import table
 from gpuwise.workload.capture.request import Request
 from gpuwise.workload.find import check_name, resolved
 

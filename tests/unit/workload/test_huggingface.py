@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks
 from gpuwise.core.errors import BadFile, BadValue, GpuwiseError, UnknownName
 from gpuwise.workload.capture.huggingface import configs as huggingface_configs
 from gpuwise.workload.capture.huggingface import source as huggingface
+from gpuwise.workload.capture.huggingface.known import known_parameters, table
 from gpuwise.workload.capture.request import Request, parse_input
 from gpuwise.workload.capture.worker import record
 from gpuwise.workload.model import evaluate
@@ -83,11 +84,11 @@ def parameters_on_meta(name: str) -> int:
         return sum(parameter.numel() for parameter in build(config, choose_task(config)[1], False).parameters())
 
 
-@pytest.mark.parametrize("name", sorted(huggingface_configs.table()))
+@pytest.mark.parametrize("name", sorted(table()))
 def test_every_model_of_the_table_has_its_published_parameter_count(name: str) -> None:
     if huggingface_configs.find_config(f"hf:{name}").config["model_type"] == "qwen":
         pytest.skip("transformers has no Qwen 1; its count is checked by its sizes")
-    assert parameters_on_meta(name) == huggingface_configs.known_parameters()[name]
+    assert parameters_on_meta(name) == known_parameters()[name]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_every_model_of_the_table_has_its_published_parameter_count(name: str) -
     }.items(),
 )
 def test_the_table_holds_the_counts_everyone_knows(name: str, count: int) -> None:
-    assert huggingface_configs.known_parameters()[name] == count
+    assert known_parameters()[name] == count
 
 
 def test_ids_are_found_by_both_names_and_in_any_case() -> None:
@@ -170,7 +171,7 @@ def test_every_task_trains_symbolically_at_its_usual_length(name: str, seq: int)
     workload = capture(f"hf:{name}", precision="amp")
     assert workload.seq == seq
     assert workload.symbols == ("batch", "seq")
-    assert workload.parameters == huggingface_configs.known_parameters()[name]
+    assert workload.parameters == known_parameters()[name]
     done = evaluate.totals(workload)
     assert 1.9 < done.backward_flops / done.forward_flops < 2.5
 

@@ -14,6 +14,7 @@ from typing import Any
 from gpuwise.core.errors import BadFile, UnknownName
 from gpuwise.hardware.tables import parse_toml
 from gpuwise.workload.capture.huggingface import configs as huggingface
+from gpuwise.workload.capture.huggingface.known import known_row, table
 from gpuwise.workload.language.configs import model_types, shape_of_config
 from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.names import key_of, shorter, without_sizes
@@ -130,7 +131,7 @@ def _configs() -> Mapping[str, Mapping[str, Any]]:
     ours: dict[str, Mapping[str, Any]] = {}
     for name, row in _tables()["configs"].items():
         ours[name] = {**ours.get(row.get("like", ""), {}), **row}
-    known = {name: huggingface.row(name) for name in huggingface.table()}
+    known = {name: known_row(name) for name in table()}
     return {name: row for name, row in {**known, **ours}.items() if row["model_type"] in types}
 
 

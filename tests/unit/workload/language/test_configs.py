@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuwise.core.errors import BadValue
-from gpuwise.workload.capture.huggingface import configs as huggingface_configs
 from gpuwise.workload.capture.huggingface import hub_names
+from gpuwise.workload.capture.huggingface.known import known_parameters, known_row, table
 from gpuwise.workload.language.configs import model_types, shape_of_config
 
 NOT_DECODERS = hub_names.TYPES | {"whisper"}
@@ -25,15 +25,15 @@ LLAMA: dict[str, Any] = {
 
 
 def row(name: str) -> dict[str, Any]:
-    return huggingface_configs.row(name)
+    return known_row(name)
 
 
-DECODERS = sorted(name for name in huggingface_configs.table() if row(name)["model_type"] not in NOT_DECODERS)
+DECODERS = sorted(name for name in table() if row(name)["model_type"] not in NOT_DECODERS)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_every_decoder_of_the_table_has_its_published_count(name: str) -> None:
-    assert shape_of_config(name, row(name)).parameters == huggingface_configs.known_parameters()[name]
+    assert shape_of_config(name, row(name)).parameters == known_parameters()[name]
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "openai/whisper-small"])

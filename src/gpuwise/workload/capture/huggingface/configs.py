@@ -11,25 +11,22 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from gpuwise.core.errors import BadFile, BadValue, UnknownName
 from gpuwise.core.files import home
 from gpuwise.core.text import either
-from gpuwise.hardware.tables import parse_toml
 from gpuwise.workload.capture.huggingface.hub_names import TYPES, relative_of
+from gpuwise.workload.capture.huggingface.known import known_row, table
 
-__all__ = ["Found", "cache_folders", "find_config", "is_listed", "known_parameters", "read_config", "reason", "row", "table"]
+__all__ = ["Found", "cache_folders", "find_config", "is_listed", "read_config", "reason"]
 
 _LARGEST_BYTES = 4 * 2**20
 _LONGEST_ID = 200
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _HINT = "download config.json from the model page and pass its path: `path/to/config.json`"
-# Our own keys, and those that would name code, kernels or files to load.
-_OURS = frozenset(("like", "repo", "parameters", "null"))
+# Keys that would name code, kernels or files to load.
 _LEFT_OUT = frozenset(
     "auto_map custom_pipelines quantization_config compression_config attn_implementation experts_implementation use_kernels "
     "kernel_config dtype torch_dtype base_model_tp_plan base_model_pp_plan transformers_version gradient_checkpointing".split()
@@ -64,11 +61,11 @@ def _find(model: str) -> Found:
         if cached is not None:
             return _cleaned(read_config(cached), "the local Hugging Face cache")
     if known is not None:
-        return _cleaned(row(known), f"gpuwise's table ({_source(known)})")
+        return _cleaned(known_row(known), f"gpuwise's table ({_source(known)})")
     relative = relative_of(name)
     if relative is None:
         raise _unknown(name)
-    found = _cleaned(_with_head(row(relative.row), relative.head), f"gpuwise's table ({_source(relative.row)})")
+    found = _cleaned(_with_head(known_row(relative.row), relative.head), f"gpuwise's table ({_source(relative.row)})")
     return replace(found, notes=(*found.notes, relative.why))
 
 
@@ -77,7 +74,7 @@ def is_listed(name: str) -> bool:
     if _ID.fullmatch(name) is None or ".." in name:
         return False
     known = _known_name(name)
-    return relative_of(name) is not None if known is None else row(known)["model_type"] in TYPES
+    return relative_of(name) is not None if known is None else known_row(known)["model_type"] in TYPES
 
 
 def _with_head(config: Mapping[str, Any], head: str) -> Mapping[str, Any]:
@@ -97,25 +94,6 @@ def _cleaned(config: Mapping[str, Any], where: str) -> Found:
 
 
 # ---------------------------------------------------------------- the built-in table
-
-
-@cache
-def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return the rows of the built-in table as written, by id."""
-    return parse_toml((files("gpuwise.workload") / "data" / "hf_configs.toml").read_text(encoding="utf-8"))
-
-
-def row(name: str) -> dict[str, Any]:
-    """Return the full configuration in a row, without our own keys."""
-    found = table()[name]
-    base = row(found["like"]) if "like" in found else {}
-    empty = dict.fromkeys(found.get("null", ()))
-    return base | {key: value for key, value in found.items() if key not in _OURS} | empty
-
-
-def known_parameters() -> dict[str, int]:
-    """Return the published parameter count of every model in the table."""
-    return {name: int(row["parameters"]) for name, row in table().items()}
 
 
 def _source(name: str) -> str:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from gpuwise.hardware.tables import parse_toml
+from gpuwise.workload.capture.huggingface.known import known_row, table
 
 __all__ = ["TYPES", "Relative", "relative_of"]
 
@@ -85,9 +86,7 @@ def _head_of(said: str, row: str) -> str:
 
 @cache
 def _table() -> Mapping[str, Mapping[str, object]]:
-    from gpuwise.workload.capture.huggingface.configs import row, table  # which uses this module
-
-    return {name: full for name in table() if (full := row(name))["model_type"] in TYPES}
+    return {name: full for name in table() if (full := known_row(name))["model_type"] in TYPES}
 
 
 @cache

@@ -1,11 +1,12 @@
 """`hf:ID` and `path/config.json`: models of Hugging Face transformers, from their configuration alone, without weights.
 
-    huggingface_configs     finds the hyperparameters: local cache, built-in table, config.json
-    huggingface_tasks       what goes in and what the loss is
-    huggingface_generate    prefill and decode of language models
-    huggingface_experts     mixtures of experts
-    huggingface_steady      branches that would look at values
-    huggingface_capture     puts these together
+    configs     finds the hyperparameters: local cache, built-in table (known), config.json
+    hub_names   recognises fine-tuned models by their names
+    tasks       what goes in and what the loss is
+    generate    prefill and decode of language models
+    experts     mixtures of experts
+    steady      branches that would look at values
+    subject     puts these together
 
 Nothing is downloaded, and no code that comes with a model is run.
 """
