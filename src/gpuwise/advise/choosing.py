@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuwise.advise.candidates import Candidate, spread
+from gpuwise.advise.candidates import Candidate, Terms, spread
 from gpuwise.core.units import GIB
-from gpuwise.money.costs import is_cheaper_rented
+from gpuwise.money.costs import WEEK_HOURS, is_cheaper_rented
+from gpuwise.money.types import HOURS_PER_YEAR
 
 __all__ = [
     "CLEARLY_CHEAPER",
@@ -27,6 +28,7 @@ __all__ = [
     "adds_up",
     "best_bought",
     "best_rented",
+    "even_hours_per_week",
     "pareto",
     "recommend",
     "roomy",
@@ -364,3 +366,21 @@ def _upfront(option: Candidate) -> float:
 
 def _total(option: Candidate) -> float:
     return option.total_usd if option.total_usd is not None else math.inf
+
+
+def even_hours_per_week(bought: Candidate, rented: Candidate, terms: Terms) -> float | None:
+    """Return the hours of use per week up to which renting costs less for the same work, or None if owning is never cheaper.
+
+    rent per run = (price + machine - resale) / runs + electricity per run, solved for the runs; a slower rented GPU cannot do
+    more than it does around the clock.
+    """
+    if rented.usd_per_run is None or bought.total_usd is None or bought.upfront_usd is None or not bought.runs:
+        return None
+    once = bought.total_usd - bought.running_usd
+    running = bought.running_usd / bought.runs
+    if rented.usd_per_run <= running:
+        return None if rented.run.seconds <= bought.run.seconds else WEEK_HOURS * bought.run.seconds / rented.run.seconds
+    runs = once / (rented.usd_per_run - running)
+    hours = runs * bought.run.seconds / 3600 / terms.years / (HOURS_PER_YEAR / WEEK_HOURS)
+    most = min(1.0, bought.run.seconds / rented.run.seconds) * WEEK_HOURS  # a slower rented GPU has no more hours than a week
+    return min(hours, most) if min(hours, most) < WEEK_HOURS else None

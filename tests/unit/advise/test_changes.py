@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpuwise.advise.candidates import Candidate, Terms, owned
-from gpuwise.advise.choosing import UserLimits, select
-from gpuwise.advise.thresholds import at_price, even_hours_per_week, price_flips
+from gpuwise.advise.choosing import UserLimits, even_hours_per_week, select
+from gpuwise.questions.which.changes import at_price, price_flips
 from making_candidates import TERMS, buy, hire, price_of, run
 
 seconds = st.floats(10, 1e5)

@@ -4,10 +4,10 @@ numbers), and the assumptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpuwise.advise.candidates import Candidate
+from gpuwise.advise.candidates import Candidate, whole
 from gpuwise.advise.choosing import (
     CLEARLY_CHEAPER,
     NEARLY,
@@ -20,39 +20,32 @@ from gpuwise.advise.choosing import (
     select,
     shortfall,
 )
-from gpuwise.advise.jobs import WAYS, Job
-from gpuwise.advise.thresholds import even_hours_per_week, price_flips
+from gpuwise.advise.jobs import WAYS, JobPace, taken
 from gpuwise.core.provenance import Assumption, assumed
-from gpuwise.core.text import a, are, both, plural
-from gpuwise.core.units import GIB
+from gpuwise.core.text import a, the
+from gpuwise.core.units import format_si
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
-from gpuwise.money.costs import DESK_USE, LAB_USE, RENT_BELOW, RENT_FASTER, RENT_FASTER_BELOW, WEEK_HOURS
+from gpuwise.money.costs import RENT_BELOW, RENT_FASTER, RENT_FASTER_BELOW, in_server, server_for
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date, kinds_text
-from gpuwise.questions.common.jobs import Priced, way_text
+from gpuwise.questions.common.jobs import does_not_fit, way_text
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
+from gpuwise.questions.which.changes import changes
 from gpuwise.questions.which.general import general
-from gpuwise.questions.which.instead import TROUBLE, faster
+from gpuwise.questions.which.instead import describe_sparing
 from gpuwise.questions.which.language_paces import LanguagePace
-from gpuwise.questions.which.language_words import more_for_text
+from gpuwise.questions.which.language_words import engine_of, shares
 from gpuwise.questions.which.nothing import nearest_rows
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied, wants_remedies
-from gpuwise.questions.which.survey import (
-    Survey,
-    alike,
-    best_by_budget,
-    buys,
-    check_parts,
-    failures,
-    make_survey,
-    one_more,
-    spent,
-)
+from gpuwise.questions.which.survey import SAME, Survey, check_parts, failures, make_survey, spent
 from gpuwise.questions.which.types import WhichAnswer
-from gpuwise.questions.which.words import reasons, rejections, renting, verdict
+from gpuwise.questions.which.words import verdict
+from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = ["answer", "choose", "notes", "which"]
+
+_TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 
 
 def answer(options: WhichOptions, progress: Callable[[str], None] = lambda text: None) -> WhichAnswer:
@@ -64,7 +57,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     """The recommendation, its alternatives and the reasons."""
     survey = make_survey(query, progress)
     chosen = select(survey.options, query.limits)
-    shown = best_by_budget(survey.options) if query.general else chosen.shown if chosen.best else nearest_rows(survey, chosen)
+    shown = _best_by_budget(survey.options) if query.general else chosen.shown if chosen.best else nearest_rows(survey, chosen)
     if query.general and shown:  # the verdict and what would change it are about a card that is shown
         chosen = replace(chosen, bought=min(shown, key=lambda option: option.usd_per_run or 0.0))
     simple = chosen.bought is not None and not query.have and not any(priced.skipped for priced in survey.priced)
@@ -82,15 +75,31 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
         best=None if query.general else chosen.best,
         options=shown,
         build=builds,
-        reasons={option.key: reasons(survey, option, chosen) for option in shown},
-        rejected=rejections(survey, shown, chosen),
-        changes_if=_changes(survey, chosen),
+        reasons={option.key: _reasons(survey, option, chosen) for option in shown},
+        rejected=_rejections(survey, shown, chosen),
+        changes_if=changes(survey, chosen),
         remedied=tuple((one, describe_remedy(survey, one)) for one in spared),
         ways=tuple(priced.way for priced in survey.priced),
         every=survey.options,
         assumptions=(*query.assumptions, *notes(survey)),
         data_date=data_date(query.book),
     )
+
+
+def _best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The best card at each of several budgets."""
+    found: dict[str, Candidate] = {}
+    for budget in _TIERS_USD:
+        best = _pick_at(options, budget)
+        if best is not None:
+            found.setdefault(best.key, best)
+    return tuple(found.values())
+
+
+def _pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
+    """The best single card for this budget."""
+    limits = UserLimits(budget_usd=budget_usd)
+    return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
 
 
 # ---------------------------------------------------------------- what it assumes beyond the question
@@ -186,216 +195,116 @@ def _budget_note(survey: Survey) -> Assumption:
     return assumed("budget", survey.money(query.limits.budget_usd), effect)
 
 
-which = face(WhichOptions, answer)
+# ---------------------------------------------------------------- reasons
 
 
-# ---------------------------------------------------------------- what would change it: prices, hours, budget, memory, more cards
-
-_MANY_BYTES = 24 * GIB  # of a model in 16 bits: more than the usual cards hold
-_FEW = 2  # prices that are named
-_ABOUT_EQUAL = 1.05  # times as long: no difference in practice
-_NEARLY_EQUAL = 1.02  # times as long still counts as equally fast
-_MORE_MEMORY = 1.3  # times the memory is worth mentioning: 16 GB instead of 12 GB
-_LITTLE_MORE = 1.25  # times the price
-_FAR_SLOWER = 4.0  # times as long: another kind of machine
-_WITHIN_REACH = 2.0  # times the budget: nobody spends more, assumed
-_FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
-
-
-def _changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
-    """What would change the recommendation: prices, hours, budget, memory, more cards."""
-    taken, best = chosen.bought if survey.query.general else chosen.best, chosen.bought
-    main = taken or best
-    said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
-    hours = "" if said else _hours(survey, chosen)
-    first, last = (hours, "") if _hangs_on_a_guess(survey, chosen) else ("", hours)
-    larger, found = _larger(survey, taken), list[str]()
-    if main:
-        found = [first, larger, *_prices(survey, chosen, above=_budget(survey, main)), last]
-        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else ""]
-        found += [_budget(survey, main)]
-    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
-    return tuple(text for text in (*found, _adapters(survey), "" if larger else _memory(taken)) if text)
-
-
-def _could_shrink(job: Job, priced: Priced) -> bool:
-    """Return whether a model runs with 16-bit weights because no format was given, and they are many."""
-    wide = [pace for pace in priced.paces.values() if isinstance(pace, LanguagePace) and pace.weights in ("fp16", "bf16")]
-    return "int4" in job.ways and min((pace.memory_bytes * pace.gpu_count for pace in wide), default=0.0) > _MANY_BYTES
+def _reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, ...]:
+    """Remarks on one option."""
+    found = ["the verdict"] if option is chosen.best and not survey.query.general else []
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
+        if taken(priced.way, pace) != "usual":
+            found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
+    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
+        if not pace.fits:
+            found.append(does_not_fit(priced, pace, _each(pace)))
+        elif pace.micro_batch < pace.batch:
+            found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
+        elif pace.bound == "launch" and not survey.query.text:
+            found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
+    found += engine_of(option, chosen.shown) if survey.query.text else []
+    if option.gpu_count > 1:
+        found.append(shares(option) if survey.query.text else option.run.held)
+        if takes_bridge(option.gpu) and option.kind != "rent" and option.run.beside is None:
+            found.append("these GPUs are assumed to have no NVLink bridge; `gpuwise matters nvlink` shows the gain from one")
+    if in_server(option.gpu) and option.kind.startswith("buy"):
+        found.append(f"the price includes {server_for(option.gpu, option.gpu_count).title}; `gpuwise build` checks only desktops")
+    if whole(option.gpu) and not survey.query.wanted.laptop:
+        found.append("this is a complete computer, so no other parts are added to its price")
+    if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
+        found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
+    found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
+    return tuple(found)
 
 
-def _hangs_on_a_guess(survey: Survey, chosen: Selection) -> bool:
-    """Return whether renting or buying is cheaper depends on which of the two usual numbers of hours is assumed."""
-    guessed = any(note.code == "hours_per_week" for note in survey.query.assumptions)
-    rented, bought = chosen.hired or chosen.rented, chosen.bought
-    if not guessed or rented is None or bought is None:
+_FAR = 3.0  # times the budget: out of reach
+
+
+def _rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
+    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
+    recommendation first, or without one the cheapest."""
+    names = {option.name for option in shown}
+    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
+    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
+    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
+    others.sort(
+        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
+    )
+    found: dict[str, str] = {}
+    for option in others:
+        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
+    return tuple(found.items())
+
+
+def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
+    if broken == "memory":
+        short = next(pace for pace in option.run.paces if not pace.fits)
+        return does_not_fit(survey.priced[option.run.paces.index(short)], short, _each(short))
+    if broken == "deadline":
+        return f"a run takes {format_si(option.run.seconds, 's')}, which is longer than the deadline"
+    if broken == "horizon":
+        return f"a run takes {format_si(option.run.seconds, 's')} of use, which is longer than {survey.horizon}"
+    if broken == "price":
+        return "no price is published; add one with `--price`"
+    if broken == "budget":
+        over = spent(option) - (limits.budget_usd or 0.0)
+        return f"at {survey.money(spent(option))}, it is {survey.money(over)} over the budget"
+    failed = failures(survey, option)
+    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
+
+
+def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
+    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
+    if option.total_usd is None:
+        return "no price is published, and it is slower than the options shown"
+    if survey.query.general:
+        return _not_a_pick(survey, option)
+    rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
+    better = [other for other in rivals if _beats(other, option)]
+    if better:
+        return f"slower and more expensive than {the(min(better, key=lambda other: other.gpu_count != option.gpu_count).name)}"
+    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
+    if rent:
+        return f"slower and more expensive than renting {a(rent[0].name)}"
+    faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
+    slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
+    between = f"between {the(faster.name)} and {the(slower.name)}" if faster and slower else "outside the options shown"
+    return f"{between} in time and cost; the table shows only a selection"
+
+
+def _not_a_pick(survey: Survey, option: Candidate) -> str:
+    """What is recommended instead at the lowest budget that buys this one."""
+    tier = next((usd for usd in _TIERS_USD if usd >= spent(option)), None)
+    pick = None if tier is None else _pick_at(survey.options, tier)
+    if tier is None or pick is None or pick.name == option.name:
+        return (
+            f"costs more than {survey.money(_TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
+        )
+    ratio = option.run.seconds / pick.run.seconds
+    pace = (
+        f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "just as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
+    )
+    return f"at a budget of {survey.money(tier)}, {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
+
+
+def _beats(other: Candidate, option: Candidate) -> bool:
+    if other.total_usd is None or option.total_usd is None:
         return False
-    hours = even_hours_per_week(bought, rented, survey.query.terms)
-    return hours is not None and DESK_USE * WEEK_HOURS <= hours <= LAB_USE * WEEK_HOURS
+    return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
 
 
-def _adapters(survey: Survey) -> str:
-    """What smaller GPUs could do where all weights of a large model are trained, or used in 16 bits."""
-    if survey.query.text is not None:
-        large = [job.model for job, priced in zip(survey.query.jobs, survey.priced, strict=True) if _could_shrink(job, priced)]
-        return f"with 4-bit weights (`--weights int4`), {both(large)} would fit on smaller GPUs" if large else ""
-    jobs = zip(survey.query.jobs, survey.priced, strict=True)
-    able = [job.model for job, priced in jobs if priced.way == "checkpoint" and "lora" in job.ways]
-    return f"with LoRA adapters (`--method lora`), {both(able)} would fit on smaller GPUs" if able else ""
+def _each(pace: JobPace) -> str:
+    return " on each GPU" if isinstance(pace, LanguagePace) and pace.gpu_count > 1 else ""
 
 
-def _prices(survey: Survey, chosen: Selection, above: str) -> list[str]:
-    """Return offered prices that would change the recommendation, except of a card that `above`, on a larger budget, names."""
-    if chosen.best is None or not chosen.best.kind.startswith("buy") or survey.query.general:
-        return []
-    found = []
-    for flip in price_flips(survey.options, survey.query.limits, survey.query.terms, chosen.best):
-        price, at = flip.option.price, survey.money(flip.usd)
-        if price is None:
-            continue
-        if at == survey.money(price.usd):  # the prices are at the very point where the recommendation changes
-            other = flip.then if flip.option is chosen.best else flip.option
-            found.append(f"at these prices, {a(other.name)} is as good a choice")
-            continue
-        if flip.option is chosen.best:
-            who = "the estimate ranges from" if price.estimated else "sellers ask"
-            span = f"{who} {survey.money(price.low_usd)} to {survey.money(price.high_usd)}"
-            most = survey.query.limits.budget_usd or 0.0
-            more = f"more than the {survey.money(most)} that you can spend" if at == survey.money(most) else f"{at} or more"
-            found.append(f"if {a(flip.option.gpu.name)} costs {more} ({span}), {_instead(flip.then)} the better choice")
-        elif f" {(named := flip.option.gpu.name)} " not in above:
-            now = f"{'estimated at ' if price.estimated else 'now '}{survey.money(price.usd)}"
-            found.append(f"if {a(named)} costs {at} or less ({now}), {_instead(flip.then, named)} the better choice")
-    return list(dict.fromkeys(found))[:_FEW]
-
-
-def _instead(option: Candidate, named: str = "") -> str:
-    if option.kind == "keep":
-        return "keeping what you have is"
-    own = "it is" if option.name == named else f"{a(option.name)} {are(option.name)}"
-    return f"renting {a(option.name)} is" if option.kind == "rent" else own
-
-
-def _hours(survey: Survey, chosen: Selection) -> str:
-    rented = chosen.best if chosen.best and chosen.best.kind == "rent" else chosen.hired or chosen.rented
-    bought = chosen.bought
-    if rented and bought and rented.run.seconds > _FAR_SLOWER * bought.run.seconds:
-        return ""
-    if rented is None or rented.rent is None or bought is None or bought.total_usd is None or chosen.best is chosen.kept:
-        return ""
-    hours = even_hours_per_week(bought, rented, survey.query.terms)
-    rate = survey.query.book.currency.show(rented.rent.usd_per_gpu_hour, 2)
-    who = f"{a(rented.name)} at {rate} an hour{' each' if rented.gpu_count > 1 else ''}"
-    now = 168 * survey.query.terms.utilization
-    if hours is None:
-        return f"renting {who} is cheaper at any number of hours"
-    use = plural(f"{hours:.0f}", "hour")
-    if chosen.best is rented:
-        return f"above {use} of use a week, buying {a(bought.name)} is cheaper"
-    if hours <= now and (rented.usd_per_run or 0.0) < (bought.usd_per_run or 0.0):  # more hours than a week has would be rented
-        work, longer = survey.work, f"{rented.run.seconds / bought.run.seconds:.1f} times as long"
-        cheaper = f"renting {who} costs {1 - (rented.usd_per_run or 0.0) / (bought.usd_per_run or 1.0):.0%} less per {work}"
-        return f"{cheaper}, but takes {longer}: running day and night, it does the work of {use} of use a week"
-    if hours <= now:
-        return f"below {use} of use a week, renting {who} is cheaper (this answer assumes {now:.0f})"
-    return f"renting {who} is cheaper for up to {use} of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
-
-
-def _larger(survey: Survey, best: Candidate | None) -> str:
-    """With a budget, what to buy for larger models, unless one that generates text was named: the fastest with more memory."""
-    budget, text = survey.query.limits.budget_usd, survey.query.text
-    if budget is None or best is None or best.kind == "rent" or (text and not (survey.query.task and (text.users or 1) == 1)):
-        return ""
-    able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
-    able = [one for one in able if one.run.shared_bytes >= _MORE_MEMORY * best.run.shared_bytes and (text or alike(one, best))]
-    if not able:
-        return ""
-    more = min(able, key=lambda one: one.run.seconds)
-    each = "" if more.gpu_count == 1 else " in total" if text else " each"
-    held = f"{a(more.name)} ({survey.money(more.upfront_usd)}, {more.run.shared_bytes / GIB:.0f} GB{each})"
-    room = best.run.paces[0].usable_bytes * (best.gpu_count if text else 1)
-    needs = f"models that need more than {room / GIB:.0f} GiB{'' if text else ' on one GPU'}"
-    longer = more.run.seconds / best.run.seconds
-    pace = f"takes {longer:.1f} times as long" if longer >= 1 else f"is {1 / longer:.1f} times as fast"
-    pace = "takes about as long" if 1 / _ABOUT_EQUAL < longer < _ABOUT_EQUAL else pace
-    return f"for {needs}, choose {held}; {'the same text' if text else 'a run'} then {pace}"
-
-
-def _roomier(survey: Survey, best: Candidate) -> str:
-    """The same speed with more memory, for slightly more money."""
-    able = [
-        one
-        for one in buys(survey)
-        if (one.gpu_count, one.run.beside) == (best.gpu_count, best.run.beside)
-        and one.run.seconds <= _NEARLY_EQUAL * best.run.seconds
-        and one.gpu.memory_bytes >= _MORE_MEMORY * best.gpu.memory_bytes
-        and best.upfront_usd
-        and best.upfront_usd <= (one.upfront_usd or float("inf")) <= _LITTLE_MORE * best.upfront_usd
-    ]
-    if not able:
-        return ""
-    more = min(able, key=spent)
-    memory = f"{more.gpu.memory_bytes / GIB:.0f} GB instead of {best.gpu.memory_bytes / GIB:.0f} GB"
-    return f"for {survey.money(spent(more) - spent(best))} more, you get {a(more.name)}, which is just as fast and has {memory}"
-
-
-def _budget(survey: Survey, best: Candidate) -> str:
-    """The next step up."""
-    budget = survey.query.limits.budget_usd
-    if budget is None:
-        return ""
-    better = [
-        option
-        for option in buys(survey)
-        if shortfall(option, survey.query.limits) == "budget"
-        and spent(option) <= _WITHIN_REACH * budget
-        and best.run.seconds >= _FASTER * option.run.seconds
-        and option.gpu.memory_bytes >= best.gpu.memory_bytes * (best.kind == "keep")
-        and (alike(option, best) or option.added)
-    ]
-    more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
-    if more is None:
-        return ""
-    over = survey.money((more.upfront_usd or 0.0) - budget)
-    gain = best.run.seconds / more.run.seconds
-    bought = one_more(more) or a(more.name)
-    return f"for {over} more than your budget, you could buy {bought} and {survey.do} {gain:.2f} times as fast"
-
-
-def _several_more(survey: Survey, best: Candidate) -> str:
-    """A second one of the same."""
-    two = [
-        option
-        for option in (*survey.options, *survey.refused)
-        if (option.gpu.name, option.gpu_count) == (best.gpu.name, 2 * best.gpu_count)
-        and not (best.run.beside or option.run.beside)
-    ]
-    bought = [option for option in two if option.kind == best.kind]
-    failed = [line.text for line in failures(survey, bought[0])] if bought else []
-    if not bought or not bought[0].run.fits or (best.gpu_count > 1 and failed):
-        return ""
-    gain = best.run.seconds / bought[0].run.seconds
-    trouble = f", but a typical machine does not support it: {failed[0]}" if failed else ""
-    more = (bought[0].upfront_usd or 0.0) - (best.upfront_usd or 0.0)
-    cost = f" ({survey.money(more)} more)" if more > 0 and gain >= _FASTER else ""
-    added = f"a second {best.gpu.name}{cost}" if best.gpu_count == 1 else f"{best.gpu_count} more {best.gpu.name} GPUs{cost}"
-    if survey.query.text:
-        return more_for_text(added, gain, gain >= _FASTER, trouble)
-    if gain < _FASTER:
-        slow = f"{gain:.2f} times as fast, because the link slows down the exchange of gradients"
-        return f"{added} would not speed up a single job ({slow}), but separate jobs could run at the same time"
-    used = "both" if best.gpu_count == 1 else "all of them"
-    return f"{added} would make a run {gain:.2f} times as fast if your code uses {used}{trouble}"
-
-
-def _memory(best: Candidate | None) -> str:
-    if best is None or getattr(best.run.paces[0], "offloaded", False):
-        return ""
-    usable, needed = best.run.paces[0].usable_bytes, best.run.needed_bytes / GIB
-    this = "this one" if len(best.run.paces) == 1 else "the largest job here"
-    room, name, needs = usable, best.gpu.name, f"{this} needs {needed:.1f} GiB"
-    if isinstance(best.run.paces[0], LanguagePace) and best.gpu_count > 1:
-        parts = [count * gpu.usable_memory_bytes for gpu, count in best.run.parts]
-        room, name = sum(parts) if best.run.beside else best.gpu_count * usable, best.name
-        needs = f"{this} needs {needed:.1f} of the {usable / GIB:.1f} usable GiB on each GPU"
-    return f"a model that needs more than {room / GIB:.0f} GiB would not fit on {a(name)} ({needs})"
+which = face(WhichOptions, answer)

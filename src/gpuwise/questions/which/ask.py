@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -42,7 +40,7 @@ from gpuwise.questions.common.tuning import check_method
 from gpuwise.questions.common.uses import trains
 from gpuwise.questions.which.language_ask import language_asked, language_job
 from gpuwise.questions.which.language_paces import LanguageAsked
-from gpuwise.questions.which.options import WhichOptions
+from gpuwise.questions.which.options import WhichOptions, parse_deadline, parse_vendor
 from gpuwise.workload.model.types import PRECISIONS
 from gpuwise.workload.store import zoo
 
@@ -57,8 +55,6 @@ _MOST_IN_A_DESKTOP, _MOST_IN_A_LAB = 4, 64  # GPUs, unless the user says otherwi
 _MADE = {"images": 1000.0, "windows": 12_000.0}  # what a run makes: images, or windows of 30 s from 100 hours of speech
 _UNITS = {"images": "images", "windows": "windows of 30 s"}
 _SAMPLES = 1e6  # about an epoch of ImageNet
-_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
-_SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
 _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can afford
 _TUNED_ON, _TUNED_LENGTH = 50_000.0, 1024  # sequences and tokens of fine-tuning a larger language model, as in the task for it
 
@@ -128,10 +124,12 @@ def ask(options: WhichOptions, *, today: date | None = None) -> WhichQuery:
         text=text,
         media=media,
         kinds=kinds,
-        wanted=Wanted(vendor=_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)),
+        wanted=Wanted(
+            vendor=parse_vendor(options.vendor, notes), laptop=options.laptop, servers=lab, condition=_condition(options)
+        ),
         limits=UserLimits(
             budget_usd=budget,
-            deadline_s=_parse_deadline(options.deadline),
+            deadline_s=parse_deadline(options.deadline),
             horizon_s=3600 * terms.hours if text is None and not media else None,
         ),
         have=owns,
@@ -300,35 +298,12 @@ def _condition(options: WhichOptions) -> str:
     return "any" if options.buy == options.used else "new" if options.buy else "used"
 
 
-def _vendor(text: str, notes: list[Assumption]) -> str:
-    if not text:
-        notes.append(
-            assumed(
-                "vendor", "NVIDIA", "most code and guides are written for NVIDIA GPUs; use `--vendor any` to add AMD and Intel"
-            )
-        )
-        return "NVIDIA"
-    if text.lower() not in _VENDORS:
-        raise BadValue(f"unknown vendor '{text}'", known=", ".join(_VENDORS), hint="try `--vendor any`")
-    return _VENDORS[text.lower()]
-
-
 def _budget(budget: float | str | None, currency: Currency) -> float | None:
     if budget is None:
         return None
     hint = "try `--budget 800`, or leave out `--budget` for recommendations at several budgets"
     value = currency.read(budget, "the budget", hint) if isinstance(budget, str) else budget
     return currency.to_usd(amount(value, "the budget", hint))
-
-
-def _parse_deadline(text: str) -> float | None:
-    """`3 days`, `12h`, `2 weeks` -> seconds."""
-    if not text:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
-    if match is None or match[2] not in _SPANS or not 0 < float(match[1]) < math.inf:
-        raise BadValue(f"invalid deadline '{text}'", hint="try `--deadline '3 days'` or `--deadline 12h`")
-    return float(match[1]) * _SPANS[match[2]]
 
 
 def _terms(options: WhichOptions, book: PriceBook, owns: bool, lab: bool, notes: list[Assumption]) -> Terms:

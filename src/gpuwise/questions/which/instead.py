@@ -6,9 +6,8 @@ from collections.abc import Callable
 from math import inf
 
 from gpuwise.advise.candidates import Candidate, TaskRun
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, shortfall
+from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, UserLimits, best_bought, even_hours_per_week, shortfall
 from gpuwise.advise.jobs import SHORT_WAYS
-from gpuwise.advise.thresholds import even_hours_per_week
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.text import a, are, both, plural, the
 from gpuwise.core.units import GIB, format_si

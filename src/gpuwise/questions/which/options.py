@@ -1,11 +1,14 @@
-"""The options of `which`."""
+"""The options of `which`, and what their texts mean."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional, Union
 
 from gpuwise.core.errors import BadValue
+from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.questions.common.language.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
 from gpuwise.questions.common.options import (
     Cpu,
@@ -23,10 +26,12 @@ from gpuwise.questions.common.options import (
     Timeout,
 )
 
-__all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart"]
+__all__ = ["CHARTS", "WhichLooks", "WhichOptions", "check_chart", "parse_deadline", "parse_vendor"]
 
 CHARTS = ("cost", "value", "speed")
 _MOST_MONEY = 1e12  # far above any price; refuses slips of the keyboard
+_SPANS = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0, "min": 60.0}
+_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple", "any": ""}
 _TASK = "A typical workload instead of a model: learning, kaggle, vision, nlp, llm-finetune, llm-inference, ..."
 
 
@@ -134,3 +139,27 @@ class WhichOptions:
         """Whether an option says that text is generated."""
         numbers = (self.users, self.prompt, self.output, self.context)
         return bool(self.weights or self.kv or self.engine) or any(value is not None for value in numbers)
+
+
+def parse_deadline(text: str) -> float | None:
+    """`3 days`, `12h`, `2 weeks` -> seconds."""
+    if not text:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
+    if match is None or match[2] not in _SPANS or not 0 < float(match[1]) < math.inf:
+        raise BadValue(f"invalid deadline '{text}'", hint="try `--deadline '3 days'` or `--deadline 12h`")
+    return float(match[1]) * _SPANS[match[2]]
+
+
+def parse_vendor(text: str, notes: list[Assumption]) -> str:
+    """Return the vendor to consider, NVIDIA by default; empty for any."""
+    if not text:
+        notes.append(
+            assumed(
+                "vendor", "NVIDIA", "most code and guides are written for NVIDIA GPUs; use `--vendor any` to add AMD and Intel"
+            )
+        )
+        return "NVIDIA"
+    if text.lower() not in _VENDORS:
+        raise BadValue(f"unknown vendor '{text}'", known=", ".join(_VENDORS), hint="try `--vendor any`")
+    return _VENDORS[text.lower()]

@@ -21,7 +21,7 @@ from gpuwise.advise.candidates import (
     run_on,
     whole,
 )
-from gpuwise.advise.choosing import UserLimits, best_bought, roomy, shortfall
+from gpuwise.advise.choosing import roomy, shortfall
 from gpuwise.box.checks import check_cards
 from gpuwise.box.parts import usual_box
 from gpuwise.box.power import failing, mended
@@ -44,25 +44,21 @@ from gpuwise.questions.which.media_paces import MediaPace, price_media
 
 __all__ = [
     "SAME",
-    "TIERS_USD",
     "Survey",
     "alike",
-    "best_by_budget",
     "buys",
     "check_parts",
     "failures",
     "limited",
     "make_survey",
-    "offered_new",
     "one_more",
-    "pick_at",
+    "owned_as",
     "price_kind",
     "roomy_buys",
     "spent",
     "time_text",
 ]
 
-TIERS_USD = (300.0, 500.0, 800.0, 1200.0, 2000.0, 4000.0, 9000.0)  # recommended for where no budget is given
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
@@ -184,12 +180,6 @@ def _judged(query: WhichQuery, gpu: Gpu, lines: Sequence[CheckLine]) -> Sequence
     return [line for line in lines if line.check not in mended]
 
 
-def pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | None:
-    """The best single card for this budget."""
-    limits = UserLimits(budget_usd=budget_usd)
-    return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
-
-
 def time_text(run: TaskRun) -> str:
     """How long a run takes, with its range."""
     low, high = run.seconds * run.low, run.seconds * run.high
@@ -280,25 +270,6 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
     )
 
 
-def offered_new(survey: Survey) -> list[Candidate]:
-    """Return what the user has, and everything that is also sold new at the price of new cards, with the same times."""
-    query = survey.query
-    gpus = {one.gpu.name: one.gpu for one in survey.options}
-    prices = {gpu.name: price for gpu, price in buyable(list(gpus.values()), replace(query.wanted, condition="new"), query.book)}
-    found = [one for one in survey.options if one.kind == "keep"]
-    for one in buys(survey):
-        price = prices.get(one.gpu.name)
-        if one.gpu.name not in prices or one.price == price:
-            found += [one] * (one.gpu.name in prices)
-        elif one.added and price is not None:
-            from gpuwise.questions.which import beside
-
-            found += beside.joined(query, one.run, price, one.gpu_count - one.added)
-        else:
-            found.append(_owned(query, one.run, price, "buy new"))
-    return found
-
-
 def _together(
     query: WhichQuery,
     priced: Sequence[Priced],
@@ -322,10 +293,10 @@ def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _
         kind = "buy new" if price is None else buy_kind(gpu, price, query.book.today)
         for count in _counts(query, gpu, price):
             if kind in query.kinds and (run := runs(gpu, count)):
-                yield _owned(query, run, price, kind)
+                yield owned_as(query, run, price, kind)
 
 
-def _owned(query: WhichQuery, run: TaskRun, price: Price | None, kind: str) -> Candidate:
+def owned_as(query: WhichQuery, run: TaskRun, price: Price | None, kind: str) -> Candidate:
     """A purchase with the machine that it needs."""
     gpu, count = run.gpu, run.gpu_count
     age = age_of_machine(gpu, price, query.book.today)
@@ -423,13 +394,3 @@ def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> 
         return run_on(jobs, found, span.low, span.high, takes_turns=in_turn)
 
     return run
-
-
-def best_by_budget(options: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The best card at each of several budgets."""
-    found: dict[str, Candidate] = {}
-    for budget in TIERS_USD:
-        best = pick_at(options, budget)
-        if best is not None:
-            found.setdefault(best.key, best)
-    return tuple(found.values())

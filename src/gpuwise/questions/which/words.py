@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, whole
+from gpuwise.advise.candidates import Candidate, buyable
 from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
-from gpuwise.advise.jobs import JobPace, taken
 from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
 from gpuwise.hardware.types import supported
-from gpuwise.money.costs import LAB_USD, in_server, server_for
+from gpuwise.money.costs import LAB_USD, in_server
 from gpuwise.prediction.choices import METHODS
-from gpuwise.questions.common.jobs import does_not_fit
 from gpuwise.questions.which.instead import (
     cheaper_rented,
     describe_age,
@@ -28,29 +26,24 @@ from gpuwise.questions.which.instead import (
     unpriced_macs,
 )
 from gpuwise.questions.which.labs import describe_servers, for_labs
-from gpuwise.questions.which.language_paces import LanguagePace
-from gpuwise.questions.which.language_words import cheapest_for_text, engine_of, enough_for_users, shares
+from gpuwise.questions.which.language_words import cheapest_for_text, enough_for_users
 from gpuwise.questions.which.nothing import nothing
 from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
     SAME,
-    TIERS_USD,
     Survey,
     alike,
     buys,
     failures,
     limited,
-    offered_new,
     one_more,
-    pick_at,
+    owned_as,
     price_kind,
     roomy_buys,
-    spent,
 )
 from gpuwise.questions.which.types import Parts
-from gpuwise.scale.cluster.shape import takes_bridge
 
-__all__ = ["reasons", "rejections", "renting", "sold_new", "verdict"]
+__all__ = ["renting", "sold_new", "verdict"]
 
 _MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
@@ -71,7 +64,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
         ("new", sold_new(survey, best)),
         ("old", describe_age(best.gpu) if _uses_language(survey) and "bf16" not in supported(best.gpu) else ""),
         ("text", cheapest_for_text(survey, best) if survey.query.text else ""),
-        ("enough", enough_for_users(survey, best)),
+        ("enough", enough_for_users(survey, best) if survey.query.text else ""),
         ("lab", for_labs(survey, best) if (survey.query.limits.budget_usd or 0.0) >= LAB_USD else ""),
         ("hire", "" if rents else _rent_instead(survey)),
         ("also", also),
@@ -180,6 +173,10 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     return tied if chance < TIED else f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
 
 
+def _costs_less(one: Candidate, other: Candidate) -> bool:
+    return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
+
+
 def _sold(survey: Survey, best: Candidate) -> str:
     """The group in which its cost per run is the lowest. Several cards may cost less per run, but need code that uses them all,
     or another machine."""
@@ -242,7 +239,7 @@ def sold_new(survey: Survey, used: Candidate) -> str:
         return ""
     able = [
         one
-        for one in roomy_buys(replace(survey, options=tuple(offered_new(survey))))
+        for one in roomy_buys(replace(survey, options=tuple(_offered_new(survey))))
         if one.kind == "buy new" and not (query.general and one.gpu_count > 1)
     ]
     found = best_bought(able, query.limits)
@@ -255,6 +252,25 @@ def sold_new(survey: Survey, used: Candidate) -> str:
     pace = f"is {1 / slower:.1f} times as fast" if slower <= 1 / _ALIKE else pace
     each = f"{survey.money(found.upfront_usd)}, {found.gpu.memory_bytes / GIB:.0f} GB{' each' if found.bought_count > 1 else ''}"
     return f" The best option sold new (`--buy`) is {one_more(found) or a(found.name)} ({each}), which {pace}."
+
+
+def _offered_new(survey: Survey) -> list[Candidate]:
+    """Return what the user has, and everything that is also sold new at the price of new cards, with the same times."""
+    query = survey.query
+    gpus = {one.gpu.name: one.gpu for one in survey.options}
+    prices = {gpu.name: price for gpu, price in buyable(list(gpus.values()), replace(query.wanted, condition="new"), query.book)}
+    found = [one for one in survey.options if one.kind == "keep"]
+    for one in buys(survey):
+        price = prices.get(one.gpu.name)
+        if one.gpu.name not in prices or one.price == price:
+            found += [one] * (one.gpu.name in prices)
+        elif one.added and price is not None:
+            from gpuwise.questions.which import beside
+
+            found += beside.joined(query, one.run, price, one.gpu_count - one.added)
+        else:
+            found.append(owned_as(query, one.run, price, "buy new"))
+    return found
 
 
 # ---------------------------------------------------------------- beside it: several cheaper cards, rent
@@ -275,119 +291,3 @@ def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]
         why = f"each of these cards has only {first.gpu.memory_bytes / GIB:.0f} GB, and your code would have to use all of them"
     pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
     return f" {first.name} would be {pace} for {survey.money(abs(more))} {'more' if more > 0 else 'less'}, but {why}."
-
-
-# ---------------------------------------------------------------- reasons
-
-
-def reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str, ...]:
-    """Remarks on one option."""
-    found = ["the verdict"] if option is chosen.best and not survey.query.general else []
-    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
-        if taken(priced.way, pace) != "usual":
-            found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
-    for priced, pace in zip(survey.priced, option.run.paces, strict=True):
-        if not pace.fits:
-            found.append(does_not_fit(priced, pace, _each(pace)))
-        elif pace.micro_batch < pace.batch:
-            found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
-        elif pace.bound == "launch" and not survey.query.text:
-            found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
-    found += engine_of(option, chosen.shown) if survey.query.text else []
-    if option.gpu_count > 1:
-        found.append(shares(option) if survey.query.text else option.run.held)
-        if takes_bridge(option.gpu) and option.kind != "rent" and option.run.beside is None:
-            found.append("these GPUs are assumed to have no NVLink bridge; `gpuwise matters nvlink` shows the gain from one")
-    if in_server(option.gpu) and option.kind.startswith("buy"):
-        found.append(f"the price includes {server_for(option.gpu, option.gpu_count).title}; `gpuwise build` checks only desktops")
-    if whole(option.gpu) and not survey.query.wanted.laptop:
-        found.append("this is a complete computer, so no other parts are added to its price")
-    if option.gpu.vendor != "NVIDIA" and not option.gpu.is_cpu:
-        found.append(f"this GPU needs {option.gpu.architecture.first_software.split()[0] or 'its own'} software instead of CUDA")
-    found += [f"{line.text}; {line.remedy}" if line.remedy else line.text for line in failures(survey, option)]
-    return tuple(found)
-
-
-def _costs_less(one: Candidate, other: Candidate) -> bool:
-    return one.usd_per_run is not None and other.usd_per_run is not None and one.usd_per_run <= other.usd_per_run
-
-
-_FAR = 3.0  # times the budget: out of reach
-
-
-def rejections(survey: Survey, shown: Sequence[Candidate], chosen: Selection) -> tuple[tuple[str, str], ...]:
-    """Every GPU on sale (or for rent, where nothing is bought) that is not shown, with the reason; those nearest to the
-    recommendation first, or without one the cheapest."""
-    names = {option.name for option in shown}
-    kinds = survey.query.kinds & {"buy new", "buy used"} or {"rent"}
-    others = [option for option in (*survey.options, *survey.refused) if option.kind in kinds and option.name not in names]
-    best, far = chosen.best, _FAR * (survey.query.limits.budget_usd or float("inf"))
-    others.sort(
-        key=lambda one: (one.gpu_count, spent(one) > far, abs(one.run.seconds - best.run.seconds) if best else spent(one))
-    )
-    found: dict[str, str] = {}
-    for option in others:
-        found.setdefault(option.name, _why_not(survey, option, shown, chosen))
-    return tuple(found.items())
-
-
-def _why_not(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    limits, broken = survey.query.limits, shortfall(option, survey.query.limits)
-    if broken == "memory":
-        short = next(pace for pace in option.run.paces if not pace.fits)
-        return does_not_fit(survey.priced[option.run.paces.index(short)], short, _each(short))
-    if broken == "deadline":
-        return f"a run takes {format_si(option.run.seconds, 's')}, which is longer than the deadline"
-    if broken == "horizon":
-        return f"a run takes {format_si(option.run.seconds, 's')} of use, which is longer than {survey.horizon}"
-    if broken == "price":
-        return "no price is published; add one with `--price`"
-    if broken == "budget":
-        over = spent(option) - (limits.budget_usd or 0.0)
-        return f"at {survey.money(spent(option))}, it is {survey.money(over)} over the budget"
-    failed = failures(survey, option)
-    return failed[0].text if failed else _describe_rival(survey, option, shown, chosen)
-
-
-def _describe_rival(survey: Survey, option: Candidate, shown: Sequence[Candidate], chosen: Selection) -> str:
-    """What beats this option: one that is shown before one that is not, of the same number of GPUs before others."""
-    if option.total_usd is None:
-        return "no price is published, and it is slower than the options shown"
-    if survey.query.general:
-        return _not_a_pick(survey, option)
-    rivals = [other for other in (*shown, *chosen.front) if other.kind == option.kind or other.kind.startswith("buy")]
-    better = [other for other in rivals if _beats(other, option)]
-    if better:
-        return f"slower and more expensive than {the(min(better, key=lambda other: other.gpu_count != option.gpu_count).name)}"
-    rent = [other for other in chosen.front if other.kind == "rent" and _beats(other, option)]
-    if rent:
-        return f"slower and more expensive than renting {a(rent[0].name)}"
-    faster = max((one for one in shown if one.run.seconds < option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    slower = min((one for one in shown if one.run.seconds >= option.run.seconds), key=lambda one: one.run.seconds, default=None)
-    between = f"between {the(faster.name)} and {the(slower.name)}" if faster and slower else "outside the options shown"
-    return f"{between} in time and cost; the table shows only a selection"
-
-
-def _not_a_pick(survey: Survey, option: Candidate) -> str:
-    """What is recommended instead at the lowest budget that buys this one."""
-    tier = next((usd for usd in TIERS_USD if usd >= spent(option)), None)
-    pick = None if tier is None else pick_at(survey.options, tier)
-    if tier is None or pick is None or pick.name == option.name:
-        return (
-            f"costs more than {survey.money(TIERS_USD[-1])}" if tier is None else "cheaper than the option shown for its budget"
-        )
-    ratio = option.run.seconds / pick.run.seconds
-    pace = (
-        f"{ratio:.2f} times as fast" if ratio >= 1 + SAME else "just as fast" if ratio > 1 - SAME else f"{1 - ratio:.0%} slower"
-    )
-    return f"at a budget of {survey.money(tier)}, {a(pick.name)} is better: {pace} for {survey.money(pick.upfront_usd)}"
-
-
-def _beats(other: Candidate, option: Candidate) -> bool:
-    if other.total_usd is None or option.total_usd is None:
-        return False
-    return other is not option and other.run.seconds <= option.run.seconds and other.total_usd <= option.total_usd
-
-
-def _each(pace: JobPace) -> str:
-    return " on each GPU" if isinstance(pace, LanguagePace) and pace.gpu_count > 1 else ""
