@@ -99,6 +99,7 @@ def test_a_folder_is_not_taken_for_a_name_of_the_hub(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine" / "vgg19").mkdir(parents=True)
     assert not zoo.has("mine/vgg19")
+    assert not zoo.has("./vgg19")
     assert zoo.has("yours/vgg19")
 
 

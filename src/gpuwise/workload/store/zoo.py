@@ -34,7 +34,7 @@ _DATA = files("gpuwise.workload") / "data" / "zoo"
 _KEPT = 32  # workloads, of 1 to 8 MB each
 _NAMES_KEPT = 1024
 _TRAINED_FOR = re.compile(r"[_-]\d+x([_-]coco)?$", re.IGNORECASE)  # the length of training, in names of detectors
-_HUB_ID = re.compile(r"[\w.-]{1,96}/([\w.-]{1,96})")  # of the Hugging Face Hub: its longest names
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/([\w.-]{1,96})")  # of the Hugging Face Hub: its longest names, and no `./`
 _LOW = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # fp8 recipes keep tensors in bf16 between matrix products
 
 
@@ -132,7 +132,8 @@ def _name_of(model: str) -> str | None:
     if found is None:
         from gpuwise.workload.language.find import twin_of  # reads tables that other models do not need
 
-        found = _by_sizes().get(twin_of(model)) or _by_key().get(key(own_name(model)))
+        twin = twin_of(model)
+        found = _by_key().get(key(own_name(model))) if twin is None else _by_sizes().get(twin)
     return found
 
 
