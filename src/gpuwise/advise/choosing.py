@@ -214,7 +214,8 @@ def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
             cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
             better = [one for one in cheaper if one.gpu_count > 1 and (_beats(one, option) or _is_nearly(one, option))]
             found = min(better, key=lambda one: one.run.seconds, default=option)
-            found = min((one for one in cheaper if _is_alike(one, found)), key=_upfront, default=found)
+            near = [one for one in cheaper if NEARLY * one.run.seconds <= option.run.seconds and _is_alike(one, found)]
+            found = min(near, key=_upfront, default=found)
             steps.append((_upfront(option), min(_simpler(found, cheaper), key=lambda one: one.run.seconds, default=found)))
         seen.append(option)
     return steps
