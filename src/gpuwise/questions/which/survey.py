@@ -166,7 +166,7 @@ def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
 
 
 def limited(survey: Survey, option: Candidate) -> CheckLine | None:
-    """Return the check that needs a slight power limit, if an option needs one. If that is enough, a lab needs no other circuit."""
+    """Return the check that needs a slight power limit, if an option needs one. If that is enough, labs need no other circuit."""
     lines = survey.build.get(option.key, ())
     return mended(_judged(survey.query, option.gpu, lines) if failing(lines, option.gpu) else lines, option.gpu)
 
