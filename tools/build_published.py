@@ -1,8 +1,9 @@
-"""Writes `docs/accuracy-published.md`: predictions next to figures that vendors publish for well-known models.
+"""Writes `docs/accuracy-published.md`: predictions next to figures that others publish for well-known models.
 
     python -m tools.build_published
 
-Only the H100 figures are part of the fit. Each prediction is what `gpuwise predict` prints, with the default software.
+Only the H100 figures are part of the fit; the time that cloud CPUs need per call was derived from some of the latencies.
+Each prediction is what `gpuwise predict` prints, with the default software.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ _LAMBDA = "[Lambda](https://github.com/lambdal/deeplearning-benchmark)"
 _MASK = f"[NVIDIA]({_EXAMPLES}/Segmentation/MaskRCNN/README.md)"
 _MOSAIC = "[MosaicML](https://github.com/mosaicml/diffusion), one GPU of eight"
 _YOLO = "[Ultralytics](https://github.com/ultralytics/yolov5/issues/9373), 300 epochs in two days"
+_HUGGING_FACE = "[Hugging Face](https://github.com/huggingface/transformers/blob/v4.40.0/docs/source/en/perf_torch_compile.md)"
+_KERNL = "[ELS-RD](https://github.com/ELS-RD/kernl/pull/134)"
 _COCO_IMAGES, _DAY_S = 118_287, 86_400
 
-_TEXT = """# Published training speeds
+_TEXT = """# Published speeds
 
-`python -m tools.build_published` writes this page. It compares `gpuwise predict` with figures that vendors publish for
-their own training scripts. Only the figures for the H100 are part of the fit. The predictions assume the default
-software, as predictions for an unknown program always do.
+`python -m tools.build_published` writes this page. It compares `gpuwise predict` with figures that others published.
+
+## Training
+
+These are figures that vendors publish for their own training scripts. Only the figures for the H100 are part of the
+fit. The predictions assume the default software, as predictions for an unknown program always do.
 
 {table}
 
@@ -38,6 +44,18 @@ Keep the following in mind:
 - The training time of YOLOv5s is rounded to days and includes loading and augmenting images.
 - For YOLOv8, DeepLab, SDXL and the sizes of 2-D U-Nets in the zoo, we found no published training speed that states the
   GPU, batch size and precision.
+
+## Inference with small batches
+
+At small batch sizes, the host limits the step. Hugging Face measured these models with PyTorch 2.0, with and without
+torch.compile, and ELS-RD measured BERT. Neither names the CPU. We assume that Hugging Face used cloud machines. None of
+these rows is part of the fit. However, [decision 38](decisions/0038-what-a-launch-costs-the-host.md) derives the time
+per call from some of them (ResNet-50, ViT and BERT at batch 1), so those rows are not an independent test.
+
+{latencies}
+
+SegFormer reshapes its tensors far more often than the other models. Views run no kernel, so gpuwise does not count
+them.
 """
 
 
@@ -70,6 +88,68 @@ FIGURES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A published time of one inference step in milliseconds."""
+
+    model: str
+    gpu: str
+    batch: int
+    published_ms: float
+    compiled: bool = False
+    seq: int | None = None
+    precision: str = "fp32"
+    cpu: str = "cloud vCPU"
+    source: str = _HUGGING_FACE
+
+
+_VIT, _SEGFORMER = "hf:google/vit-base-patch16-224", "hf:nvidia/segformer-b0-finetuned-ade-512-512"
+_A100, _V100 = "A100 SXM 40GB", "V100 SXM 16GB"
+LATENCIES = (
+    Latency("resnet50", _A100, 1, 6.531),
+    Latency("resnet50", _V100, 1, 6.484),
+    Latency("resnet50", "T4", 1, 6.031),
+    Latency("resnet50", _A100, 16, 7.018),
+    Latency("resnet50", _V100, 16, 14.857),
+    Latency("resnet50", "T4", 16, 44.114),
+    Latency("resnet50", _A100, 1, 4.124, compiled=True),
+    Latency("resnet50", _V100, 1, 3.820, compiled=True),
+    Latency("resnet50", _A100, 16, 5.024, compiled=True),
+    Latency(_VIT, _A100, 1, 9.325),
+    Latency(_VIT, _V100, 1, 10.495),
+    Latency(_VIT, "T4", 1, 16.520),
+    Latency(_VIT, _A100, 16, 40.944),
+    Latency(_VIT, _V100, 1, 6.00, compiled=True),
+    Latency(_SEGFORMER, _A100, 1, 11.759),
+    Latency(_SEGFORMER, _V100, 1, 13.321),
+    Latency(_SEGFORMER, _V100, 1, 5.862, compiled=True),
+    Latency("bert-base-uncased", "RTX 3090", 1, 8.104, seq=128, precision="amp", cpu="desktop", source=_KERNL),
+    Latency("bert-base-uncased", "RTX 3090", 32, 19.983, seq=128, precision="amp", cpu="desktop", source=_KERNL),
+)
+
+
+def latency_line(figure: Latency) -> str:
+    """A row of the second table."""
+    answer = gpuwise.predict(
+        model=figure.model,
+        gpu=(figure.gpu,),
+        mode="infer",
+        precision=figure.precision,
+        batch=figure.batch,
+        seq=figure.seq,
+        compile=figure.compiled,
+        cpu=figure.cpu,
+    )
+    (result,) = answer.results
+    ms, low, high = (1e3 * value for value in (result.step_s, result.step_low_s, result.step_high_s))
+    held = "yes" if low <= figure.published_ms <= high else "no"
+    name = figure.model.removeprefix("hf:") + (", compiled" if figure.compiled else "")
+    return (
+        f"| {name} | {figure.gpu} | {figure.precision} | {figure.batch} | {figure.published_ms:,.3g} | {ms:,.3g} "
+        f"| {low:,.3g} to {high:,.3g} | {100 * (ms / figure.published_ms - 1):+.0f}% | {held} | {figure.source} |"
+    )
+
+
 def line(figure: Figure) -> str:
     """A row of the table."""
     answer = gpuwise.predict(
@@ -97,7 +177,9 @@ def main() -> None:
     """Write the page."""
     head = "| model | GPU | precision | batch | published images/s | predicted | range | error | in range | source |"
     table = "\n".join([head, "|---|---|---|---|---|---|---|---|---|---|", *map(line, FIGURES)])
-    PAGE.write_text(_TEXT.format(table=table), encoding="utf-8")
+    head = "| model | GPU | precision | batch | published ms | predicted | range | error | in range | source |"
+    latencies = "\n".join([head, "|---|---|---|---|---|---|---|---|---|---|", *map(latency_line, LATENCIES)])
+    PAGE.write_text(_TEXT.format(table=table, latencies=latencies), encoding="utf-8")
 
 
 if __name__ == "__main__":

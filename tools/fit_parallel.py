@@ -28,7 +28,7 @@ from gpuwise.evidence.types import Residual
 
 DATA = Path(evidence.__file__).parent / "data" / "parallel.json"
 _GRID: dict[str, dict[str, tuple[float, ...]]] = {
-    "vtrain_single": {"launch_s": (120e-6, 130e-6, 140e-6, 150e-6), "neighbour_s": (1.5e-3, 2e-3, 2.5e-3, 3e-3)},
+    "vtrain_single": {"launch_s": (90e-6, 100e-6, 110e-6, 120e-6), "neighbour_s": (1.5e-3, 2e-3, 2.5e-3, 3e-3)},
     "llm_foundry": {"contention_fraction": (0.3, 0.5), "attention:hopper": (1.0, 1.3, 1.6, 1.9)},
     "megatron_bridge": {"contention_fraction": (0.1, 0.3)},
 }

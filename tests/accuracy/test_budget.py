@@ -13,7 +13,8 @@ contain 0.88 of these rows instead of 0.86. With decision 31 the median went fro
 0.935 and ratios from 0.115 to 0.110, while nine in ten grew from 0.318 to 0.320. Ranges contain 0.90 of these rows: they were
 drawn from them too, and rows of groups that they were not drawn from are contained less often than before (0.85, before 0.87).
 With decision 36 the median went from 0.107 to 0.100 and nine in ten from 0.320 to 0.307, while the order of GPUs fell from 0.935
-to 0.930 and ratios grew from 0.110 to 0.113.
+to 0.930 and ratios grew from 0.110 to 0.113. With decision 38, families that were left out went from 0.108 and 0.284 to 0.098 and
+0.276, while nine in ten grew from 0.308 to 0.309, ratios from 0.113 to 0.114, and ranges contain 0.907 of these rows, not 0.905.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import fit_changes
 from gpuwise.evidence.ranges import change_range
 from gpuwise.questions.validate.answer import ValidateAnswer, validate
 
-MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.101, 0.308, 0.108, 0.284
-TAU, RATIO = 0.930, 0.113
-COVERAGE = (0.75, 0.905)
+MEDIAN, P90, FAMILY_MEDIAN, FAMILY_P90 = 0.101, 0.309, 0.098, 0.276
+TAU, RATIO = 0.930, 0.114
+COVERAGE = (0.75, 0.907)
 BETTER_THAN_RULES = 1.05  # on this small table; twice and more on all rows, see docs/accuracy.md
 
 

@@ -81,7 +81,7 @@ _CONVOLUTIONS: Group = {
     "conv.bytes": (1.05, 0.06),
     "depthwise.forward": (1.5, 0.3),
     "depthwise.data": (2.0, 0.3),
-    "depthwise.weight": (4.0, 0.4),
+    "depthwise.weight": (4.0, 0.3),
     "depthwise.nhwc": (1.0, 0.3),
     "depthwise.vector": (0.3, 0.4),
     "depthwise.plain": (0.1, 0.5),
@@ -129,6 +129,8 @@ _PASSES: Group = {
     "bytes.other": (1.5, 0.3),
 }
 _HOST: Group = {
+    "host.attention": (6.0, 0.4),
+    "host.cast": (0.12, 0.4),
     "host.light": (0.5, 0.3),
     "host.conv_backward": (2.0, 0.5),
     "host.backward": (0.6, 0.3),

@@ -144,7 +144,7 @@ class Problem:
             "class": (np.zeros(classes), np.array(tight)),
             "source": (np.zeros(sources), np.full(sources, 0.12)),
             "stack": (np.zeros(stacks), np.full(stacks, 0.06)),
-            "host_class": _pairs([(12e-6, 0.3), (25e-6, 0.5), (40e-6, 0.5)]),
+            "host_class": _pairs([(30e-6, 0.35), (40e-6, 0.35), (40e-6, 0.35)]),
             "host": (np.zeros(machines), np.full(machines, 0.25)),
             "copy": (np.full(machines, np.log(3e9)), np.full(machines, 0.6)),
             "program": (np.full(len(self.programs), np.log(_CALL_S)), np.full(len(self.programs), 0.7)),
@@ -293,7 +293,7 @@ class Problem:
         copies = dict(zip(self.machines, map(_exp, theta[self.at["copy"]]), strict=True))
         for stack, value in zip(self.stacks, self.shared_factors(theta), strict=True):
             source, _, how = stack.split("/")
-            factors[f"{source}//{how}"] = _exp(value)
+            factors.setdefault(f"{source}//{how}", _exp(value))  # rows without a version have this name already
         for machine, slow in zip(self.machines, self.slow, strict=True):
             source, _, gpu = machine.partition("/")
             if gpu:

@@ -31,7 +31,7 @@ from .reports import image_questions
 __all__ = ["BATCH_12", "HOST_NAMES", "OperatorRows", "StepRow", "operator_rows", "read_batches", "sampled", "step_rows"]
 
 BATCH_12 = ("ryujaehun", "lamikr")  # scripts with small batches and slow hosts, on many people's machines
-HOST_NAMES = ("host.light", "host.conv_backward", "host.backward", "host.optimizer")
+HOST_NAMES = ("host.attention", "host.cast", "host.light", "host.conv_backward", "host.backward", "host.optimizer")
 _ROWS = {"ops_fp32": 120, "gemm_lowp": 200, "attention": 200, "deepbench": 10_000}  # of a GPU and operator
 _FILES = ("ops_fp32.parquet", "gemm_lowp.parquet", "attention.parquet", "deepbench.csv")
 _FROM_PYTHON = ("ops_fp32", "deepbench")  # their shortest rows are launches, not work

@@ -334,7 +334,7 @@ def _host(cpu: str, ram_speed: str, gpus: Sequence[Gpu], notes: list[Assumption]
         named = cpu.lower() in {name.lower() for name in (host.name, *host.aliases)}
         notes += [] if named else [assumed("cpu", host.described, f"the class of {cpu}, inferred from its name")]
         return host
-    effect = f"it issues an op in {host.launch_s * 1e6:.0f} µs, which matters for small models; change it with `--cpu laptop`"
+    effect = f"it launches a layer in {host.launch_s * 1e6:.0f} µs, which matters for small models; change it with `--cpu laptop`"
     if not _any_measured(gpus):
         makers = either(dict.fromkeys(gpu.vendor for gpu in gpus))
         effect = f"assumed, because no machine with {makers} devices was measured; {effect}"

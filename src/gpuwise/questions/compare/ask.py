@@ -74,7 +74,7 @@ def _named(said: Sequence[str]) -> tuple[str, ...]:
 
 def _server_note() -> Assumption:
     host = find_host(_SERVER)
-    issues = f"it issues an op in {host.launch_s * 1e6:.0f} µs"
+    issues = f"it launches a layer in {host.launch_s * 1e6:.0f} µs"
     return assumed("cpu", host.described, f"data-centre GPUs are used in servers; {issues}; change it with `--cpu desktop`")
 
 

@@ -19,7 +19,7 @@ from gpuwise.hardware.types import Gpu
 from gpuwise.kernels.registry import KINDS, MODELS
 from gpuwise.kernels.times import Times, floors_s, gpus_of, load_constants, times
 from gpuwise.kernels.types import Choices, Constants, Group, Ops, is_needless
-from gpuwise.step.time.setting import CPU_FACTOR, fast_part
+from gpuwise.step.time.setting import CPU_FACTOR, CPU_LAUNCH, fast_part
 from gpuwise.step.types import Array, ClassShare, Setting, StepTimes
 from gpuwise.workload.model.evaluate import call_counts, input_bytes, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import DTYPE_BYTES, Form, Op, Workload
@@ -59,7 +59,7 @@ def simulate(
     seconds, start = _summed(priced.seconds, calls, points), _summed(priced.launches, calls, points)
     lanes = {
         "gpu": seconds,
-        "host": np.broadcast_to(_host_s(workload, counts, setting, k), seconds.shape),
+        "host": np.broadcast_to(_host_s(workload, counts, setting, k) * np.where(is_cpu, CPU_LAUNCH, 1.0), seconds.shape),
         "copy": np.where(is_cpu, 0.0, _copy_s(workload, values, setting)[:, None]),
         "input": np.broadcast_to(_input_s(workload, batch, points, setting)[:, None], seconds.shape),
     }
@@ -125,19 +125,26 @@ def longest_s(lanes: Mapping[str, Array]) -> Array:
 
 def _host_s(workload: Workload, counts: Array, setting: Setting, k: Constants) -> float:
     """Return the seconds that the host needs to launch the step. The unit is one forward call of a layer; other calls cost a
-    fraction of it. An engine has a cost per layer instead.
+    fraction or a multiple of it. Eager attention costs several, because Python reshapes queries, keys and values, and casts cost
+    little, because autocast issues most of them. An engine has a cost per layer instead.
     """
+    attention = np.array([op.kind == "attention" for op in workload.ops])
     if setting.stack.layer_s is not None:
-        layers = sum(count for op, count in zip(workload.ops, counts[0], strict=True) if op.kind == "attention")
-        return float(layers * setting.stack.layer_s * setting.host.launch_s / find_host(_ENGINE_HOST).launch_s)
-    layer = np.array([KINDS[op.kind].is_layer for op in workload.ops])
+        return float(
+            counts[0][attention].sum() * setting.stack.layer_s * setting.host.launch_s / find_host(_ENGINE_HOST).launch_s
+        )
+    layer = np.array([KINDS[op.kind].is_layer for op in workload.ops]) & ~attention
+    cast = np.array([op.kind == "cast" for op in workload.ops])
     slow = np.array([KINDS[op.kind].slow_backward for op in workload.ops])
+    eager = setting.stack.how == "eager"  # compiled steps and graphs call kernels directly
     forward, backward, optimizer = counts
     calls = (
         forward[layer].sum()
-        + k["host.light"] * forward[~layer].sum()
-        + k["host.conv_backward"] * backward[slow].sum()
-        + k["host.backward"] * backward[~slow].sum()
+        + (k["host.attention"] if eager else 1.0) * forward[attention].sum()
+        + k["host.light"] * forward[~(layer | attention | cast)].sum()
+        + k["host.cast"] * (forward + backward)[cast].sum()
+        + (k["host.conv_backward"] if eager else 1.0) * backward[slow].sum()
+        + k["host.backward"] * backward[~(slow | cast)].sum()
         + k["host.optimizer"] * optimizer.sum()
     )
     return float(calls * setting.host.launch_s * setting.stack.host_factor)
