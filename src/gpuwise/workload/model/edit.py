@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -186,7 +187,7 @@ class Draft:
     def value(self, product: int) -> float | None:
         """Return the size if it depends on neither batch nor sequence, otherwise None."""
         rows = [self._dims[dim] for dim in self._products[product]]
-        return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
+        return None if any(any(row[1:]) for row in rows) else float(math.prod([row[0] for row in rows]))
 
     def factors(self, product: int) -> tuple[int, int] | None:
         """Return the sizes of a matrix with this many elements, without either of its two smallest dimensions; None for a
