@@ -158,6 +158,7 @@ class Draft:
         self._by_use: set[int] = set()
         self._together: list[tuple[int, ...]] = []
         self._known: dict[object, int] = {}
+        self._end = len(self.calls)
 
     # ------------------------------------------------------------ sizes, tensors, ops
 
@@ -222,8 +223,7 @@ class Draft:
         """Add a buffer that lives for the whole step, during old calls from one number to another, or from its first use to its
         last.
         """
-        end = len(self.workload.calls)
-        first, last = (0, end - 1) if stays else during or (-1, -2)
+        first, last = (0, self._end - 1) if stays else during or (-1, -2)
         self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
         return len(self.buffers) - 1
 

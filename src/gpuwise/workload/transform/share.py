@@ -123,20 +123,24 @@ def accumulating(workload: Workload) -> Workload:
     draft = Draft(workload)
     end, maker = len(workload.calls), makers(workload)
     kept = _kept_gradients(workload)
+
+    @cache
+    def add(tensor: int) -> int:
+        spec = draft.tensors[tensor]
+        return draft.op(Op("elementwise", "add_", spec.dtype, (spec.elements,), {}, (tensor, tensor), (tensor,)))
+
     for number, call in enumerate(workload.calls):
         made = [row for row in call.writes if row in kept and maker[row] == number]
         if not made:
             continue
-        fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
+        fresh = {row: draft.buffer(draft.buffers[row].tensor, "temporary") for row in made}
         draft.calls[number] = Call(
             call.op, call.phase, call.module, call.reads, tuple(fresh.get(row, row) for row in call.writes)
         )
         for row, new in fresh.items():
-            tensor = workload.buffers[row].tensor
-            spec = draft.tensors[tensor]
-            add = draft.op(Op("elementwise", "add_", spec.dtype, (spec.elements,), {}, (tensor, tensor), (tensor,)))
-            draft.after(number, Call(add, call.phase, call.module, (row, new), (row,)))
-            draft.buffers[row] = replace(workload.buffers[row], born=0, died=end)
+            buffer = draft.buffers[row]
+            draft.after(number, Call(add(buffer.tensor), call.phase, call.module, (row, new), (row,)))
+            draft.buffers[row] = Buffer(buffer.tensor, buffer.category, 0, end)
     return draft.done()
 
 
