@@ -71,7 +71,7 @@ def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spare
         ("new", sold_new(survey, best)),
         ("old", describe_age(best.gpu) if _uses_language(survey) and "bf16" not in supported(best.gpu) else ""),
         ("text", cheapest_for_text(survey, best) if survey.query.text else ""),
-        ("enough", enough_for_users(survey, best)),
+        ("enough", enough_for_users(survey, best) if survey.query.text else ""),
         ("lab", for_labs(survey, best) if (survey.query.limits.budget_usd or 0.0) >= LAB_USD else ""),
         ("hire", "" if rents else _rent_instead(survey)),
         ("also", also),
