@@ -18,7 +18,6 @@ from gpuwise.step.memory.lifetimes import library_buffers, lives_of, peak_bytes,
 from gpuwise.step.memory.peak import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of, upper_ratio
 from gpuwise.step.time.setting import default_stack, find_stack
 from gpuwise.step.types import Stack
-from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.types import Workload, no_collection
 from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import has_attention, unfolded
@@ -139,9 +138,13 @@ class Ways:
             offload=choices.offload,
             weights_on_host=choices.weights_on_host,
         )
-        workload = as_computed(fused(step.workload) if choices.compiled else step.workload)
+        workload = step.workload
+        if choices.compiled:
+            from gpuwise.workload.compile.fuse import fused  # few steps are compiled
+
+            workload = fused(workload)
         moved = {"link_bytes": step.link_bytes, "host_bytes": step.host_bytes, "fetched_bytes": step.fetched_bytes}
-        return Way(choices=choices, workload=workload, **moved)
+        return Way(choices=choices, workload=as_computed(workload), **moved)
 
     def _with_weights(self, workload: Workload, choices: Choices) -> Workload:
         """Apply adapters or quantised weights, once for everything that is added to them."""
@@ -386,8 +389,7 @@ class Needs:
 
 
 def _outline(workload: Workload) -> tuple[object, ...]:
-    counts = len(workload.calls), len(workload.buffers)
-    return workload.mode, workload.batch, workload.seq, workload.symbols, *counts
+    return workload.mode, workload.batch, workload.seq, workload.symbols, len(workload.calls), len(workload.buffers)
 
 
 def _figures(workload: Workload) -> tuple[bytes, ...]:
