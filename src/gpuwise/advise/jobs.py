@@ -349,16 +349,16 @@ class Pacer:
         """Ways that hold the same bytes, such as both 16-bit types, share what is known about them."""
         if choices not in self._needs:
             workload, setting = self.workload(choices), MemorySetting(gpu_count=choices.gpu_count)
-            same = (known for known in self._needs.values() if known.serves(workload, setting))
-            self._needs[choices] = next(same, None) or Needs(workload, setting)
+            alike = [known for known in self._needs.values() if known.serves(workload)]
+            same = next((known for known in alike if known.setting == setting), None)
+            self._needs[choices] = same or Needs(alike[0].workload if alike else workload, setting)
         return self._needs[choices]
 
     def price(self, wanted: Iterable[tuple[Gpu, Tried]]) -> None:
         """Predict steps of GPUs that run the same way at the same batches, all at once."""
         groups: dict[tuple[Choices, tuple[int, ...]], dict[str, Gpu]] = {}
         for gpu, (choices, sizes, _) in wanted:
-            known = self._steps.setdefault((choices, gpu.name), {})
-            if not all(size in known for size in sizes):
+            if not self._steps.setdefault((choices, gpu.name), {}).keys() >= {*sizes}:
                 groups.setdefault((choices, _together(sizes)), {})[gpu.name] = gpu
         for (choices, sizes), members in groups.items():
             way, gpus = self.ways.way(choices), list(members.values())

@@ -225,7 +225,8 @@ def usual_box(card_count: int, psu_watts: float | None = None, region: str = _RE
     )
 
 
-def _table(name: str) -> dict[str, Any]:
+@cache
+def _table(name: str) -> Mapping[str, Any]:
     return parse_toml((files("gpuwise.box") / "data" / name).read_text(encoding="utf-8"))
 
 

@@ -76,7 +76,8 @@ def _excursion(gpu: Gpu) -> float:
 def smallest_psu(cards: Sequence[Cards], box: Box) -> float | None:
     """Return the smallest ATX 3 supply sold with which both checks pass, or None if there is none."""
     load, peak = load_watts(cards, box), peak_watts(cards, box)
-    return next((size.watts for size in psu_sizes() if _worst(load, peak, size.watts, _SOLD_NOW) == "pass"), None)
+    share, bears = load_shares()[0], psu_standards()[_SOLD_NOW].safe_fraction
+    return next((size.watts for size in psu_sizes() if load / size.watts <= share and peak / size.watts <= bears), None)
 
 
 def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
@@ -85,7 +86,8 @@ def fitting_limit(cards: Sequence[Cards], box: Box) -> float | None:
     """
 
     def fits(held: Box) -> bool:
-        return _worst(load_watts(cards, held), peak_watts(cards, held), held.psu_watts or math.inf, held.psu_standard) != "fail"
+        psu, most = held.psu_watts or math.inf, psu_standards()[held.psu_standard].most_fraction
+        return load_watts(cards, held) / psu <= load_shares()[1] and peak_watts(cards, held) / psu <= most
 
     limit = highest_limit(cards, box, fits)
     rated = max((each.gpu.tdp_watts or 0.0 for each in cards), default=0.0)
@@ -159,12 +161,6 @@ def _with_remedy(line: CheckLine, cards: Sequence[Cards], box: Box, size: float 
 
 def _high_volts(size: float, box: Box) -> str:
     return " at 230 V" if size > _MOST_AT_LOW_VOLTS and box.outlet.volts < _HIGH_VOLTS else ""
-
-
-def _worst(load: float, peak: float, psu: float, standard: int) -> str:
-    bears = psu_standards()[standard]
-    verdicts = {_grade(load / psu, *load_shares()), _grade(peak / psu, bears.safe_fraction, bears.most_fraction)}
-    return next(verdict for verdict in ("fail", "tight", "pass") if verdict in verdicts)
 
 
 def _grade(share: float, good: float, most: float) -> str:

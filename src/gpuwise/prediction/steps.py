@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from gpuwise.step.time.simulate import simulate
 from gpuwise.step.types import BOUNDS, Array, Setting, StepTimes
 from gpuwise.workload.model.coverage import coverage
 from gpuwise.workload.model.evaluate import product_values
-from gpuwise.workload.model.types import DTYPE_BYTES, Workload
+from gpuwise.workload.model.types import DTYPE_BYTES, Form, Workload
 from gpuwise.workload.transform.checkpoint import blocks_of
 from gpuwise.workload.transform.share import without_update
 
@@ -284,15 +285,12 @@ def predict_steps(
     """
     sizes = tuple(batches) or (workload.batch,)
     micro = [_micro(size, run) for size in sizes]
-    setting, at = as_run(run.setting, workload), _sizes(workload, micro)
-
-    def simulated(part: Workload) -> StepTimes:
-        return simulate(
-            part, gpus, setting, **at, power_limit_watts=limits_watts or run.power_limit_watts, dtype=dtype, by_kind=by_kind
-        )
-
-    last = simulated(workload)
-    passes = [(last, 1)] + ([(simulated(without_update(workload)), run.accumulate - 1)] if run.accumulate > 1 else [])
+    setting, limit = as_run(run.setting, workload), tuple(limits_watts) or run.power_limit_watts
+    how = {"power_limit_watts": limit, "dtype": dtype, "by_kind": by_kind}
+    last = _alone(workload, gpus, setting, micro, **how)
+    passes = [(last, 1)]
+    if run.accumulate > 1:
+        passes += [(_alone(without_update(workload), gpus, setting, micro, **how), run.accumulate - 1)]
     needs = needs or Needs(workload, MemorySetting(display=run.display, gpu_count=run.gpu_count))
     alone = total(times.seconds * count for times, count in passes)
     waits = waits_of(workload, gpus, run, setting, micro, passes, needs)
@@ -314,6 +312,23 @@ def predict_steps(
         correction=correction or correction_by(workload, run),
         needs=needs,
     )
+
+
+_MOST_KEPT = 16  # simulations of one workload
+_kept: WeakKeyDictionary[Form, tuple[tuple[object, StepTimes], ...]] = WeakKeyDictionary()
+
+
+def _alone(workload: Workload, gpus: Sequence[Gpu], setting: Setting, micro: Sequence[int], **how: Any) -> StepTimes:
+    """Return the step of each micro-batch on each GPU alone. The latest are kept, because steps on two, four and eight of each
+    GPU ask for the same again.
+    """
+    key, known = (tuple(gpus), tuple(micro), workload.seq, setting, how), _kept.get(workload.form, ())
+    found = next((times for other, times in known if other == key), None)
+    if found is None:
+        found = simulate(workload, gpus, setting, **_sizes(workload, micro), **how)
+        if len(micro) == 1:  # many sizes take much memory, and are not asked for again
+            _kept[workload.form] = (*known, (key, found))[-_MOST_KEPT:]
+    return found
 
 
 def correction_by(workload: Workload, run: Run) -> Correction:

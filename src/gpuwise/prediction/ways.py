@@ -18,7 +18,6 @@ from gpuwise.step.memory.lifetimes import library_buffers, lives_of, peak_bytes,
 from gpuwise.step.memory.peak import Memory, MemorySetting, around_bytes, memory_of, reserved_bytes_of, upper_ratio
 from gpuwise.step.time.setting import default_stack, find_stack
 from gpuwise.step.types import Stack
-from gpuwise.workload.compile.fuse import fused
 from gpuwise.workload.model.types import Workload, no_collection
 from gpuwise.workload.transform.adafactor import with_adafactor
 from gpuwise.workload.transform.attention import has_attention, unfolded
@@ -139,9 +138,13 @@ class Ways:
             offload=choices.offload,
             weights_on_host=choices.weights_on_host,
         )
-        workload = as_computed(fused(step.workload) if choices.compiled else step.workload)
+        workload = step.workload
+        if choices.compiled:
+            from gpuwise.workload.compile.fuse import fused  # few steps are compiled
+
+            workload = fused(workload)
         moved = {"link_bytes": step.link_bytes, "host_bytes": step.host_bytes, "fetched_bytes": step.fetched_bytes}
-        return Way(choices=choices, workload=workload, **moved)
+        return Way(choices=choices, workload=as_computed(workload), **moved)
 
     def _with_weights(self, workload: Workload, choices: Choices) -> Workload:
         """Apply adapters or quantised weights, once for everything that is added to them."""
@@ -313,8 +316,8 @@ class Needs:
     """
 
     def __init__(self, workload: Workload, setting: MemorySetting | None = None) -> None:
-        self._workload = workload
-        self._setting = setting or MemorySetting()
+        self.workload = workload
+        self.setting = setting or MemorySetting()
         self._memories: dict[tuple[object, int], Memory] = {}
         self._peaks: dict[int, float] = {}
         self._known: dict[object, dict[int, float]] = {}
@@ -337,38 +340,34 @@ class Needs:
 
     def _peak(self, batch: int) -> float:
         if batch not in self._peaks:
-            size = batch if "batch" in self._workload.symbols else None
-            self._peaks[batch] = peak_bytes(self._workload, size, None)
+            size = batch if "batch" in self.workload.symbols else None
+            self._peaks[batch] = peak_bytes(self.workload, size, None)
         return self._peaks[batch]
 
-    def serves(self, workload: Workload, setting: MemorySetting) -> bool:
+    def serves(self, workload: Workload) -> bool:
         """Return whether another step holds the same bytes at the same times."""
-        mine = self._workload
-        if setting != self._setting:
-            return False
-        if (mine.mode, mine.seq, mine.symbols, mine.batch) != (workload.mode, workload.seq, workload.symbols, workload.batch):
-            return False
-        return mine is workload or _figures(mine) == _figures(workload)
+        mine = self.workload
+        return mine is workload or (_outline(mine) == _outline(workload) and _figures(mine) == _figures(workload))
 
     def _held(self, gpu: Gpu, batch: int) -> float:
         """Return the bytes that the allocator holds, excluding the framework's share."""
         kept = self._libraries(gpu)
         known = self._known.setdefault(kept, {})
         if batch not in known:
-            size = batch if "batch" in self._workload.symbols else None
-            known[batch] = reserved_bytes_of(self._workload, size, gpu=gpu)
+            size = batch if "batch" in self.workload.symbols else None
+            known[batch] = reserved_bytes_of(self.workload, size, gpu=gpu)
         return known[batch]
 
     def _around(self, gpu: Gpu) -> float:
-        return around_bytes(gpu, self._setting)
+        return around_bytes(gpu, self.setting)
 
     def _libraries(self, gpu: Gpu) -> object:
-        return library_buffers(gpu, products=True, training=self._workload.mode == "train")
+        return library_buffers(gpu, products=True, training=self.workload.mode == "train")
 
     def _memory(self, gpu: Gpu, batch: int, key: object) -> Memory:
         if (key, batch) not in self._memories:
-            size = batch if "batch" in self._workload.symbols else None
-            self._memories[key, batch] = memory_of(self._workload, size, gpu=gpu, setting=self._setting)
+            size = batch if "batch" in self.workload.symbols else None
+            self._memories[key, batch] = memory_of(self.workload, size, gpu=gpu, setting=self.setting)
         return self._memories[key, batch]
 
     def power_of_two(self, gpu: Gpu) -> int:
@@ -380,13 +379,17 @@ class Needs:
 
     def largest(self, gpu: Gpu, usable: float) -> int:
         """Return the largest batch that fits, starting the search from the results for smaller and larger rooms."""
-        if "batch" not in self._workload.symbols:
-            return self._workload.batch if self.memory(gpu, self._workload.batch).total_bytes <= usable else 0
+        if "batch" not in self.workload.symbols:
+            return self.workload.batch if self.memory(gpu, self.workload.batch).total_bytes <= usable else 0
         kept, room = self._libraries(gpu), usable - self._around(gpu)
         known = self._known.setdefault(kept, {})
         if (kept, room) not in self._largest:
             self._largest[kept, room] = largest(lambda batch: self._held(gpu, batch), room, known=known)
         return self._largest[kept, room]
+
+
+def _outline(workload: Workload) -> tuple[object, ...]:
+    return workload.mode, workload.batch, workload.seq, workload.symbols, len(workload.calls), len(workload.buffers)
 
 
 def _figures(workload: Workload) -> tuple[bytes, ...]:

@@ -15,7 +15,6 @@ from gpuwise.prediction.choices import Choices
 from gpuwise.prediction.ways import Needs
 from gpuwise.questions.common.jobs import Asked, price_jobs
 from gpuwise.questions.common.predictions import predict as predict_step
-from gpuwise.step.memory.peak import MemorySetting
 
 NAMES = ("RTX 3090", "RTX 2070", "GTX 1080 Ti", "H100 SXM 80GB", "T4", "GTX 1050 Ti")
 GPUS = {gpu.name: gpu for gpu in load_catalog().curated if gpu.name in NAMES}
@@ -83,8 +82,8 @@ def test_the_order_of_questions_changes_nothing(pacer: Pacer) -> None:
 def test_needs_are_those_of_memory_and_shared_by_steps_that_hold_the_same(pacer: Pacer) -> None:
     tf32, fp32, mixed = (pacer.workload(Choices(precision=name)) for name in ("tf32", "fp32", "amp"))
     needs = Needs(fp32)
-    assert needs.serves(tf32, MemorySetting())
-    assert not needs.serves(mixed, MemorySetting())
+    assert needs.serves(tf32)
+    assert not needs.serves(mixed)
     for gpu in GPUS.values():
         whole = needs.memory(gpu, 24).total_bytes
         assert needs.total_bytes(gpu, 24) == pytest.approx(whole)

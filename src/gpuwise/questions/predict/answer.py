@@ -8,9 +8,6 @@ from dataclasses import replace
 from gpuwise.core.provenance import Assumption
 from gpuwise.core.text import both, the
 from gpuwise.questions.common.gpu_list import how_many, named_gpus
-from gpuwise.questions.common.language.answer import predict_text
-from gpuwise.questions.common.media.images import predict_images
-from gpuwise.questions.common.media.speech import predict_speech
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer
 from gpuwise.questions.common.predictions import predict as predict_step
@@ -18,9 +15,7 @@ from gpuwise.questions.face import face
 from gpuwise.questions.predict.ask import ask_by_precision, ask_for_images, ask_for_speech, ask_for_text
 from gpuwise.questions.predict.epochs import check_epochs, with_epochs
 from gpuwise.questions.predict.options import PredictOptions
-from gpuwise.questions.predict.priced import priced
 from gpuwise.questions.predict.service import asked_users, asks_for_curve, cached_fraction, service_level
-from gpuwise.questions.predict.serving import predict_serving
 
 __all__ = ["answer", "predict"]
 
@@ -32,12 +27,21 @@ def answer(options: PredictOptions, progress: Callable[[str], None] = lambda tex
     images = ask_for_images(options) if speech is None and text is None else None
     check_epochs(options, generates=any(asked is not None for asked in (speech, text, images)))
     if speech is not None:
+        from gpuwise.questions.common.media.speech import predict_speech  # each kind of answer imports its own modules
+
         return predict_speech(speech)
     if text is not None and asks_for_curve(options):
+        from gpuwise.questions.predict.serving import predict_serving
+
         return predict_serving(text, asked_users(options), service_level(options), cached_fraction(options))
     if text is not None:
+        from gpuwise.questions.common.language.answer import predict_text
+        from gpuwise.questions.predict.priced import priced
+
         return priced(predict_text(text))
     if images is not None:
+        from gpuwise.questions.common.media.images import predict_images
+
         return predict_images(images)
     from gpuwise.questions.predict.grid import is_grid, predict_grid  # runs in several processes, which single answers do not
 

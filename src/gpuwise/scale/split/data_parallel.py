@@ -6,9 +6,8 @@ its bucket takes on the communication lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from gpuwise.workload.model.types import CATEGORIES, DTYPE_BYTES, PHASES, Worklo
 __all__ = [
     "BUCKET_BYTES",
     "FIRST_BUCKET_BYTES",
+    "Buckets",
     "DataParallel",
     "Gradients",
     "Overlap",
@@ -72,10 +72,16 @@ class Gradients:
     size_bytes: Array
     _messages: dict[object, Array] = field(default_factory=dict, repr=False)
 
-    def messages_s(self, op: str, sizes: Array, cluster: Cluster) -> Array:
+    @cached_property
+    def buckets(self) -> Buckets:
+        """The buckets in which they are averaged."""
+        return Buckets.of(self.size_bytes)
+
+    def messages_s(self, op: str, cluster: Cluster) -> Array:
         """Return the seconds of the messages that average them. Many GPUs have the same links, so most are computed once."""
-        key = (op, cluster.wires, cluster.gpus_per_node, sizes.tobytes()) if cluster.node_count == 1 else None
+        key = (op, cluster.wires, cluster.gpus_per_node) if cluster.node_count == 1 else None
         if key is None or key not in self._messages:
+            sizes = self.buckets.size_bytes
             self._messages[key] = collective_s(op, sizes, cluster, cluster.gpus_per_node, cluster.node_count)
         return self._messages[key]
 
@@ -192,31 +198,32 @@ def bucket_ends(
     return np.array(ends, dtype=np.int64)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Buckets:
+    """The last gradient of each bucket, and the bytes in it."""
+
+    ends: NDArray[np.int64]
+    size_bytes: Array
+
+    @classmethod
+    def of(cls, size_bytes: Array) -> Buckets:
+        """Return the buckets of gradients with these sizes."""
+        ends = bucket_ends(size_bytes)
+        return cls(ends=ends, size_bytes=np.diff(np.cumsum(size_bytes)[ends], prepend=0.0))
+
+
 def overlapped(
-    ready_s: Array,
-    size_bytes: Array,
-    backward_end_s: float,
-    cost: Callable[[Array], Array],
-    *,
-    slowed_fraction: float = 0.0,
-    cap_bytes: float = BUCKET_BYTES,
-    first_bytes: float = FIRST_BUCKET_BYTES,
+    ready_s: Array, buckets: Buckets, backward_end_s: float, took_s: Array, *, slowed_fraction: float = 0.0
 ) -> Overlap:
     """Return the backward pass with its gradients averaged at the same time.
 
-    `ready_s` says when each gradient would be complete without communication, in ascending order; `cost` returns the seconds of a
-    message by its bytes. During messages, compute is slower by `slowed_fraction`, because they use the same units and memory.
+    `ready_s` says when each gradient would be complete without communication, in ascending order; `took_s` are the seconds of
+    the message for each bucket. During messages, compute is slower by `slowed_fraction`, because they use the same units and
+    memory.
     """
-    if len(size_bytes) == 0:
-        none = np.zeros(0)
-        return Overlap(exposed_s=0.0, comm_s=0.0, bucket_bytes=none, start_s=none, end_s=none)
-    ends = bucket_ends(size_bytes, cap_bytes=cap_bytes, first_bytes=first_bytes)
-    edges = np.concatenate([[0.0], np.cumsum(size_bytes)[ends]])
-    sizes = np.diff(edges)
-    took = np.asarray(cost(sizes), dtype=float)
     now, done, free = 0.0, 0.0, 0.0
     starts, stops = [], []
-    for ready, seconds in zip(np.asarray(ready_s)[ends].tolist(), took.tolist(), strict=True):
+    for ready, seconds in zip(np.asarray(ready_s)[buckets.ends].tolist(), took_s.tolist(), strict=True):
         now, done = _reached(now, done, ready, free, slowed_fraction), max(done, ready)
         start = max(now, free)
         free = start + seconds
@@ -225,8 +232,8 @@ def overlapped(
     whole = max(_reached(now, done, backward_end_s, free, slowed_fraction), free)
     return Overlap(
         exposed_s=max(0.0, whole - backward_end_s),
-        comm_s=float(took.sum()),
-        bucket_bytes=sizes,
+        comm_s=float(took_s.sum()),
+        bucket_bytes=buckets.size_bytes,
         start_s=np.array(starts),
         end_s=np.array(stops),
     )
@@ -312,9 +319,9 @@ def averaged(
         gradients = Gradients(call=gradients.call[:0], size_bytes=gradients.size_bytes[:0])
     return overlapped(
         line.call_end_s[gradients.call],
-        gradients.size_bytes,
+        gradients.buckets,
         line.backward_end_s,
-        lambda sizes: gradients.messages_s(op, sizes, cluster),
+        gradients.messages_s(op, cluster),
         slowed_fraction=slowed_fraction,
     )
 

@@ -219,8 +219,10 @@ def program_of(lives: Lives, tensor_bytes: Array) -> tuple[Array, Array]:
 # back to the device. Free blocks are then the gaps between the blocks in use, so plain numbers describe a pool. `fit` and `plan`
 # simulate many steps, and this takes less than half the time.
 
-_PLACE_BITS = 56  # places and sizes are counted in units of 512 bytes; the largest batch that may be asked needs 50
-_PLACE = (1 << _PLACE_BITS) - 1
+# The key of a piece of memory has its size, its place and its number. Sizes and places are counted in units of 512 bytes; the
+# largest batch that may be asked needs 50 bits.
+_PLACE_AT, _SIZE_AT = 32, 88
+_NUMBER = (1 << _PLACE_AT) - 1
 _SMALL, _SMALL_SEGMENT, _LARGE_SEGMENT, _OWN_SEGMENT, _SEGMENT_ROUNDED_TO = (
     size // ROUNDED_TO for size in (SMALL, SMALL_SEGMENT, LARGE_SEGMENT, OWN_SEGMENT, SEGMENT_ROUNDED_TO)
 )
@@ -243,46 +245,61 @@ def _held(who: list[int], units: list[int], segment: int, least: int) -> int:
     """Return the units held by one pool. New memory comes in segments of one size, or by the request if that is 0. A rest of a
     block is split off if it has at least `least` units.
 
-    `free` has the free blocks as numbers that sort by size, then place. `starts` and `ends` find them by either end.
+    Pieces of segments are numbered from 1, with their neighbours in `before` and `after` (0: none). `key` has the key of each
+    free piece, or 0. `free` has these keys in order, except for the `latest` free piece, which is often used or merged next.
     """
+    # A request adds at most a segment and a rest. Sizes and places are shifted as in a key.
+    key, size, place, before, after = ([0] * (2 * len(who) + 1) for _ in range(5))
+    used = [0] * (max(who, default=0) + 1)
     free: list[int] = []
-    starts: dict[int, int] = {}  # place -> size
-    ends: dict[int, int] = {}  # place after the end -> size
-    used: dict[int, tuple[int, int]] = {}
-    held = top = 0
+    held = last = latest = 0
+    least <<= _SIZE_AT
     for block, asked in zip(who, units, strict=True):
-        if not asked:
-            place, size = used.pop(block)
-            after = starts.pop(place + size, 0)
-            if after:
-                del free[bisect_left(free, after << _PLACE_BITS | place + size)]
-                size += after
-            before = ends.pop(place, 0)
-            if before:
-                place -= before
-                del free[bisect_left(free, before << _PLACE_BITS | place)]
-                size += before
-            starts[place] = ends[place + size] = size
-            insort(free, size << _PLACE_BITS | place)
-            continue
-        at = bisect_left(free, asked << _PLACE_BITS)
-        if at < len(free):
-            found = free.pop(at)
-            place, size = found & _PLACE, found >> _PLACE_BITS
-            del starts[place]
+        if asked:
+            asked <<= _SIZE_AT
+            at = bisect_left(free, asked)
+            if latest > asked and (at == len(free) or latest < free[at]):
+                here, latest = latest & _NUMBER, 0
+            elif at < len(free):
+                here = free.pop(at) & _NUMBER
+            else:
+                here = last = last + 1
+                whole = segment or _own_segment(asked >> _SIZE_AT)
+                size[here], place[here] = whole << _SIZE_AT, (held + here) << _PLACE_AT  # segments do not touch
+                held += whole
+            key[here], used[block], left = 0, here, size[here] - asked
+            if left >= least:
+                if latest:
+                    insort(free, latest)
+                rest = last = last + 1
+                size[here], size[rest] = asked, left
+                place[rest] = there = place[here] + (asked >> _SIZE_AT - _PLACE_AT)
+                before[rest], after[rest] = here, after[here]
+                before[after[here]] = after[here] = rest
+                key[rest] = latest = left + there + rest
         else:
-            place, size = top, segment or _own_segment(asked)
-            held += size
-            top += size + 1  # the next segment is no neighbour
-        left = size - asked
-        if left >= least:
-            rest = place + asked
-            starts[rest] = ends[place + size] = left
-            insort(free, left << _PLACE_BITS | rest)
-            size = asked
-        else:
-            ends.pop(place + size, 0)
-        used[block] = place, size
+            here = used[block]
+            ahead, beyond, whole = before[here], after[here], size[here]
+            if found := key[beyond]:
+                if found == latest:
+                    latest = 0
+                else:
+                    del free[bisect_left(free, found)]
+                whole += size[beyond]
+                after[here] = beyond = after[beyond]
+                before[beyond] = here
+            if found := key[ahead]:
+                if found == latest:
+                    latest = 0
+                else:
+                    del free[bisect_left(free, found)]
+                whole += size[ahead]
+                after[ahead], before[beyond] = beyond, ahead
+                here = ahead
+            if latest:
+                insort(free, latest)
+            size[here] = whole
+            key[here] = latest = whole + place[here] + here
     return held
 
 

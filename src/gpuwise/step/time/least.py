@@ -58,8 +58,9 @@ def _read_tensors(workload: Workload) -> tuple[Array, Array]:
     is_read = np.arange(len(calls.refs)) - (np.cumsum(lengths) - lengths)[call] < calls.read_count[call]
     whole = np.array([KINDS[op.kind].reads_whole for op in workload.ops], dtype=bool)[calls.op][call]
     given = np.isin(buffers.category, [CATEGORIES.index(name) for name in ("weight", "input")])
-    chosen = np.unique(calls.refs[is_read & whole])
-    tensors = [workload.tensors[row] for row in buffers.tensor[chosen[given[chosen]]].tolist()]
+    read = np.zeros(len(buffers), dtype=bool)
+    read[calls.refs[is_read & whole]] = True
+    tensors = [workload.tensors[row] for row in buffers.tensor[read & given].tolist()]
     return np.array([one.elements for one in tensors], dtype=np.int64), np.array([DTYPE_BYTES[one.dtype] for one in tensors])
 
 

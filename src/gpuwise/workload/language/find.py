@@ -16,7 +16,6 @@ from gpuwise.hardware.tables import parse_toml
 from gpuwise.workload.capture.huggingface import configs as huggingface
 from gpuwise.workload.capture.huggingface.known import known_row, table
 from gpuwise.workload.language.configs import model_types, shape_of_config
-from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.names import key_of, shorter, without_sizes
 from gpuwise.workload.language.shape import LanguageShape
 
@@ -105,6 +104,8 @@ def _shape_of_file(path: Path) -> LanguageShape:
         held = path.stat()
         return _shape_of_gguf(path, held.st_mtime_ns, held.st_size)
     if path.suffix == ".gguf":
+        from gpuwise.workload.language.gguf import read_gguf  # few questions name a file
+
         return read_gguf(path).shape  # a folder, which is refused
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     return shape_of_config(name or path.name, huggingface.read_config(path))
@@ -113,6 +114,8 @@ def _shape_of_file(path: Path) -> LanguageShape:
 @lru_cache(maxsize=_KEPT)
 def _shape_of_gguf(path: Path, changed_ns: int, size: int) -> LanguageShape:
     """Cached until the file changes. The header alone determines the sizes."""
+    from gpuwise.workload.language.gguf import read_gguf
+
     return read_gguf(path, allow_header_only=True).shape
 
 

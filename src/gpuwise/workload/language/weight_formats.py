@@ -19,7 +19,6 @@ from pathlib import Path
 from gpuwise.core.errors import BadValue
 from gpuwise.kernels.types import DTYPE_BYTES
 from gpuwise.workload.capture.huggingface.configs import read_config
-from gpuwise.workload.language.gguf import read_gguf
 from gpuwise.workload.language.shape import LanguageShape
 
 __all__ = ["CACHES", "FORMATS", "MXFP4_IN_GGUF", "Format", "find_cache", "find_format", "published_format"]
@@ -106,6 +105,8 @@ def published_format(name: str, shape: LanguageShape) -> str:
     """Return the weight format that a file states, or in which a model is published if that is not 16 bits; otherwise nothing."""
     path = Path(name)
     if path.suffix == ".gguf" and path.is_file():
+        from gpuwise.workload.language.gguf import read_gguf  # few questions name a file
+
         known = read_gguf(path, allow_header_only=True).format.lower()
         alike = (known, re.sub(r"_[sl]$", "_m", known), re.sub(r"_[slm]$", "", known))
         return next((held for held in alike if held in FORMATS), "")

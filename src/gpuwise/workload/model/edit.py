@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -157,6 +158,7 @@ class Draft:
         self._by_use: set[int] = set()
         self._together: list[tuple[int, ...]] = []
         self._known: dict[object, int] = {}
+        self._end = len(self.calls)
 
     # ------------------------------------------------------------ sizes, tensors, ops
 
@@ -186,7 +188,7 @@ class Draft:
     def value(self, product: int) -> float | None:
         """Return the size if it depends on neither batch nor sequence, otherwise None."""
         rows = [self._dims[dim] for dim in self._products[product]]
-        return None if any(any(row[1:]) for row in rows) else float(np.prod([row[0] for row in rows]))
+        return None if any(any(row[1:]) for row in rows) else float(math.prod([row[0] for row in rows]))
 
     def factors(self, product: int) -> tuple[int, int] | None:
         """Return the sizes of a matrix with this many elements, without either of its two smallest dimensions; None for a
@@ -221,8 +223,7 @@ class Draft:
         """Add a buffer that lives for the whole step, during old calls from one number to another, or from its first use to its
         last.
         """
-        end = len(self.workload.calls)
-        first, last = (0, end - 1) if stays else during or (-1, -2)
+        first, last = (0, self._end - 1) if stays else during or (-1, -2)
         self.buffers.append(Buffer(tensor, CATEGORIES.index(category), first, last + 1))
         return len(self.buffers) - 1
 

@@ -6,6 +6,9 @@ The second moment of a matrix is kept as a row and a column. Kernels run one ten
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from gpuwise.core.errors import BadValue
 from gpuwise.workload.model.edit import Draft
 from gpuwise.workload.model.types import CATEGORIES, PHASES, Call, Op, Workload
@@ -51,8 +54,12 @@ def with_adafactor(workload: Workload) -> Workload:
             "replaced by adafactor",
             hint="capture the model again with `--optimizer adafactor`",
         )
+    steps: dict[int, _Step] = {}  # by the tensor of a weight, because many weights have the same shape
     for weight, gradient in zip(weights, gradients, strict=True):
-        _update(draft, weight, gradient)
+        like = draft.buffers[weight].tensor
+        if like not in steps:
+            steps[like] = _step_of(draft, like)
+        _update(draft, steps[like], weight, gradient)
     return draft.done(optimizer="adafactor")
 
 
@@ -60,25 +67,41 @@ def _category(workload: Workload, row: int) -> int:
     return workload.buffers[row].category
 
 
-def _update(draft: Draft, weight: int, gradient: int) -> None:
-    end, like = len(draft.workload.calls), draft.buffers[weight].tensor
+class _Step(NamedTuple):
+    """The update of one shape of weight: its tensors by letter, the letters of its states, and its ops with the letters that
+    they read and write.
+    """
+
+    tensors: Mapping[str, int]
+    kept: str
+    ops: Sequence[tuple[int, str, str]]
+
+
+def _step_of(draft: Draft, like: int) -> _Step:
     spec = draft.tensors[like]
     tensors = dict.fromkeys("wgquv", like) | {"o": draft.tensor("fp32", draft.constant(1.0))}
     sides = draft.factors(spec.elements)
     if sides:
         row, column = (draft.tensor(spec.dtype, size) for size in sides)
         tensors |= {"r": row, "a": row, "c": column, "b": column}
-    kept = "rc" if sides else "v"
-    buffers = {
-        letter: draft.buffer(tensor, "optimizer" if letter in kept else "temporary", stays=letter in kept)
-        for letter, tensor in tensors.items()
-        if letter not in "wg"
-    } | {"w": weight, "g": gradient}
+    ops = []
     for name, reads, writes in (*_SCALE, *(_MATRIX if sides else _VECTOR), *_STEP):
         read, written = (tuple(tensors[letter] for letter in letters) for letters in (reads, writes))
         elements = max((draft.tensors[tensor].elements for tensor in read), key=lambda product: draft.value(product) or 0.0)
         sizes = (elements, draft.tensors[written[0]].elements) if name in _SUMS else (elements,)
         op = draft.op(Op("reduction" if name in _SUMS else "elementwise", name, spec.dtype, sizes, {}, read, written))
-        used, made = (tuple(buffers[letter] for letter in letters) for letters in (reads, writes))
+        ops.append((op, reads, writes))
+    return _Step(tensors, "rc" if sides else "v", ops)
+
+
+def _update(draft: Draft, step: _Step, weight: int, gradient: int) -> None:
+    end, kept = len(draft.workload.calls), step.kept
+    buffers = {
+        letter: draft.buffer(tensor, "optimizer" if letter in kept else "temporary", stays=letter in kept)
+        for letter, tensor in step.tensors.items()
+        if letter not in "wg"
+    } | {"w": weight, "g": gradient}
+    for op, reads, writes in step.ops:
+        used, made = (tuple([buffers[letter] for letter in letters]) for letters in (reads, writes))
         draft.before(end, Call(op, _UPDATE, 0, used, made))
     draft.together([row for letter, row in buffers.items() if letter in "quv" and letter not in kept])  # local names hold them

@@ -130,4 +130,4 @@ def _run_again(draft: Draft, block: _Block, whole: bool) -> None:
 
 
 def _instead(rows: tuple[int, ...], copy: Mapping[int, int]) -> tuple[int, ...]:
-    return tuple(copy.get(row, row) for row in rows)
+    return tuple([copy.get(row, row) for row in rows])

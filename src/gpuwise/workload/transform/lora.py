@@ -302,7 +302,8 @@ def _update(draft: Draft, trained: list[int]) -> None:
     """One fused AdamW step over the adapters: two states for each."""
     end = len(draft.workload.calls)
     weights = [row for row in trained if draft.buffers[row].category == _WEIGHT]
-    lists = [weights, [row for row in trained if row not in set(weights)]]
+    kept = set(weights)
+    lists = [weights, [row for row in trained if row not in kept]]
     for _ in range(2):
         lists.append([draft.buffer(draft.buffers[row].tensor, "optimizer", stays=True) for row in weights])
     if not weights:

@@ -11,8 +11,9 @@ Messages between GPUs are not calls here; `scale` computes their cost.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -122,33 +123,37 @@ def accumulating(workload: Workload) -> Workload:
     draft = Draft(workload)
     end, maker = len(workload.calls), makers(workload)
     kept = _kept_gradients(workload)
+
+    @cache
+    def add(tensor: int) -> int:
+        spec = draft.tensors[tensor]
+        return draft.op(Op("elementwise", "add_", spec.dtype, (spec.elements,), {}, (tensor, tensor), (tensor,)))
+
     for number, call in enumerate(workload.calls):
         made = [row for row in call.writes if row in kept and maker[row] == number]
-        fresh = {row: draft.buffer(workload.buffers[row].tensor, "temporary") for row in made}
-        if not fresh:
+        if not made:
             continue
+        fresh = {row: draft.buffer(draft.buffers[row].tensor, "temporary") for row in made}
         draft.calls[number] = Call(
             call.op, call.phase, call.module, call.reads, tuple(fresh.get(row, row) for row in call.writes)
         )
         for row, new in fresh.items():
-            tensor = workload.buffers[row].tensor
-            spec = draft.tensors[tensor]
-            add = draft.op(Op("elementwise", "add_", spec.dtype, (spec.elements,), {}, (tensor, tensor), (tensor,)))
-            draft.after(number, Call(add, call.phase, call.module, (row, new), (row,)))
-            draft.buffers[row] = replace(workload.buffers[row], born=0, died=end)
+            buffer = draft.buffers[row]
+            draft.after(number, Call(add(buffer.tensor), call.phase, call.module, (row, new), (row,)))
+            draft.buffers[row] = Buffer(buffer.tensor, buffer.category, 0, end)
     return draft.done()
 
 
 def _kept_gradients(workload: Workload) -> set[int]:
     """Return the gradients that are kept for the update: parts of them if they are sharded, otherwise all."""
-    rows = {row for call in workload.calls for row in call.writes if _is(workload, row, _GRADIENT)}
+    rows = _rows_of(workload, _GRADIENT) & {row for call in workload.calls for row in call.writes}
     if workload.options.get("zero_stage") not in (2, 3):
         return rows
     return rows & {row for call in workload.calls if call.phase == _UPDATE for row in call.reads}
 
 
-def _is(workload: Workload, row: int, category: int) -> bool:
-    return workload.buffers[row].category == category
+def _rows_of(workload: Workload, category: int) -> set[int]:
+    return {*np.flatnonzero(workload.buffers.category == category).tolist()}
 
 
 def offloaded(workload: Workload) -> tuple[Workload, float, float]:
@@ -158,17 +163,15 @@ def offloaded(workload: Workload) -> tuple[Workload, float, float]:
     The host reads weights, gradients and states once and writes weights and states, as a fused CPU optimizer does.
     """
     draft = Draft(workload)
-    gradients, weights, states = (set[int]() for _ in range(3))
+    used, written = set[int](), set[int]()
     for number, call in enumerate(workload.calls):
-        if call.phase != _UPDATE:
-            continue
-        used = {*call.reads, *call.writes}
-        gradients |= {row for row in used if _is(workload, row, _GRADIENT)}
-        weights |= {row for row in call.writes if _is(workload, row, _WEIGHT)}
-        states |= {row for row in used if _is(workload, row, _STATE)}
-        draft.drop(number)
+        if call.phase == _UPDATE:
+            used.update(call.reads, call.writes)
+            written.update(call.writes)
+            draft.drop(number)
+    gradients, states = (used & _rows_of(workload, category) for category in (_GRADIENT, _STATE))
     draft.by_use(states)
-    down, up, kept = (_bytes(draft, rows) for rows in (gradients, weights, states))
+    down, up, kept = (_bytes(draft, rows) for rows in (gradients, written & _rows_of(workload, _WEIGHT), states))
     return draft.done(options={**workload.options, "offload": True}), down + up, down + 2 * (up + kept)
 
 
@@ -183,6 +186,7 @@ def _bytes(draft: Draft, rows: Collection[int]) -> float:
 
 
 _divided: WeakKeyDictionary[Workload, dict[int, Workload]] = WeakKeyDictionary()
+_PartOf = Callable[[int], int]  # from a tensor to the share of it that one GPU holds
 _ANY_SHARE = 0.5  # stands for the share of one GPU until their number is known
 
 
@@ -200,12 +204,13 @@ def sharded(workload: Workload, stage: int, count: int) -> Workload:
 
 def _divided_by(workload: Workload, stage: int, share: float) -> Workload:
     draft = Draft(workload)
-    _shard_update(draft, share)
+    part_of = cache(lambda tensor: _scaled(draft, tensor, share))  # thousands of calls list the same few tensors
+    _shard_update(draft, share, part_of)
     units = _units(workload)
     if stage >= 2:
-        _shard_gradients(draft, share, units)
+        _shard_gradients(draft, part_of, units)
     if stage >= 3:
-        _shard_weights(draft, share, units)
+        _shard_weights(draft, part_of, units)
     return draft.done()
 
 
@@ -218,20 +223,20 @@ def _resized(buffer: Buffer, tensor: int) -> Buffer:
     return Buffer(tensor, buffer.category, buffer.born, buffer.died)
 
 
-def _shard_update(draft: Draft, share: float) -> None:
+def _shard_update(draft: Draft, share: float, part_of: _PartOf) -> None:
     """Each GPU updates its part of the weights and holds the states for that part."""
     workload = draft.workload
     start = int(np.argmax(np.append(workload.calls.phase, _UPDATE) == _UPDATE))
     for number in range(start, len(workload.calls)):
         call = workload.calls[number]
         op = workload.ops[call.op]
-        sides = [tuple(_scaled(draft, tensor, share) for tensor in rows) for rows in (op.reads, op.writes)]
+        sides = [tuple(map(part_of, rows)) for rows in (op.reads, op.writes)]
         sizes = (draft.scaled(op.sizes[0], share), *op.sizes[1:])
         row = draft.op(replace(op, sizes=sizes, reads=sides[0], writes=sides[1]))
         draft.calls[number] = Call(row, call.phase, call.module, call.reads, call.writes)
     buffers = workload.buffers
     for row in np.flatnonzero((buffers.category == _STATE) | ((buffers.born >= start) & (buffers.category > _INPUT))).tolist():
-        draft.buffers[row] = _resized(buffers[row], _scaled(draft, buffers[row].tensor, share))
+        draft.buffers[row] = _resized(buffers[row], part_of(buffers[row].tensor))
 
 
 def _units(workload: Workload) -> list[str]:
@@ -245,7 +250,7 @@ def _units(workload: Workload) -> list[str]:
     return units
 
 
-def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
+def _shard_gradients(draft: Draft, part_of: _PartOf, units: list[str]) -> None:
     """A gradient is complete until its unit's backward pass ends; then each GPU keeps its part."""
     workload = draft.workload
     last: dict[str, int] = {}
@@ -260,7 +265,7 @@ def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
             buffer = workload.buffers[row]
             if buffer.category != _GRADIENT or maker[row] != number:
                 continue
-            small = _scaled(draft, buffer.tensor, share)
+            small = part_of(buffer.tensor)
             kept[row] = draft.buffer(small, "gradient")
             size = (draft.tensors[buffer.tensor].elements,)
             dtype = draft.tensors[buffer.tensor].dtype
@@ -273,7 +278,7 @@ def _shard_gradients(draft: Draft, share: float, units: list[str]) -> None:
             draft.calls[number] = Call(now.op, now.phase, now.module, reads, writes)
 
 
-def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
+def _shard_weights(draft: Draft, part_of: _PartOf, units: list[str]) -> None:
     """Weights are stored in parts, and gathered one unit before they are used, in each of the passes."""
     workload = draft.workload
     starts: dict[tuple[int, str], int] = {}
@@ -294,7 +299,7 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
         early = gathers[place - 1] if place and gathers[place - 1][0] == key[0] else key
         for row in used[key]:
             tensor = workload.buffers[row].tensor
-            small = _scaled(draft, tensor, share)
+            small = part_of(tensor)
             draft.buffers[row] = _resized(workload.buffers[row], small)
             whole[(*key, row)] = draft.buffer(tensor, "temporary")
             spec = draft.tensors[tensor]
@@ -302,7 +307,7 @@ def _shard_weights(draft: Draft, share: float, units: list[str]) -> None:
             draft.before(starts[early], Call(op, key[0], workload.calls[starts[key]].module, (row,), (whole[(*key, row)],)))
     gathered = {row for rows in used.values() for row in rows}
     for row in sorted(weights - gathered):  # tables that are looked up, not read as a whole
-        draft.buffers[row] = _resized(workload.buffers[row], _scaled(draft, workload.buffers[row].tensor, share))
+        draft.buffers[row] = _resized(workload.buffers[row], part_of(workload.buffers[row].tensor))
     for number in using:
         call = workload.calls[number]
         unit = (call.phase, units[call.module])
