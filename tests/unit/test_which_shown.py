@@ -169,7 +169,7 @@ def test_labs_learn_how_many_tokens_their_servers_train() -> None:
     assert best is not None
     tokens = best.run.samples_per_s * 1024 * answer.query.terms.hours * 3600
     assert f"they train llama-3-8b in full on {tokens / 1e12:.2g} trillion tokens" in answer.verdict
-    assert f"at ${(best.total_usd or 0.0) / tokens * 1e6:.2f} per million" in answer.verdict
+    assert f"at ${(best.total_usd or 0.0) / tokens * 1e6:.2g} per million" in answer.verdict
 
 
 def test_doubt_about_a_recommendation_is_told_with_it() -> None:
@@ -177,4 +177,4 @@ def test_doubt_about_a_recommendation_is_told_with_it() -> None:
     assert "in which no AMD GPU was measured" in amd
     assert "was measured" not in gpuwise.which(budget=1200, model="llama-3-8b").verdict
     assert "has no bf16" in gpuwise.which(budget=2000, model="llama-3.3-70b", weights="int4").verdict
-    assert "slower than most people read" in gpuwise.which(budget=5000, vendor="apple", model="llama-3.3-70b").verdict
+    assert "slower than most people read" in gpuwise.which(budget=2500, vendor="apple", model="llama-3.3-70b").verdict

@@ -12,7 +12,7 @@ from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.language.groups import describe_groups
 from gpuwise.questions.which.language_paces import LanguagePace, format_rate, rate_text
-from gpuwise.questions.which.survey import Survey, buys, make_survey, spent
+from gpuwise.questions.which.survey import Survey, buys, make_survey, price_kind, spent
 from gpuwise.step.time.engines import engines
 
 __all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares"]
@@ -40,7 +40,7 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
 def enough_for_users(survey: Survey, best: Candidate) -> str:
     """With a budget and several users, the cheapest that still generates faster than each of them reads, where it costs far
     less."""
-    users = (survey.query.text.users or 1) if survey.query.text else 1
+    users = survey.users
     if users == 1 or survey.query.limits.budget_usd is None:
         return ""
     able = [one for one in buys(survey) if one.run.samples_per_s >= _FLUENT_PER_S * users]
@@ -48,7 +48,8 @@ def enough_for_users(survey: Survey, best: Candidate) -> str:
     if least is None or spent(least) * _FAR_LESS > spent(best):
         return ""
     rate = f"{format_rate(least.run.samples_per_s / users)} tokens/s"
-    return f" If {rate} for each user are enough, {a(least.name)} ({survey.money(least.upfront_usd)}) will do."
+    cost = f"{survey.money(least.upfront_usd)}{price_kind(survey, least)}"
+    return f" If {rate} for each user are enough, {a(least.name)} ({cost}) will do."
 
 
 def _cheapest(survey: Survey) -> Candidate | None:

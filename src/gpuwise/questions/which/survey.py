@@ -27,16 +27,16 @@ from gpuwise.box.parts import usual_box
 from gpuwise.box.power import failing, mended
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
-from gpuwise.core.text import a, plural
+from gpuwise.core.text import plural
 from gpuwise.core.units import format_si, format_span
 from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import COOLING, in_server, machine_usd, more_machine_usd, server_counts, server_for, servers_of
-from gpuwise.money.prices import NUMBERS, age_of_machine, kind_text
+from gpuwise.money.prices import age_of_machine, kind_and_age
 from gpuwise.money.types import Price
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced, price_in_one_way, width
-from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.language_paces import LanguagePace, format_rate, price_text, rate_text
@@ -45,18 +45,16 @@ from gpuwise.questions.which.media_paces import MediaPace, price_media
 __all__ = [
     "SAME",
     "Survey",
-    "alike",
     "buys",
-    "check_parts",
     "failures",
     "limited",
     "make_survey",
-    "one_more",
     "owned_as",
     "price_kind",
     "roomy_buys",
     "spent",
     "time_text",
+    "yours",
 ]
 
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
@@ -89,6 +87,11 @@ class Survey:
         return currency.show(usd, 0 if abs(usd) >= 10 * currency.usd_per_unit else None)
 
     @property
+    def users(self) -> int:
+        """Return how many users text is generated for at the same time."""
+        return (self.query.text.users if self.query.text else None) or 1
+
+    @property
     def work(self) -> str:
         """Return what a cost is per, as a noun; for text, always the same number of tokens."""
         return "run" if self.query.text is None else "million tokens"
@@ -115,7 +118,7 @@ class Survey:
             doubt = describe_doubts([run.gpu])
             took = f"a run ({describe_run(self.query.jobs)}) takes {time_text(run)}"
             return took.removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
-        users, guess = self.query.text.users or 1, any(note.code == "users" for note in self.query.assumptions)
+        users, guess = self.users, any(note.code == "users" for note in self.query.assumptions)
         shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
         shared += " (assumed; set with `--users`)" * guess
         slow = ", slower than most people read" if run.samples_per_s < _READ_PER_S * users else ""
@@ -143,16 +146,10 @@ def roomy_buys(survey: Survey) -> list[Candidate]:
     return roomy([option for option in survey.options if not shortfall(option, survey.query.limits)])
 
 
-def alike(option: Candidate, best: Candidate | None) -> bool:
-    """Return whether two options can be compared: a single GPU only with single ones."""
-    return best is None or best.gpu_count > 1 or option.gpu_count == 1
-
-
-def one_more(option: Candidate) -> str:
-    """Return what is bought if it joins cards that the user has."""
-    if option.run.beside is not None:
-        return a(option.gpu.name)
-    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
+def yours(survey: Survey, option: Candidate) -> str:
+    """Return the user's own GPUs, or one of them if that is faster alone than all together."""
+    held = sum(count for gpu, count in survey.query.have if gpu.name == option.gpu.name)
+    return f"your {option.name}" if held <= option.gpu_count else f"one of your {held}x {option.gpu.name}"
 
 
 def spent(option: Candidate) -> float:
@@ -186,9 +183,9 @@ def time_text(run: TaskRun) -> str:
     return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's', like=run.seconds)})"
 
 
-def price_kind(option: Candidate) -> str:
-    """Which price it is, behind an amount."""
-    return f", {kind_text(option.price)}" if option.price is not None else ""
+def price_kind(survey: Survey, option: Candidate) -> str:
+    """Which price it is, behind an amount; with its age if it may have changed since."""
+    return "" if option.price is None else f", {kind_and_age(option.price, survey.query.book.today)}"
 
 
 # ---------------------------------------------------------------- what is on sale, for rent or already owned
@@ -250,7 +247,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         if not sold:  # otherwise adapters on a card of one's own come before renting many
             reached += [(gpu, n) for gpu, n in hired if n * offers[gpu.name].usd_per_gpu_hour * query.terms.hours <= most]
         priced = in_full(query, priced, reached, every, lambda full: _together(query, full, wanted, considered)) or priced
-    options = _together(query, priced, wanted, considered)
+    options = _suited(query, priced, _together(query, priced, wanted, considered))
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
@@ -281,10 +278,23 @@ def _together(
     short = any(one.kind in ("keep", "rent") and one.gpu_count > 1 and not one.run.fits for one in options)
     if not (query.trains and (short or all(shortfall(one, query.limits) for one in options if one.kind != "rent"))):
         return options
-    from gpuwise.advise.sharding import sharing
+    from gpuwise.advise.sharding import sharing, unhindered
 
-    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits, auto=query.asked.batch == "auto")) for one in priced]
+    alone = None
+    if query.asked.batch == "auto":
+        rates = [(one.job.samples, unhindered(one.pacer, one.paces)) for one in priced]
+        alone = {gpu.name: sum(samples / each[gpu.name] for samples, each in rates if gpu.name in each) for gpu, _ in wanted}
+    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits, alone)) for one in priced]
     return considered(shared, _price_runs(shared, wanted))
+
+
+def _suited(query: WhichQuery, priced: Sequence[Priced], options: list[Candidate]) -> list[Candidate]:
+    """Return the options without those that few would train language models on."""
+    if not all(one.way in METHODS for one in priced):
+        return options
+    from gpuwise.questions.which.in_full import with_bf16
+
+    return with_bf16(options, query.limits)
 
 
 def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
@@ -358,13 +368,6 @@ def _checks(parts: tuple[tuple[Gpu, int], ...], psu_watts: float | None, region:
     """Whether a usual machine takes these cards; kept, since every question asks it of the same cards."""
     cards = [Cards(gpu=gpu, count=count) for gpu, count in parts]
     return check_cards(cards, usual_box(sum(each.count for each in cards), psu_watts, region))
-
-
-def check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
-    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
-    cards = [Cards(gpu=gpu, count=count) for gpu, count in option.run.parts]
-    found = check_machine(cards, usual_box(option.gpu_count, psu_watts, region), curve=False)
-    return tuple(line for line in found.lines if decodes or line.check != "loader")
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
