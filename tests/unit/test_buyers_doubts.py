@@ -221,10 +221,11 @@ def test_a_cheaper_option_with_more_speed_for_the_money_is_named() -> None:
     answer = gpuwise.which(model=["llama-3-8b"], budget="1500")
     assert answer.best is not None
     told = next(text for text in answer.changes_if if " less, " in text)
-    name = told.split(" less, an ")[1].split(" (")[0]
+    name = told.split(" less, an ")[1].split(" is ")[0].split(" (")[0]
     other = next(one for one in answer.every if one.name == name and one.kind.startswith("buy"))
     assert (other.upfront_usd or 0.0) <= CLEARLY_CHEAPER * (answer.best.upfront_usd or 0.0)
     assert f"is {answer.best.run.seconds / other.run.seconds:.0%} as fast" in told
+    assert ("instead of" in told) == (other.gpu.memory_bytes < answer.best.gpu.memory_bytes)
 
 
 def test_a_lab_compares_sets_that_share_a_model_with_gpus_that_hold_it_alone() -> None:

@@ -51,12 +51,14 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     hours = "" if said else _hours(survey, chosen)
     first, last = (hours, "") if _hangs_on_a_guess(survey, chosen) else ("", hours)
-    larger, found = _larger(survey, taken), list[str]()
+    larger, above, found = _larger(survey, taken), "", list[str]()
     if main:
-        found = [first, _cheaper(survey, main), larger, *_prices(survey, chosen, above=_budget(survey, main)), last]
-        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else ""]
-        found += [_budget(survey, main)]
-    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+        above = _budget(survey, main)
+        found = [first, _cheaper(survey, main), larger, *_prices(survey, chosen, above), last]
+        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "", above]
+    if best and best is taken:
+        told = f" {2 * best.gpu_count}x {best.gpu.name} " in above
+        found += ["" if larger else _roomier(survey, best), "" if told else _several_more(survey, best)]
     return tuple(text for text in (*found, _adapters(survey), "" if larger else _memory(taken)) if text)
 
 
@@ -157,9 +159,12 @@ def _cheaper(survey: Survey, best: Candidate) -> str:
     less = min(able, key=lambda one: (one.run.seconds, spent(one)), default=None)
     if less is None:
         return ""
-    saved, held = survey.money(spent(best) - spent(less)), f"{less.gpu.memory_bytes / GIB:.0f} GB"
-    each = " each" if less.gpu_count > 1 else ""
-    return f"for {saved} less, {a(less.name)} ({held}{each}) {are(less.name)} {best.run.seconds / less.run.seconds:.0%} as fast"
+    held, own = (f"{one.gpu.memory_bytes / GIB:.0f} GB{' each' if one.gpu_count > 1 else ''}" for one in (less, best))
+    smaller = less.gpu.memory_bytes < best.gpu.memory_bytes
+    memory = f", but {'have' if less.gpu_count > 1 else 'has'} {held} instead of {own}" if smaller else ""
+    name = a(less.name) if smaller else f"{a(less.name)} ({held})"
+    share = f"{are(less.name)} {best.run.seconds / less.run.seconds:.0%} as fast"
+    return f"for {survey.money(spent(best) - spent(less))} less, {name} {share}{memory}"
 
 
 def _worth_its_price(cheaper: Candidate, best: Candidate) -> bool:

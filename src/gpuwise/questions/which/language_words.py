@@ -15,7 +15,7 @@ from gpuwise.questions.which.language_paces import LanguagePace, format_rate, ra
 from gpuwise.questions.which.survey import Survey, buys, make_survey, price_kind, spent
 from gpuwise.step.time.engines import engines
 
-__all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares"]
+__all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares", "smaller_with_ram"]
 
 _FLUENT_PER_S = 10.0  # tokens for each user: twice as fast as people read, assumed to be enough
 _FAR_LESS = 1.5  # times the money of the cheapest option: enough to name that one too
@@ -30,11 +30,16 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
         return ""
     vendor = f"{survey.query.wanted.vendor} " if survey.query.wanted.vendor else ""
     whole = f"{_describe(survey, least)}{_cheapest_of_any(survey, least)}"
+    fits = f"The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}"
+    return f" {fits}; {smaller_with_ram(survey, best)}."
+
+
+def smaller_with_ram(survey: Survey, best: Candidate) -> str:
+    """How to learn what a smaller card would do with part of the model in RAM: only cards that hold all of it are considered."""
     main = best.run.paces[0]
     engine = f" --engine {main.engine.lower()}" if isinstance(main, LanguagePace) and main.engine.lower() in engines() else ""
     fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
-    helped = f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
-    return f" The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}; {helped}."
+    return f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
 
 
 def enough_for_users(survey: Survey, best: Candidate) -> str:

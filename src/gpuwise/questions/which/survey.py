@@ -60,7 +60,7 @@ __all__ = [
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
-_POWER = ("psu", "transients", "connectors", "outlet")  # checks of what a stronger circuit and supply mend
+_OF_DESKTOPS = ("psu", "transients", "connectors", "outlet", "slots")  # checks of what a server and a stronger circuit mend
 SAME = 0.005  # a smaller difference counts as none
 _READ_PER_S = 5.0  # tokens: about 240 words a minute, the usual speed of silent reading
 
@@ -159,22 +159,18 @@ def spent(option: Candidate) -> float:
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
     """Return what a typical machine lacks for an option, beyond what a slight power limit solves."""
-    return failing(_judged(survey.query, option.gpu, survey.build.get(option.key, ())), option.gpu)
+    return failing(_judged(survey.query, survey.build.get(option.key, ())), option.gpu)
 
 
 def limited(survey: Survey, option: Candidate) -> CheckLine | None:
     """Return the check that needs a slight power limit, if an option needs one."""
-    return mended(_judged(survey.query, option.gpu, survey.build.get(option.key, ())), option.gpu)
+    return mended(_judged(survey.query, survey.build.get(option.key, ())), option.gpu)
 
 
-def _judged(query: WhichQuery, gpu: Gpu, lines: Sequence[CheckLine]) -> Sequence[CheckLine]:
-    """Return the checks that count: a lab has stronger circuits than the usual outlet and buys supplies for them, and a server
-    for eight cards holds those with blowers.
-    """
-    if not query.wanted.servers or query.psu_watts is not None:
-        return lines
-    mended = (*_POWER, "slots") if gpu.cooler == "blower" else _POWER
-    return [line for line in lines if line.check not in mended]
+def _judged(query: WhichQuery, lines: Sequence[CheckLine]) -> Sequence[CheckLine]:
+    """Return the checks that count: a lab has stronger circuits than the usual outlet, and buys supplies and servers for them."""
+    lab = query.wanted.servers and query.psu_watts is None
+    return [line for line in lines if line.check not in _OF_DESKTOPS] if lab else lines
 
 
 def time_text(run: TaskRun) -> str:
@@ -255,7 +251,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.run.parts, query.psu_watts, query.region) for one in cards}
-    unfit = {one.key for one in cards if failing(_judged(query, one.gpu, checked[one.key]), one.gpu)}
+    unfit = {one.key for one in cards if failing(_judged(query, checked[one.key]), one.gpu)}
     if query.psu_watts is None or len(unfit) == len(options):  # a single card goes into a machine that is bought for it
         unfit -= {one.key for one in cards if one.gpu_count == 1}
     return Survey(
@@ -371,7 +367,7 @@ def _checks(parts: tuple[tuple[Gpu, int], ...], psu_watts: float | None, region:
 
 
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or not failing(_judged(query, gpu, _checks(((gpu, count),), query.psu_watts, query.region)), gpu)
+    return in_server(gpu) or not failing(_judged(query, _checks(((gpu, count),), query.psu_watts, query.region)), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:

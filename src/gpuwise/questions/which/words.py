@@ -160,7 +160,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
             lacks = failures(survey, faster)[0].text.partition(";")[0]
-            where = "with your power supply" if survey.query.psu_watts else "in a typical machine"
+            where = "in a usual server" if survey.query.wanted.servers else "in a typical machine"
+            where = "with your power supply" if survey.query.psu_watts else where
             return f"faster options for {most} or less, such as {faster.name}, do not work {where}: {lacks}"
         what = "single card" if several else "card or set of cards"
         what = "laptop" if survey.query.wanted.laptop else "computer" if best and whole(best.gpu) else what
