@@ -20,7 +20,7 @@ from gpuwise.advise.choosing import (
     select,
     shortfall,
 )
-from gpuwise.advise.jobs import WAYS, JobPace, taken
+from gpuwise.advise.jobs import SHORT_WAYS, WAYS, JobPace, taken
 from gpuwise.box.parts import usual_box
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.provenance import Assumption, assumed
@@ -217,7 +217,8 @@ def _reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str,
     found = ["the verdict"] if option is chosen.best and not survey.query.general else []
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if taken(priced.way, pace) != "usual":
-            found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
+            way = SHORT_WAYS[priced.way] if chosen.best else describe_sparing(priced)  # the verdict has told why
+            found.append(f"{priced.job.model} runs {way}")
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(does_not_fit(priced, pace, _each(pace)))
