@@ -252,12 +252,12 @@ def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
     count = hours * 3600 * rented.run.samples_per_s
     if survey.query.text:
         return f"{count / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
-    return f"{count:,.0f} images, {describe_hired_pace(survey, rented)}"
+    return f"{count:,.0f} images, one every {format_si(1 / rented.run.samples_per_s, 's')}"
 
 
 def describe_hired_pace(survey: Survey, rented: Candidate) -> str:
     """How fast rented GPUs produce images or tokens."""
-    return rate_text(rented.run) if survey.query.text else f"one every {format_si(1 / rented.run.samples_per_s, 's')}"
+    return rate_text(rented.run) if survey.query.text else f"{format_si(1 / rented.run.samples_per_s, 's')} per image"
 
 
 def in_time(survey: Survey, run: TaskRun, link: str) -> str:
