@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 import gpuwise
-from gpuwise.advise.choosing import NEARLY, UserLimits, select, shortfall
+from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, UserLimits, select, shortfall
 from gpuwise.core.errors import BadValue, UnknownName
 from gpuwise.hardware.specs import gpu_from_text
+from gpuwise.hardware.types import supported
+from gpuwise.questions.which.types import WhichAnswer
 from making_candidates import adding_up, buy
 
 # ---------------------------------------------------------------- which
 
 
 def test_a_card_may_recompute_activations_where_another_need_not() -> None:
-    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True, max_gpus=1, seq=4096)
+    answer = gpuwise.which(model=["llama-3-8b"], method="full", rent=True, max_gpus=1, seq=4096, batch=8)
     jobs = [option["jobs"][0] for option in answer.to_dict()["options"]]
     assert {job["way"] for job in jobs} == {"usual", "checkpoint"}
     assert all(job["fits"] for job in jobs)
@@ -182,3 +184,76 @@ def test_a_typed_graphics_card_is_not_taken_for_a_data_centre_chip() -> None:
     card = gpu_from_text("name=RTX 6070,arch=blackwell-rtx,sm=56,boost=2.8GHz,mem=16GB,bw=800GB/s")
     assert card.half_accumulate
     assert not gpu_from_text("name=RTX PRO 6070,arch=blackwell-rtx,sm=56,boost=2.8GHz,mem=16GB,bw=800GB/s").half_accumulate
+
+
+# ---------------------------------------------------------------- what a second reader refused
+
+
+def test_two_cards_that_slow_each_other_down_are_used_one_by_one() -> None:
+    answer = gpuwise.which(have=["2x RTX 2080 Ti"], budget="1500", model=["bert-large"])
+    own, alone = (next(one for one in found.every if one.kind == "keep") for found in (answer, _on_one("RTX 2080 Ti")))
+    assert own.run.seconds == alone.run.seconds
+    assert "as fast as on one of your 2x RTX 2080 Ti" in answer.verdict
+    both = gpuwise.which(have=["2x RTX 3090"], model=["resnet50"])
+    assert next(one for one in both.every if one.kind == "keep").gpu_count == 2
+
+
+def _on_one(name: str) -> WhichAnswer:
+    return gpuwise.which(have=[name], budget="1500", model=["bert-large"])
+
+
+def test_with_a_deadline_speed_beyond_it_is_not_paid_for() -> None:
+    answer = gpuwise.which(model=["resnet50"], samples=1.15e8, deadline="2 days")
+    assert answer.best is not None
+    able = [one for one in answer.every if one.kind.startswith("buy") and one.run.seconds <= 172_800.0 and one.usd_per_run]
+    assert answer.best.usd_per_run == min(one.usd_per_run or 0.0 for one in able)
+
+
+def test_two_ties_in_a_row_are_not_a_tie() -> None:
+    first, second, third = buy(100.0, 1000.0), buy(108.0, 840.0), buy(117.0, 700.0)
+    slow = buy(300.0, 100.0)
+    taken = select([slow, third, second, first], UserLimits(budget_usd=2000)).best
+    assert taken is not None
+    assert taken.run.seconds * NEARLY <= first.run.seconds
+
+
+def test_a_cheaper_option_with_more_speed_for_the_money_is_named() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], budget="1500")
+    assert answer.best is not None
+    told = next(text for text in answer.changes_if if " less, " in text)
+    name = told.split(" less, an ")[1].split(" is ")[0].split(" (")[0]
+    other = next(one for one in answer.every if one.name == name and one.kind.startswith("buy"))
+    assert (other.upfront_usd or 0.0) <= CLEARLY_CHEAPER * (answer.best.upfront_usd or 0.0)
+    assert f"is {answer.best.run.seconds / other.run.seconds:.0%} as fast" in told
+    assert ("instead of" in told) == (other.gpu.memory_bytes < answer.best.gpu.memory_bytes)
+
+
+def test_a_lab_compares_sets_that_share_a_model_with_gpus_that_hold_it_alone() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], mode="train", budget=2_000_000)
+    times = {(one.gpu.name, one.gpu_count): one.run.seconds for one in answer.every if one.run.fits}
+    assert 0.9 < times["H100 SXM 80GB", 64] / times["B200", 32] < 1.4  # a B200 is about 2.3 times as fast as an H100
+
+
+def test_adapters_are_not_trained_on_cards_without_bf16() -> None:
+    answer = gpuwise.which(model=["llama-3-8b"], method="lora", budget="1500")
+    assert all("bf16" in supported(one.gpu) for one in answer.every)
+    assert "GPUs without bf16" in {note.name for note in answer.assumptions}
+    old = gpuwise.which(model=["llama-3-8b"], method="qlora", budget="250", used=True)
+    assert any("bf16" not in supported(one.gpu) for one in old.every)
+
+
+def test_an_old_price_is_told_with_its_age() -> None:
+    assert (
+        "shop price in 2025-12, eleven months old" in gpuwise.which(vendor="apple", budget="2000", model=["llama-3-8b"]).verdict
+    )
+
+
+def test_what_fits_only_with_the_cpu_is_never_the_better_buy_at_a_higher_price() -> None:
+    said = str(gpuwise.compare(["2x RTX 3090", "RTX 5090"], model=["llama-3-70b"]))
+    assert "2x RTX 3090 also cost less" in " ".join(said.split())
+    assert "tokens/s on 2x RTX 3090" in " ".join(said.split())
+
+
+def test_cooling_of_several_cards_is_about_all_of_them() -> None:
+    assert "4 open-air cards have no gap" in str(gpuwise.matters("cooling", gpu=["4x RTX 3090"])).replace("\n", " ")
+    assert "no gap" not in str(gpuwise.matters("cooling", gpu=["RTX 3090"]))

@@ -113,12 +113,16 @@ def test_who_is_told_to_buy_a_used_card_is_told_what_is_sold_new() -> None:
 
 
 def test_a_slight_power_limit_keeps_a_set_within_the_outlet() -> None:
-    here, there = gpuwise.which(budget="10000"), gpuwise.which(budget="10000", region="DE")
+    here, there, lab = (
+        gpuwise.which(budget=usd, region=place) for usd, place in (("9000", "US"), ("9000", "DE"), ("10000", "US"))
+    )
     assert here.best is not None
     assert there.best is not None
     assert here.best.name == there.best.name == "2x RTX 5090"
     assert "Limit each card to 540 W, which costs 1 to 2% of the speed in training" in here.verdict
     assert "Limit each" not in there.verdict
+    assert "Limit each" not in lab.verdict
+    assert "Plug it into a circuit with a higher rating" in lab.verdict
 
 
 def test_the_speed_for_each_of_several_users_is_given() -> None:

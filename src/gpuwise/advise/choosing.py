@@ -131,7 +131,7 @@ def recommend(able: Sequence[Candidate], limits: UserLimits) -> Candidate | None
     if bought is None:
         return best_rented(able)
     hired = _worth_renting(able, bought)
-    return bought if hired is None else _cheapest_as_fast(roomy(able), hired)
+    return bought if hired is None else _cheapest_as_fast(roomy(able), hired, limits.deadline_s or hired.run.seconds)
 
 
 def _recommend_within(able: Sequence[Candidate], kept: Candidate | None) -> Candidate | None:
@@ -149,7 +149,7 @@ def _recommend_within(able: Sequence[Candidate], kept: Candidate | None) -> Cand
         slowest = math.inf if taken is None else taken.run.seconds
         found = _bought_or_rented(bought, [one for one in rents if _total(one) <= budget], slowest)
         taken = found if found is not None and found.run.seconds <= slowest else taken
-    return taken if taken is None or taken.kind != "rent" else _cheapest_as_fast(cards, taken)
+    return taken if taken is None or taken.kind != "rent" else _cheapest_as_fast(cards, taken, taken.run.seconds)
 
 
 def _bought_or_rented(bought: Candidate | None, rents: Sequence[Candidate], slowest_s: float) -> Candidate | None:
@@ -166,9 +166,11 @@ def _worth_renting(able: Sequence[Candidate], bought: Candidate) -> Candidate | 
     return best_rented([one for one in near if is_cheaper_rented(cost, usd_per_run(one), bought.run.seconds / one.run.seconds)])
 
 
-def _cheapest_as_fast(cards: Sequence[Candidate], hired: Candidate) -> Candidate:
-    """A larger purchase, such as several cards, that is as fast as a rented GPU and costs even less per run; else that GPU."""
-    cheapest = min((one for one in cards if one.run.seconds <= hired.run.seconds), key=usd_per_run, default=hired)
+def _cheapest_as_fast(cards: Sequence[Candidate], hired: Candidate, slowest_s: float) -> Candidate:
+    """A larger purchase, such as several cards, that is fast enough and costs even less per run than a rented GPU; else that
+    GPU. With a deadline, whatever meets it is fast enough; otherwise, what is as fast as the rented GPU.
+    """
+    cheapest = min((one for one in cards if one.run.seconds <= slowest_s), key=usd_per_run, default=hired)
     return cheapest if usd_per_run(cheapest) < usd_per_run(hired) else hired
 
 
@@ -214,8 +216,8 @@ def _climb(bought: Sequence[Candidate]) -> list[tuple[float, Candidate]]:
             cheaper = [one for one in seen if taken is None or one.run.seconds <= taken.run.seconds]
             better = [one for one in cheaper if one.gpu_count > 1 and (_beats(one, option) or _is_nearly(one, option))]
             found = min(better, key=lambda one: one.run.seconds, default=option)
-            near = [one for one in cheaper if NEARLY * one.run.seconds <= option.run.seconds and _is_alike(one, found)]
-            found = min(near, key=_upfront, default=found)
+            near = [one for one in cheaper if NEARLY * one.run.seconds <= option.run.seconds]  # two small steps may add up
+            found = min((one for one in near if _is_alike(one, found)), key=_upfront, default=found)
             steps.append((_upfront(option), min(_simpler(found, cheaper), key=lambda one: one.run.seconds, default=found)))
         seen.append(option)
     return steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuwise.advise.candidates import Candidate
@@ -12,22 +12,34 @@ from gpuwise.advise.jobs import NO_BLOCKS, JobPace, Pacer, Tried
 from gpuwise.advise.types import Divides
 from gpuwise.prediction.ways import room_of
 
-__all__ = ["Divides", "sharing"]
+__all__ = ["Divides", "sharing", "unhindered"]
 
 _FSDP = 3  # the ZeRO stage that divides everything
 _AT_BEST = 0.7  # of the time of the same set if its GPUs could hold the job by recomputing activations: the best case, assumed
-_AT_BEST_BATCH = 0.3  # the same where that set runs one sample at a time, and the batch may grow when the model is shared
+_LARGE = 32  # samples per step and GPU, beyond which the time per sample hardly changes
 
 
-def sharing(pacer: Divides, options: Sequence[Candidate], limits: UserLimits, *, auto: bool = False) -> Divides:
-    """Return a pacer that lets GPUs share a model, in the sets of these options for which that helps; with `auto` at the fastest
-    batch that fits.
+def unhindered(pacer: Divides, paces: Mapping[str, JobPace]) -> dict[str, float]:
+    """Return how many samples per second each GPU would train alone if its memory were unlimited."""
+    if not isinstance(pacer, Pacer):
+        return {}
+    pacer.price((pace.gpu, Tried(pace.choices, (_LARGE,), False)) for pace in paces.values())
+    return {name: pacer.pace(pace.gpu, pace.choices, _LARGE).samples_per_s for name, pace in paces.items()}
+
+
+def sharing(
+    pacer: Divides, options: Sequence[Candidate], limits: UserLimits, alone_s: Mapping[str, float] | None = None
+) -> Divides:
+    """Return a pacer that lets GPUs share a model, in the sets of these options for which that helps. With `alone_s`, the
+    seconds that one GPU of each kind would take at least, they do so at the fastest batch that fits.
     """
-    sets = _sets_to_share(options, limits, _AT_BEST_BATCH if auto else _AT_BEST)
-    return _Sharing(pacer=pacer, sets=sets, auto=auto) if sets and isinstance(pacer, Pacer) else pacer
+    sets = _sets_to_share(options, limits, alone_s)
+    return _Sharing(pacer=pacer, sets=sets, auto=alone_s is not None) if sets and isinstance(pacer, Pacer) else pacer
 
 
-def _sets_to_share(options: Sequence[Candidate], limits: UserLimits, at_best: float) -> frozenset[tuple[str, int]]:
+def _sets_to_share(
+    options: Sequence[Candidate], limits: UserLimits, alone_s: Mapping[str, float] | None
+) -> frozenset[tuple[str, int]]:
     """Return the sets of GPUs, by name and number, that the budget covers and of which one alone cannot hold the jobs: all that
     the user has, and others unless something that holds the jobs would still be faster and cheaper. Where there are any, those
     that could hold the jobs are compared with them in the same way. Rewriting a step for each number of GPUs takes a while.
@@ -37,9 +49,16 @@ def _sets_to_share(options: Sequence[Candidate], limits: UserLimits, at_best: fl
     several = [one for one in options if one.gpu_count > 1 and not one.run.fits and _may_hold(one)]
     costs = [(one, one.total_usd if one.kind == "rent" else one.upfront_usd) for one in several]
     reached = [one for one, usd in costs if usd is not None and usd <= most]
-    left = [one for one in reached if one.kind == "keep" or not _is_beaten(one, able, limits, at_best)]
+    left = [one for one in reached if one.kind == "keep" or not _is_beaten(one, able, limits, _share_at_best(one, alone_s))]
     sets = {(one.gpu.name, one.gpu_count) for one in left}
     return frozenset(sets | {(one.gpu.name, one.gpu_count) for one in able if _is_held_up(one)} if sets else sets)
+
+
+def _share_at_best(one: Candidate, alone_s: Mapping[str, float] | None) -> float:
+    """Return the share of its time that a set would take at least if its GPUs shared the model: where the batch may grow, the
+    present time of the set says little.
+    """
+    return _AT_BEST if alone_s is None else _AT_BEST * alone_s.get(one.gpu.name, 0.0) / one.gpu_count / one.run.seconds
 
 
 def _is_held_up(one: Candidate) -> bool:

@@ -29,6 +29,7 @@ __all__ = [
     "data_date",
     "is_stale",
     "is_used",
+    "kind_and_age",
     "kind_text",
     "kinds_text",
     "launch_price",
@@ -277,6 +278,11 @@ def kind_text(price: Price) -> str:
         return "your price"
     guessed = "estimated " if price.estimated else ""
     return f"{guessed}{_KINDS[price.kind]} price in {price.dated:%Y-%m}"
+
+
+def kind_and_age(price: Price, now: date) -> str:
+    """Return the kind and date of a price, and its age if an estimate would have replaced it, had there been one."""
+    return price_text(price, now) if (now - price.dated).days > _RECENT_DAYS else kind_text(price)
 
 
 def price_text(price: Price, now: date) -> str:

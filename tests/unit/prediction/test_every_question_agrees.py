@@ -134,12 +134,15 @@ def by_fit_of_the_catalogue(job: Job) -> float | None:
 
 
 def by_which(job: Job) -> float | None:
-    """What the user has is an option too. A batch that does not fit safely is run in parts there, so it is another job."""
+    """What the user has is an option too; where one GPU is faster than all together, buying as many is. A batch that does not fit
+    safely is run in parts there, so it is another job.
+    """
     have = [f"{job.count}x {job.device.name}"]
     asked = {"mode": job.mode, "phase": job.phase, "batch": str(job.batch), "precision": job.precision}
     seq = prediction(job).seq  # without one, `which` assumes the shorter sequences of fine-tuning
     answer = gpuwise.which(model=[job.model], have=have, samples=SAMPLES, seq=seq, **asked)
-    option = next(one for one in answer.every if one.kind == "keep")
+    wanted = (job.device.name, job.count)
+    option = next(one for one in answer.every if one.kind != "rent" and (one.gpu.name, one.gpu_count) == wanted)
     choices = option.run.paces[0].choices
     whole = choices.accumulate == 1 and not any(choices.checkpoint) and not choices.adapters
     return option.run.paces[0].step_s if whole else None

@@ -15,7 +15,7 @@ from gpuwise.questions.compare.ask import ask
 from gpuwise.questions.compare.batches import describe_batches
 from gpuwise.questions.compare.deals import deals_of, describe_better_buy, describe_price, describe_prices
 from gpuwise.questions.compare.jobs import assumptions_of, run
-from gpuwise.questions.compare.language_jobs import describe_divided, describe_layers
+from gpuwise.questions.compare.language_jobs import describe_divided, describe_layers, describe_rates
 from gpuwise.questions.compare.machines import describe_machines, describe_modules, machines_usd
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.questions.compare.pairs import pairs_between
@@ -47,10 +47,11 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     precision = describe_precision(rigs, pairs)
     layers = describe_layers(ran[0].found, rigs) if is_split else []
     layers += [line for one in ran if one.job.text for line in describe_divided(one.found, rigs, one.job.text.users or 1)]
+    rates = describe_rates(ran[0].found, rigs) if is_split and len(ran) == 1 else []
     remedied = describe_remedied(ran, rigs, lambda job: run(job, rigs, query.stack, query.cpu, progress))
     commands = describe_commands([one for one in ran if one.job.model not in remedied], rigs)
     modules = tuple(describe_modules(rigs, query.book))
-    kinds = (*modules, *layers, *words.describe_software(rigs), *words.describe_ended(rigs))
+    kinds = (*rates, *modules, *layers, *words.describe_software(rigs), *words.describe_ended(rigs))
     return CompareAnswer(
         verdict=" ".join([describe_verdict(ran, rigs), *remedied.values()])
         + describe_better_buy(rigs, deals, machines, pairs, show),

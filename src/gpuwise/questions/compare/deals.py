@@ -120,9 +120,11 @@ def describe_better_buy(
 ) -> str:
     """Which set offers the most speed for its price, as a sentence, and the memory or software that speaks for another; empty
     where prices or speeds do not settle it."""
-    if any(pair.helped for pair in pairs) or any(deal.price_usd is None or not deal.price_is_current for deal in deals):
+    if any(deal.price_usd is None or not deal.price_is_current for deal in deals):
         return ""
     prices = "these prices" if any("your price" in deal.price_note for deal in deals) else "current prices"
+    if any(pair.helped for pair in pairs):
+        return _describe_cheaper(rigs, deals, machines, pairs, prices)
     if len(rigs) == 2 and not _weighs(*rigs):
         return _describe_better_set(rigs, deals, machines, pairs, prices, show)
     if any(deal.even_usd is None for deal in deals[1:]):
@@ -146,6 +148,17 @@ def describe_better_buy(
             f" At {prices}, {_offers(better)} {most} speed for the money, but {they} not recommended, because {against}{instead}."
         )
     return f" At {prices}, {_offers(better)} {most} speed for the money{_describe_unless(better, others)}."
+
+
+def _describe_cheaper(
+    rigs: Sequence[Rig], deals: Sequence[Deal], machines: Sequence[float], pairs: Sequence[Pair], prices: str
+) -> str:
+    """Whether the faster of two sets also costs less; with layers on the CPU, no price makes up for the difference in speed."""
+    usd = [(deal.price_usd or 0.0) + machine for deal, machine in zip(deals, machines, strict=True)]
+    faster = int(mean_ratio([pair.ratio for pair in pairs]) > 1)
+    if len(rigs) > 2 or usd[faster] >= usd[1 - faster] or is_tie(usd[0] / usd[1]):
+        return ""
+    return f" At {prices}, {the(rigs[faster].name)} also {'cost' if are(rigs[faster].name) == 'are' else 'costs'} less."
 
 
 def _describe_against(better: Rig, others: Sequence[Rig]) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "check_text",
     "describe_divided",
     "describe_layers",
+    "describe_rates",
     "describe_unmeasured",
     "explain_text_ratio",
     "in_one_engine",
@@ -194,6 +195,16 @@ def describe_layers(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[st
                 "an engine that splits matrices, as with `--engine vllm --weights int4`, uses all of them at once"
             )
     return lines
+
+
+def describe_rates(found: Iterable[Throughput], rigs: Sequence[Rig]) -> list[str]:
+    """Return how many tokens per second each set generates: a ratio does not tell whether that is enough."""
+    rates = [
+        f"{told.together_per_s:,.{0 if told.together_per_s >= 100 else 1}f} tokens/s on {the(rig.name)}"
+        for rig, told in zip(rigs, found, strict=True)
+        if told.fits and isinstance(told.slowest, LanguagePrediction)
+    ]
+    return [f"predicted speed: {both(rates)}"] if rates else []
 
 
 def _parts(told: Prediction) -> str:

@@ -73,7 +73,7 @@ def describe_machines(rigs: Sequence[Rig], machines: Sequence[float], show: Call
     without their server, look cheap. Also which command checks a machine for many cards.
     """
     large = [rig for rig in rigs if rig.count >= _LARGE_SET and not _in_server(rig) and all(is_card(gpu) for gpu, _ in rig.parts)]
-    if any(_in_server(rig) for rig in rigs) and len({_kind(rig) for rig in rigs}) > 1:
+    if any(_in_server(rig) for rig in rigs) and len({_kind(rig) for rig in rigs}) > 1 and len(set(machines)) > 1:
         needs = both(f"{show(usd)} for {the(rig.name)}{_places(rig)}" for rig, usd in zip(rigs, machines, strict=True))
         return [f"these prices do not include the rest of the machine, about {needs}{_checked(large)}"]
     if not large:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from gpuwise.box.checks import cooling_lines
+from gpuwise.box.parts import usual_box
+from gpuwise.box.types import Cards
 from gpuwise.core.text import the
 from gpuwise.core.units import MIB
 from gpuwise.prediction.ways import room_of
@@ -93,19 +96,23 @@ def power_limit(case: Case) -> Matter:
 
 
 def cooling(case: Case) -> Matter:
-    """A card that gets too hot."""
+    """A card that gets too hot, and whether several get enough air in a usual machine."""
     lost = -_clocked(case, _HOT, 1.0)
+    beside = cooling_lines([Cards(gpu=case.gpu, count=case.held)], usual_box(case.held)) if case.held > 1 else ()
+    air = "".join(f" In a usual machine, {line.text}{f'; {line.remedy}' if line.remedy else ''}." for line in beside)
     return Matter(
         topic="cooling",
         question="Does cooling matter?",
         value=100 * lost,
         unit="% slower with a 10% lower clock",
-        answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower. Below 80 °C, it loses no speed.",
+        answer=f"A card that loses 10% of its clock to heat is {100 * lost:.1f}% slower. Below 80 °C, it loses no speed.{air}",
         how=f"we predict {case.work} at 90% of the clock",
         source="computed; a guide to GPUs for deep learning says that cards throttle at 80 °C, that a gap between cards cools "
         "them by 10 to 30 °C, "
         "and that a better case cools them by 1 to 5 °C",
-        unless="several open-air cards are side by side, which makes cooling the first problem to solve (see `gpuwise build`)",
+        unless="several open-air cards are side by side, which makes cooling the first problem to solve (see `gpuwise build`)"
+        if case.held == 1
+        else "the case has more slots, or the cards are blowers or water-cooled (`gpuwise build` checks your own machine)",
     )
 
 

@@ -25,6 +25,7 @@ class Case(Protocol):
     """What topics need: the time that the user's work takes, unchanged and with one thing changed."""
 
     count: int
+    held: int
 
     @property
     def work(self) -> str: ...

@@ -20,14 +20,19 @@ from gpuwise.advise.choosing import (
     select,
     shortfall,
 )
-from gpuwise.advise.jobs import WAYS, JobPace, taken
+from gpuwise.advise.jobs import SHORT_WAYS, WAYS, JobPace, taken
+from gpuwise.box.parts import usual_box
+from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.provenance import Assumption, assumed
 from gpuwise.core.text import a, the
 from gpuwise.core.units import format_si
 from gpuwise.evidence.ranges import UNMEASURED_RANGE, knows, knows_vendor
+from gpuwise.hardware.types import supported
 from gpuwise.money.costs import RENT_BELOW, RENT_FASTER, RENT_FASTER_BELOW, in_server, server_for
 from gpuwise.money.prices import NEW_MONTHS, age_text, data_date, kinds_text
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import does_not_fit, way_text
+from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.face import face
 from gpuwise.questions.which.ask import WhichQuery, ask
 from gpuwise.questions.which.changes import changes
@@ -38,7 +43,7 @@ from gpuwise.questions.which.language_words import engine_of, shares
 from gpuwise.questions.which.nothing import nearest_rows
 from gpuwise.questions.which.options import WhichOptions
 from gpuwise.questions.which.remedied import describe_remedy, remedied, wants_remedies
-from gpuwise.questions.which.survey import SAME, Survey, check_parts, failures, make_survey, spent
+from gpuwise.questions.which.survey import SAME, Survey, failures, make_survey, spent, yours
 from gpuwise.questions.which.types import WhichAnswer
 from gpuwise.questions.which.words import verdict
 from gpuwise.scale.cluster.shape import takes_bridge
@@ -64,7 +69,7 @@ def choose(query: WhichQuery, progress: Callable[[str], None] = lambda text: Non
     spared = remedied(survey, chosen, progress) if not simple and wants_remedies(survey, chosen) else ()
     decodes = any(priced.decodes for priced in survey.priced)
     builds = {
-        option.key: check_parts(option, query.psu_watts, query.region, decodes=decodes)
+        option.key: _check_parts(option, query.psu_watts, query.region, decodes=decodes)
         for option in shown
         if option.key in survey.build
     }
@@ -102,6 +107,13 @@ def _pick_at(options: Sequence[Candidate], budget_usd: float) -> Candidate | Non
     return best_bought([option for option in options if option.gpu_count == 1 and not shortfall(option, limits)], limits)
 
 
+def _check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
+    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
+    cards = [Cards(gpu=gpu, count=count) for gpu, count in option.run.parts]
+    found = check_machine(cards, usual_box(option.gpu_count, psu_watts, region), curve=False)
+    return tuple(line for line in found.lines if decodes or line.check != "loader")
+
+
 # ---------------------------------------------------------------- what it assumes beyond the question
 
 
@@ -137,6 +149,8 @@ def notes(survey: Survey) -> tuple[Assumption, ...]:
         dated = f"data from {newest.isoformat()}, {age_text(newest, query.book.today)}"
         effect = f"{dated}; individual offers differ by a factor of two to four"
         found["rents"] = assumed("rents", "the median cloud price", effect)
+    if all(one.way in METHODS for one in survey.priced) and all("bf16" in supported(one.gpu) for one in survey.options):
+        found["old"] = assumed("GPUs without bf16", "left out", "language models are trained in bf16, and others can be bought")
     unseen = [option.gpu for option in survey.options if query.text is None and not knows(option.gpu) and not option.gpu.is_cpu]
     for makers in (False, True):
         alike = [gpu for gpu in unseen if knows_vendor(gpu) != makers]
@@ -203,7 +217,8 @@ def _reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str,
     found = ["the verdict"] if option is chosen.best and not survey.query.general else []
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if taken(priced.way, pace) != "usual":
-            found.append(f"{priced.job.model} runs {describe_sparing(priced)}")
+            way = SHORT_WAYS[priced.way] if chosen.best else describe_sparing(priced)  # the verdict has told why
+            found.append(f"{priced.job.model} runs {way}")
     for priced, pace in zip(survey.priced, option.run.paces, strict=True):
         if not pace.fits:
             found.append(does_not_fit(priced, pace, _each(pace)))
@@ -211,6 +226,8 @@ def _reasons(survey: Survey, option: Candidate, chosen: Selection) -> tuple[str,
             found.append(f"{priced.job.model} runs in micro-batches of {pace.micro_batch}")
         elif pace.bound == "launch" and not survey.query.text:
             found.append(f"{priced.job.model} spends most of its time waiting for the CPU")
+    if option.kind == "keep" and not yours(survey, option).startswith("your"):
+        found.append("one of your GPUs alone is faster than all together, because the link slows down the exchange of gradients")
     found += engine_of(option, chosen.shown) if survey.query.text else []
     if option.gpu_count > 1:
         found.append(shares(option) if survey.query.text else option.run.held)

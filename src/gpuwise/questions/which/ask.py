@@ -165,7 +165,7 @@ def _how_asked(options: WhichOptions, lab: bool, notes: list[Assumption], jobs: 
         why = "a laptop GPU comes with a laptop CPU" if options.laptop else "the usual kind of host at this budget"
         notes.append(assumed("cpu", cpu, f"{why}; change it with `--cpu`"))
     size = parse_batch(options.batch)
-    if size is None and lab and options.model and all(_is_large(job) for job in jobs):
+    if size is None and (lab or options.method == "full") and options.model and all(_is_large(job) for job in jobs):
         size = 0
         notes.append(
             assumed(

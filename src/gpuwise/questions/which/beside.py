@@ -51,7 +51,7 @@ def affordable(query: WhichQuery, more: _More) -> list[tuple[Gpu, int]]:
 def with_own(query: WhichQuery, priced: Sequence[Priced], runs: _Runs, more: _More, sold: _Sold) -> Iterator[Candidate]:
     """Every option that uses what the user has."""
     for gpu, held in query.have:
-        if run := runs(gpu, held):
+        if run := _faster_run(runs(gpu, held), runs(gpu, 1)):
             yield kept(_with_cpu(priced, run) if query.text and not run.fits else run, query.terms)
     for gpu, count, price in more:
         held = next(number for one, number in query.have if one.name == gpu.name)
@@ -62,6 +62,13 @@ def with_own(query: WhichQuery, priced: Sequence[Priced], runs: _Runs, more: _Mo
         if run and not run.fits and held < query.most_gpus and _joins_others(gpu):  # else another card makes nothing possible
             for shared, price in _shared_runs(priced, gpu, held, sold):
                 yield from joined(query, shared, price, held)
+
+
+def _faster_run(every: TaskRun | None, one: TaskRun | None) -> TaskRun | None:
+    """Return the run on all GPUs of the user, or on one of them if that is faster: sending gradients over a slow link can take
+    longer than a second GPU saves.
+    """
+    return one if every and one and one.fits and one.seconds < every.seconds else every
 
 
 def _joins_others(gpu: Gpu) -> bool:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from gpuwise.advise.candidates import Candidate, Terms
 from gpuwise.advise.choosing import (
+    CLEARLY_CHEAPER,
     NEARLY,
     WORTH_A_CHANGE,
     Selection,
     UserLimits,
+    adds_up,
     best_bought,
     even_hours_per_week,
     recommend,
@@ -23,10 +25,10 @@ from gpuwise.core.units import GIB
 from gpuwise.money.costs import DESK_USE, LAB_USE, WEEK_HOURS
 from gpuwise.questions.common.jobs import Priced
 from gpuwise.questions.which.instead import TROUBLE, faster
-from gpuwise.questions.which.language_paces import LanguagePace
+from gpuwise.questions.which.language_paces import LanguagePace, format_rate
 from gpuwise.questions.which.language_words import more_for_text
-from gpuwise.questions.which.survey import Survey, alike, buys, failures, one_more, spent
-from gpuwise.questions.which.words import renting
+from gpuwise.questions.which.survey import Survey, buys, failures, spent
+from gpuwise.questions.which.words import alike, one_more, renting
 
 __all__ = ["Flip", "at_price", "changes", "price_flips"]
 
@@ -39,6 +41,7 @@ _LITTLE_MORE = 1.25  # times the price
 _FAR_SLOWER = 4.0  # times as long: another kind of machine
 _WITHIN_REACH = 2.0  # times the budget: nobody spends more, assumed
 _FASTER = 1.15  # times as fast: a smaller gain is not worth a larger budget
+_FAST_ENOUGH = 0.75  # of the speed: a much cheaper option with less is another class of card
 
 
 def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
@@ -48,12 +51,14 @@ def changes(survey: Survey, chosen: Selection) -> tuple[str, ...]:
     said = bool(best and best is taken and renting(survey, chosen, best))  # the verdict itself compares with renting
     hours = "" if said else _hours(survey, chosen)
     first, last = (hours, "") if _hangs_on_a_guess(survey, chosen) else ("", hours)
-    larger, found = _larger(survey, taken), list[str]()
+    larger, above, found = _larger(survey, taken), "", list[str]()
     if main:
-        found = [first, larger, *_prices(survey, chosen, above=_budget(survey, main)), last]
-        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else ""]
-        found += [_budget(survey, main)]
-    found += ["" if larger else _roomier(survey, best), _several_more(survey, best)] if best and best is taken else []
+        above = _budget(survey, main)
+        found = [first, _cheaper(survey, main), larger, *_prices(survey, chosen, above), last]
+        found += [faster(survey, chosen.kept, chosen.bought) if chosen.kept and chosen.best is chosen.kept else "", above]
+    if best and best is taken:
+        told = f" {2 * best.gpu_count}x {best.gpu.name} " in above
+        found += ["" if larger else _roomier(survey, best), "" if told else _several_more(survey, best)]
     return tuple(text for text in (*found, _adapters(survey), "" if larger else _memory(taken)) if text)
 
 
@@ -132,12 +137,39 @@ def _hours(survey: Survey, chosen: Selection) -> str:
     if chosen.best is rented:
         return f"above {use} of use a week, buying {a(bought.name)} is cheaper"
     if hours <= now and (rented.usd_per_run or 0.0) < (bought.usd_per_run or 0.0):  # more hours than a week has would be rented
-        work, longer = survey.work, f"{rented.run.seconds / bought.run.seconds:.1f} times as long"
-        cheaper = f"renting {who} costs {1 - (rented.usd_per_run or 0.0) / (bought.usd_per_run or 1.0):.0%} less per {work}"
-        return f"{cheaper}, but takes {longer}: running day and night, it does the work of {use} of use a week"
+        cheaper = (
+            f"renting {who} costs {1 - (rented.usd_per_run or 0.0) / (bought.usd_per_run or 1.0):.0%} less per {survey.work}"
+        )
+        if (users := survey.users) > 1:
+            return f"{cheaper}, but generates only {format_rate(rented.run.samples_per_s / users)} tokens/s for each user"
+        longer = f"takes {rented.run.seconds / bought.run.seconds:.1f} times as long"
+        return f"{cheaper}, but {longer}: even day and night, it does only as much work as {bought.name} in {use} a week"
     if hours <= now:
         return f"below {use} of use a week, renting {who} is cheaper (this answer assumes {now:.0f})"
     return f"renting {who} is cheaper for up to {use} of use a week (this answer assumes {now:.0f}), but {TROUBLE}"
+
+
+def _cheaper(survey: Survey, best: Candidate) -> str:
+    """With a budget, the fastest of the clearly cheaper options that offer more speed for the money: not all must be spent."""
+    budget, most = survey.query.limits.budget_usd, CLEARLY_CHEAPER * spent(best)
+    if budget is None or not best.kind.startswith("buy"):
+        return ""
+    able = [one for one in buys(survey) if not shortfall(one, survey.query.limits) and one.gpu_count <= best.gpu_count]
+    able = [one for one in able if spent(one) <= most and _worth_its_price(one, best)]
+    less = min(able, key=lambda one: (one.run.seconds, spent(one)), default=None)
+    if less is None:
+        return ""
+    held, own = (f"{one.gpu.memory_bytes / GIB:.0f} GB{' each' if one.gpu_count > 1 else ''}" for one in (less, best))
+    smaller = less.gpu.memory_bytes < best.gpu.memory_bytes
+    memory = f", but {'have' if less.gpu_count > 1 else 'has'} {held} instead of {own}" if smaller else ""
+    name = a(less.name) if smaller else f"{a(less.name)} ({held})"
+    share = f"{are(less.name)} {best.run.seconds / less.run.seconds:.0%} as fast"
+    return f"for {survey.money(spent(best) - spent(less))} less, {name} {share}{memory}"
+
+
+def _worth_its_price(cheaper: Candidate, best: Candidate) -> bool:
+    """Return whether an option is fast enough to be compared with the recommended one, and offers more speed for the money."""
+    return best.run.seconds >= max(_FAST_ENOUGH, spent(cheaper) / spent(best)) * cheaper.run.seconds
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
@@ -188,9 +220,9 @@ def _budget(survey: Survey, best: Candidate) -> str:
         for option in buys(survey)
         if shortfall(option, survey.query.limits) == "budget"
         and spent(option) <= _WITHIN_REACH * budget
-        and best.run.seconds >= _FASTER * option.run.seconds
+        and best.run.seconds >= (WORTH_A_CHANGE if best.kind == "keep" else _FASTER) * option.run.seconds
         and option.gpu.memory_bytes >= best.gpu.memory_bytes * (best.kind == "keep")
-        and (alike(option, best) or option.added)
+        and (alike(option, best) or option.added or adds_up(option))
     ]
     more = best_bought(sorted(better, key=lambda option: option.upfront_usd or 0.0)[:1], UserLimits())
     if more is None:
@@ -198,7 +230,9 @@ def _budget(survey: Survey, best: Candidate) -> str:
     over = survey.money((more.upfront_usd or 0.0) - budget)
     gain = best.run.seconds / more.run.seconds
     bought = one_more(more) or a(more.name)
-    return f"for {over} more than your budget, you could buy {bought} and {survey.do} {gain:.2f} times as fast"
+    return (
+        f"for {over} more than your budget, you could buy {bought} and {survey.do} {gain:.{1 if gain >= 2 else 2}f} times as fast"
+    )
 
 
 def _several_more(survey: Survey, best: Candidate) -> str:

@@ -26,7 +26,7 @@ def general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> Pa
     faster = (
         f" {the(fastest.name, first=True)} ({survey.money(fastest.upfront_usd)}) is {more:.1f} times as fast." if more > 1 else ""
     )
-    price = f"{survey.money(value.upfront_usd)}{price_kind(value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
+    price = f"{survey.money(value.upfront_usd)}{price_kind(survey, value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         ("pick", f"The best value is {a(value.name)} ({price}). "),
         ("why", "Of the cards below, it has the lowest cost per run."),

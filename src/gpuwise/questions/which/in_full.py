@@ -1,18 +1,18 @@
-"""Training in full where no single GPU holds it, but a set of GPUs within the budget does so by sharing the model (FSDP)."""
+"""How language models are trained: in full where only a set of GPUs holds the model by sharing it (FSDP), and on which cards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from gpuwise.advise.candidates import Candidate
-from gpuwise.advise.choosing import shortfall
-from gpuwise.hardware.types import Gpu
+from gpuwise.advise.choosing import UserLimits, shortfall
+from gpuwise.hardware.types import Gpu, supported
 from gpuwise.prediction.choices import METHODS
 from gpuwise.prediction.ways import room_of
 from gpuwise.questions.common.jobs import Priced, only, price_jobs
 from gpuwise.questions.which.ask import WhichQuery
 
-__all__ = ["in_full"]
+__all__ = ["in_full", "with_bf16"]
 
 
 def in_full(
@@ -34,6 +34,12 @@ def in_full(
     sets = {(gpu.name, count) for gpu, count in reached}
     able = (one for one in options_of(full) if not shortfall(one, query.limits))
     return full if any((one.gpu.name, one.gpu_count) in sets for one in able) else []
+
+
+def with_bf16(options: Sequence[Candidate], limits: UserLimits) -> list[Candidate]:
+    """Return the options without GPUs that lack bf16, in which language models are trained, if there are others to buy."""
+    able = [one for one in options if one.kind == "keep" or "bf16" in supported(one.gpu)]
+    return able if any(one.kind.startswith("buy") and not shortfall(one, limits) for one in able) else list(options)
 
 
 def _has_adapters(one: Priced) -> bool:

@@ -11,6 +11,7 @@ from gpuwise.advise.jobs import SHORT_WAYS
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.text import a, are, both, plural, the
 from gpuwise.core.units import GIB, format_si
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced
@@ -22,6 +23,7 @@ __all__ = [
     "TROUBLE",
     "cheaper_rented",
     "describe_age",
+    "describe_hired_pace",
     "describe_hired_work",
     "describe_limit",
     "describe_sparing",
@@ -34,6 +36,7 @@ __all__ = [
 
 TROUBLE = "you have to upload your data and wait for a machine to become available"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
+_HARDLY_LESS = 0.10  # of the cost: a smaller saving is not worth two sentences
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -42,7 +45,7 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
     if kept is None:
         return "no other option meets your limits"
     if best is None:
-        return f"{_nothing_faster(survey)}{_smaller_but_faster(survey, kept)}"
+        return f"{_nothing_faster(survey, kept)}{_smaller_but_faster(survey, kept)}"
     gain, budget = kept.run.seconds / best.run.seconds, survey.query.limits.budget_usd
     if budget is None:
         if best is not chosen.bought:
@@ -55,12 +58,14 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
         return f"{lowest}, {are(best.name)} {gain:.2f} times as fast"
     most = survey.money(budget)
     worth = f"the best card for {most}, {a(best.name)}, is only {gain:.2f} times as fast, which you would hardly notice"
-    return f"{worth if gain > 1 else _nothing_faster(survey)}{_smaller_but_faster(survey, kept)}"
+    return f"{worth if gain > 1 else _nothing_faster(survey, kept)}{_smaller_but_faster(survey, kept)}"
 
 
-def _nothing_faster(survey: Survey) -> str:
+def _nothing_faster(survey: Survey, kept: Candidate) -> str:
     budget = survey.query.limits.budget_usd
     within = "is for sale" if budget is None else f"costs {survey.money(budget)} or less"
+    if any(isinstance(pace, LanguagePace) and pace.offloaded for pace in kept.run.paces):  # only what needs no CPU was considered
+        return f"nothing that holds the whole model {within}"
     return f"nothing that is faster and has as much memory {within}"
 
 
@@ -71,7 +76,7 @@ def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Ca
     hours = f"{plural(f'{168 * survey.query.terms.utilization:.3g}', 'hour')} a week"
     gain, rented = kept.run.seconds / bought.run.seconds, chosen.rented
     own = f"at {hours}, a {survey.work} costs {survey.money(kept.usd_per_run)}, less than on any of the {among}"
-    dearer = f"{a(bought.name)} ({survey.money(bought.upfront_usd)}) is {gain:.1f} times as fast"
+    dearer = f"{a(bought.name)} ({survey.money(bought.upfront_usd)}) {are(bought.name)} {gain:.1f} times as fast"
     dearer = f"{dearer[0].upper()}{dearer[1:]} at {survey.money(bought.usd_per_run)} per {survey.work}"
     if rented is None or (rented.usd_per_run or inf) >= (bought.usd_per_run or inf):
         return f"{own}. {dearer}"
@@ -108,7 +113,8 @@ def cheaper_rented(survey: Survey, chosen: Selection, rented: Candidate) -> str:
         return f"it is {gain}, the best purchase within the budget, which costs {1 - 1 / share:.0%} less per {survey.work}"
     less = f"a {survey.work} costs {1 - share:.0%} less than on {a(bought.name)}"
     limit = survey.query.limits.budget_usd
-    which = "the card with the lowest cost per run" if limit is None else f"the best card for {survey.money(limit)}"
+    what = "card" if bought.gpu_count == 1 else "set"
+    which = f"the {what} with the lowest cost per run" if limit is None else f"the best {what} for {survey.money(limit)}"
     faster = rented.run.seconds / bought.run.seconds - 1
     only = "only " if faster < WORTH_A_CHANGE - 1 else ""
     longer = bought.run.seconds / rented.run.seconds
@@ -187,6 +193,11 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     less = 1 - (rented.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
     hours, slower = even_hours_per_week(best, rented, terms), rented.run.seconds / best.run.seconds
     reach = "at any number of hours" if hours is None else f"for up to {plural(f'{hours:.0f}', 'hour')} of use a week"
+    if less < _HARDLY_LESS:
+        pace = f" and takes {slower:.1f} times as long" if slower >= _SLOWER else ""
+        pace = f", although it is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
+        now = plural(f"{168 * terms.utilization:.0f}", "hour")
+        return f" Renting {a(rented.name)} is cheaper {reach}, but at {now} a week, it saves only {less:.0%}{pace}."
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, a {survey.work} costs {less:.0%} less"
@@ -194,7 +205,11 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
 
 
 def unpriced_macs(survey: Survey) -> str:
-    """The fastest MacBook, where laptops are asked for and its price is not known."""
+    """The fastest MacBook, where laptops are asked for and its price is not known; how many Macs have no price, where only those
+    are asked for.
+    """
+    if survey.query.wanted.vendor == "Apple" and not survey.query.wanted.laptop:
+        return _other_macs(survey)
     macs = [one for one in survey.options if one.gpu.vendor == "Apple" and one.run.fits]
     fastest = min(macs, key=lambda one: one.run.seconds, default=None)
     if fastest is None or survey.query.wanted.vendor or any(one.upfront_usd is not None for one in macs):
@@ -202,6 +217,17 @@ def unpriced_macs(survey: Survey) -> str:
     speed = f"at {rate_text(fastest.run)}" if survey.query.text else f"in {format_si(fastest.run.seconds, 's')} per run"
     add = f'add yours with `--price "{fastest.gpu.name}=…"`'
     return f" No prices of MacBooks are known; one with {a(fastest.gpu.name)} would do the same work {speed} ({add})."
+
+
+def _other_macs(survey: Survey) -> str:
+    """How many Apple chips have no price, most of them in used Macs, and the one with the highest bandwidth."""
+    known = {one.gpu.name for one in survey.options if one.upfront_usd is not None}
+    lacking = [gpu for gpu in load_catalog().curated if gpu.vendor == "Apple" and gpu.name not in known]
+    fastest = max(lacking, key=lambda gpu: gpu.memory_bytes_per_s, default=None)
+    if fastest is None:
+        return ""
+    add = f'`--price "{fastest.name}=…"`'
+    return f" {len(lacking)} other Apple chips, such as {the(fastest.name)}, have no known price; add yours with {add}."
 
 
 def describe_sparing(priced: Priced) -> str:
@@ -223,11 +249,15 @@ def describe_sparing(priced: Priced) -> str:
 
 def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
     """How many images or tokens this many rented hours produce."""
+    count = hours * 3600 * rented.run.samples_per_s
     if survey.query.text:
-        return f"{hours * 3600 * rented.run.samples_per_s / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
-    count = survey.query.jobs[0].samples
-    each = rented.run.seconds / count
-    return f"{hours * 3600 / each:,.0f} images, one every {format_si(each, 's')}"
+        return f"{count / 1e6:,.0f} million tokens at {rate_text(rented.run)}"
+    return f"{count:,.0f} images, one every {format_si(1 / rented.run.samples_per_s, 's')}"
+
+
+def describe_hired_pace(survey: Survey, rented: Candidate) -> str:
+    """How fast rented GPUs produce images or tokens."""
+    return rate_text(rented.run) if survey.query.text else f"{format_si(1 / rented.run.samples_per_s, 's')} per image"
 
 
 def in_time(survey: Survey, run: TaskRun, link: str) -> str:

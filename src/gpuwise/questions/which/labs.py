@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuwise.advise.candidates import Candidate
 from gpuwise.advise.jobs import SHORT_WAYS
-from gpuwise.box.power import failing
 from gpuwise.money.costs import COOLING, in_server, server_for, servers_of
 from gpuwise.money.prices import NUMBERS
 from gpuwise.prediction.choices import METHODS
@@ -38,8 +37,8 @@ def for_labs(survey: Survey, best: Candidate) -> str:
 
 
 def _circuit(survey: Survey, best: Candidate) -> str:
-    """Return how much power cards need that the usual outlet does not deliver, even with a slight power limit."""
-    short = next((line for line in failing(survey.build.get(best.key, ()), best.gpu) if line.check == "outlet"), None)
+    """Return how much power cards need that the usual outlet does not deliver."""
+    short = next((line for line in survey.build.get(best.key, ()) if line.check == "outlet" and line.verdict == "fail"), None)
     if short is None or short.value is None or short.limit is None:
         return ""
     needs = f"the machine draws up to {short.value / 1000:.1f} kW, but the usual outlet delivers only {short.limit / 1000:.1f} kW"

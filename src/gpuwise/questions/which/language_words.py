@@ -12,10 +12,10 @@ from gpuwise.core.text import a
 from gpuwise.core.units import GIB
 from gpuwise.questions.common.language.groups import describe_groups
 from gpuwise.questions.which.language_paces import LanguagePace, format_rate, rate_text
-from gpuwise.questions.which.survey import Survey, buys, make_survey, spent
+from gpuwise.questions.which.survey import Survey, buys, make_survey, price_kind, spent
 from gpuwise.step.time.engines import engines
 
-__all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares"]
+__all__ = ["cheapest_for_text", "engine_of", "enough_for_users", "more_for_text", "nothing_fits", "shares", "smaller_with_ram"]
 
 _FLUENT_PER_S = 10.0  # tokens for each user: twice as fast as people read, assumed to be enough
 _FAR_LESS = 1.5  # times the money of the cheapest option: enough to name that one too
@@ -30,17 +30,22 @@ def cheapest_for_text(survey: Survey, best: Candidate) -> str:
         return ""
     vendor = f"{survey.query.wanted.vendor} " if survey.query.wanted.vendor else ""
     whole = f"{_describe(survey, least)}{_cheapest_of_any(survey, least)}"
+    fits = f"The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}"
+    return f" {fits}; {smaller_with_ram(survey, best)}."
+
+
+def smaller_with_ram(survey: Survey, best: Candidate) -> str:
+    """How to learn what a smaller card would do with part of the model in RAM: only cards that hold all of it are considered."""
     main = best.run.paces[0]
     engine = f" --engine {main.engine.lower()}" if isinstance(main, LanguagePace) and main.engine.lower() in engines() else ""
     fit = f'gpuwise fit {survey.query.jobs[0].model} --gpu "RTX 3090"{engine}'
-    helped = f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
-    return f" The cheapest {vendor}option that has enough memory and works in a typical machine is {whole}; {helped}."
+    return f"`{fit}` shows how fast a smaller card would be with part of the model in RAM"
 
 
 def enough_for_users(survey: Survey, best: Candidate) -> str:
     """With a budget and several users, the cheapest that still generates faster than each of them reads, where it costs far
     less."""
-    users = (survey.query.text.users or 1) if survey.query.text else 1
+    users = survey.users
     if users == 1 or survey.query.limits.budget_usd is None:
         return ""
     able = [one for one in buys(survey) if one.run.samples_per_s >= _FLUENT_PER_S * users]
@@ -48,7 +53,8 @@ def enough_for_users(survey: Survey, best: Candidate) -> str:
     if least is None or spent(least) * _FAR_LESS > spent(best):
         return ""
     rate = f"{format_rate(least.run.samples_per_s / users)} tokens/s"
-    return f" If {rate} for each user are enough, {a(least.name)} ({survey.money(least.upfront_usd)}) will do."
+    cost = f"{survey.money(least.upfront_usd)}{price_kind(survey, least)}"
+    return f" If {rate} for each user are enough, {a(least.name)} ({cost}) will do."
 
 
 def _cheapest(survey: Survey) -> Candidate | None:

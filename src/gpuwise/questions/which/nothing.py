@@ -10,7 +10,7 @@ from gpuwise.advise.choosing import MOST_ROWS, Selection, shortfall
 from gpuwise.core.text import a, plural
 from gpuwise.core.units import GIB
 from gpuwise.questions.which.language_paces import LanguagePace
-from gpuwise.questions.which.language_words import nothing_fits
+from gpuwise.questions.which.language_words import nothing_fits, smaller_with_ram
 from gpuwise.questions.which.remedied import Remedied
 from gpuwise.questions.which.survey import Survey, spent, time_text
 
@@ -92,6 +92,7 @@ def _nearest(survey: Survey, spared: Sequence[Remedied]) -> str:
     slow = any(option not in done and not spent(option) > (limits.budget_usd or 0.0) for option in timely)
     timed = " and meets the deadline" if limits.deadline_s is not None else " and finishes a run" if slow else ""
     what = f"the cheapest option that fits{timed} is {a(cheapest.name)} for {survey.money(spent(cheapest))}"
+    what += f"; {smaller_with_ram(survey, cheapest)}" if survey.query.text and cheapest.kind != "rent" else ""
     if cheapest.kind != "rent":
         too_slow = f" and finishes a run in {survey.horizon}" if slow else ""
         known = " with a known price" if any(one.upfront_usd is None for one in done) else ""

@@ -159,5 +159,5 @@ def _short_of_memory(survey: Survey, kinds: Sequence[str]) -> list[Candidate]:
 def _describe_card(survey: Survey, option: Candidate) -> str:
     if option.kind == "keep":
         return f"your {option.name}"
-    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(option)})"
+    price = "" if option.upfront_usd is None else f" ({survey.money(option.upfront_usd)}{price_kind(survey, option)})"
     return f"{a(option.name)}{price}"

@@ -27,16 +27,16 @@ from gpuwise.box.parts import usual_box
 from gpuwise.box.power import failing, mended
 from gpuwise.box.types import Cards, CheckLine
 from gpuwise.core.errors import BadValue
-from gpuwise.core.text import a, plural
+from gpuwise.core.text import plural
 from gpuwise.core.units import format_si, format_span
 from gpuwise.evidence.ranges import describe_doubts
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu
 from gpuwise.money.costs import COOLING, in_server, machine_usd, more_machine_usd, server_counts, server_for, servers_of
-from gpuwise.money.prices import NUMBERS, age_of_machine, kind_text
+from gpuwise.money.prices import age_of_machine, kind_and_age
 from gpuwise.money.types import Price
+from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.common.jobs import Priced, price_in_one_way, width
-from gpuwise.questions.common.machine import check_machine
 from gpuwise.questions.common.media.both import MADE
 from gpuwise.questions.which.ask import WhichQuery
 from gpuwise.questions.which.language_paces import LanguagePace, format_rate, price_text, rate_text
@@ -45,24 +45,22 @@ from gpuwise.questions.which.media_paces import MediaPace, price_media
 __all__ = [
     "SAME",
     "Survey",
-    "alike",
     "buys",
-    "check_parts",
     "failures",
     "limited",
     "make_survey",
-    "one_more",
     "owned_as",
     "price_kind",
     "roomy_buys",
     "spent",
     "time_text",
+    "yours",
 ]
 
 _COUNTS = (1, 2, 3, 4, 8)  # of one GPU in a machine
 _RENTED = (1, 2, 4, 8)  # in one machine of a cloud
 _IN_SERVERS = (*_COUNTS, 16, 32, 64)  # in one server or several
-_POWER = ("psu", "transients", "connectors", "outlet")  # checks of what a stronger circuit and supply mend
+_OF_DESKTOPS = ("psu", "transients", "connectors", "outlet", "slots")  # checks of what a server and a stronger circuit mend
 SAME = 0.005  # a smaller difference counts as none
 _READ_PER_S = 5.0  # tokens: about 240 words a minute, the usual speed of silent reading
 
@@ -87,6 +85,11 @@ class Survey:
             return "unknown"
         currency = self.query.book.currency
         return currency.show(usd, 0 if abs(usd) >= 10 * currency.usd_per_unit else None)
+
+    @property
+    def users(self) -> int:
+        """Return how many users text is generated for at the same time."""
+        return (self.query.text.users if self.query.text else None) or 1
 
     @property
     def work(self) -> str:
@@ -115,7 +118,7 @@ class Survey:
             doubt = describe_doubts([run.gpu])
             took = f"a run ({describe_run(self.query.jobs)}) takes {time_text(run)}"
             return took.removesuffix(")" * bool(doubt)) + (f"; {doubt})" if doubt else "")
-        users, guess = self.query.text.users or 1, any(note.code == "users" for note in self.query.assumptions)
+        users, guess = self.users, any(note.code == "users" for note in self.query.assumptions)
         shared = f", {format_rate(run.samples_per_s / users)} for each of {users:,} users" if users > 1 else ""
         shared += " (assumed; set with `--users`)" * guess
         slow = ", slower than most people read" if run.samples_per_s < _READ_PER_S * users else ""
@@ -143,16 +146,10 @@ def roomy_buys(survey: Survey) -> list[Candidate]:
     return roomy([option for option in survey.options if not shortfall(option, survey.query.limits)])
 
 
-def alike(option: Candidate, best: Candidate | None) -> bool:
-    """Return whether two options can be compared: a single GPU only with single ones."""
-    return best is None or best.gpu_count > 1 or option.gpu_count == 1
-
-
-def one_more(option: Candidate) -> str:
-    """Return what is bought if it joins cards that the user has."""
-    if option.run.beside is not None:
-        return a(option.gpu.name)
-    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
+def yours(survey: Survey, option: Candidate) -> str:
+    """Return the user's own GPUs, or one of them if that is faster alone than all together."""
+    held = sum(count for gpu, count in survey.query.have if gpu.name == option.gpu.name)
+    return f"your {option.name}" if held <= option.gpu_count else f"one of your {held}x {option.gpu.name}"
 
 
 def spent(option: Candidate) -> float:
@@ -162,23 +159,18 @@ def spent(option: Candidate) -> float:
 
 def failures(survey: Survey, option: Candidate) -> list[CheckLine]:
     """Return what a typical machine lacks for an option, beyond what a slight power limit solves."""
-    return failing(_judged(survey.query, option.gpu, survey.build.get(option.key, ())), option.gpu)
+    return failing(_judged(survey.query, survey.build.get(option.key, ())), option.gpu)
 
 
 def limited(survey: Survey, option: Candidate) -> CheckLine | None:
-    """Return the check that needs a slight power limit, if an option needs one. If that is enough, labs need no other circuit."""
-    lines = survey.build.get(option.key, ())
-    return mended(_judged(survey.query, option.gpu, lines) if failing(lines, option.gpu) else lines, option.gpu)
+    """Return the check that needs a slight power limit, if an option needs one."""
+    return mended(_judged(survey.query, survey.build.get(option.key, ())), option.gpu)
 
 
-def _judged(query: WhichQuery, gpu: Gpu, lines: Sequence[CheckLine]) -> Sequence[CheckLine]:
-    """Return the checks that count: a lab has stronger circuits than the usual outlet and buys supplies for them, and a server
-    for eight cards holds those with blowers.
-    """
-    if not query.wanted.servers or query.psu_watts is not None:
-        return lines
-    mended = (*_POWER, "slots") if gpu.cooler == "blower" else _POWER
-    return [line for line in lines if line.check not in mended]
+def _judged(query: WhichQuery, lines: Sequence[CheckLine]) -> Sequence[CheckLine]:
+    """Return the checks that count: a lab has stronger circuits than the usual outlet, and buys supplies and servers for them."""
+    lab = query.wanted.servers and query.psu_watts is None
+    return [line for line in lines if line.check not in _OF_DESKTOPS] if lab else lines
 
 
 def time_text(run: TaskRun) -> str:
@@ -187,9 +179,9 @@ def time_text(run: TaskRun) -> str:
     return f"{format_si(run.seconds, 's')} ({format_span(low, high, 's', like=run.seconds)})"
 
 
-def price_kind(option: Candidate) -> str:
-    """Which price it is, behind an amount."""
-    return f", {kind_text(option.price)}" if option.price is not None else ""
+def price_kind(survey: Survey, option: Candidate) -> str:
+    """Which price it is, behind an amount; with its age if it may have changed since."""
+    return "" if option.price is None else f", {kind_and_age(option.price, survey.query.book.today)}"
 
 
 # ---------------------------------------------------------------- what is on sale, for rent or already owned
@@ -251,7 +243,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         if not sold:  # otherwise adapters on a card of one's own come before renting many
             reached += [(gpu, n) for gpu, n in hired if n * offers[gpu.name].usd_per_gpu_hour * query.terms.hours <= most]
         priced = in_full(query, priced, reached, every, lambda full: _together(query, full, wanted, considered)) or priced
-    options = _together(query, priced, wanted, considered)
+    options = _suited(query, priced, _together(query, priced, wanted, considered))
     if not options:
         raise BadValue(
             f"none of the {len(sold) + len(rents)} GPUs considered can run {query.title} with these options",
@@ -259,7 +251,7 @@ def make_survey(query: WhichQuery, progress: Callable[[str], None]) -> Survey:
         )
     cards = [one for one in options if one.kind.startswith("buy") and not (whole(one.gpu) or in_server(one.gpu))]
     checked = {one.key: _checks(one.run.parts, query.psu_watts, query.region) for one in cards}
-    unfit = {one.key for one in cards if failing(_judged(query, one.gpu, checked[one.key]), one.gpu)}
+    unfit = {one.key for one in cards if failing(_judged(query, checked[one.key]), one.gpu)}
     if query.psu_watts is None or len(unfit) == len(options):  # a single card goes into a machine that is bought for it
         unfit -= {one.key for one in cards if one.gpu_count == 1}
     return Survey(
@@ -282,10 +274,23 @@ def _together(
     short = any(one.kind in ("keep", "rent") and one.gpu_count > 1 and not one.run.fits for one in options)
     if not (query.trains and (short or all(shortfall(one, query.limits) for one in options if one.kind != "rent"))):
         return options
-    from gpuwise.advise.sharding import sharing
+    from gpuwise.advise.sharding import sharing, unhindered
 
-    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits, auto=query.asked.batch == "auto")) for one in priced]
+    alone = None
+    if query.asked.batch == "auto":
+        rates = [(one.job.samples, unhindered(one.pacer, one.paces)) for one in priced]
+        alone = {gpu.name: sum(samples / each[gpu.name] for samples, each in rates if gpu.name in each) for gpu, _ in wanted}
+    shared = [replace(one, pacer=sharing(one.pacer, options, query.limits, alone)) for one in priced]
     return considered(shared, _price_runs(shared, wanted))
+
+
+def _suited(query: WhichQuery, priced: Sequence[Priced], options: list[Candidate]) -> list[Candidate]:
+    """Return the options without those that few would train language models on."""
+    if not all(one.way in METHODS for one in priced):
+        return options
+    from gpuwise.questions.which.in_full import with_bf16
+
+    return with_bf16(options, query.limits)
 
 
 def _bought(query: WhichQuery, sold: Sequence[tuple[Gpu, Price | None]], runs: _Runs) -> Iterator[Candidate]:
@@ -361,15 +366,8 @@ def _checks(parts: tuple[tuple[Gpu, int], ...], psu_watts: float | None, region:
     return check_cards(cards, usual_box(sum(each.count for each in cards), psu_watts, region))
 
 
-def check_parts(option: Candidate, psu_watts: float | None, region: str, *, decodes: bool) -> tuple[CheckLine, ...]:
-    """Every check of `gpuwise build` that concerns these jobs, so that both commands agree about the same machine."""
-    cards = [Cards(gpu=gpu, count=count) for gpu, count in option.run.parts]
-    found = check_machine(cards, usual_box(option.gpu_count, psu_watts, region), curve=False)
-    return tuple(line for line in found.lines if decodes or line.check != "loader")
-
-
 def _is_taken(query: WhichQuery, gpu: Gpu, count: int) -> bool:
-    return in_server(gpu) or not failing(_judged(query, gpu, _checks(((gpu, count),), query.psu_watts, query.region)), gpu)
+    return in_server(gpu) or not failing(_judged(query, _checks(((gpu, count),), query.psu_watts, query.region)), gpu)
 
 
 def _price_runs(priced: Sequence[Priced], wanted: Iterable[tuple[Gpu, int]]) -> _Runs:

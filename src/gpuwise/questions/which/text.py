@@ -20,7 +20,16 @@ __all__ = ["render"]
 _MARKS = {"pass": "ok", "tight": "tight", "fail": "see below"}
 _OTHERS = 5  # left-out GPUs that are named, of often a hundred
 _MOST_LINES = 25  # of a brief answer: a terminal's height
-_MOST_ITEMS = 3  # under each heading of a brief answer
+_ITEMS = (
+    (3, 3),
+    (3, 2),
+    (3, 1),
+    (2, 1),
+    (3, 0),
+    (2, 0),
+    (1, 1),
+    (1, 0),
+)  # changes and notes of a brief answer, as far as they fit
 _CENT_USD = 0.01
 
 
@@ -35,24 +44,20 @@ def render(
     if verbose:
         return _join([*blocks, *_details(answer, wide)])
     said = [wrapped(line, wide, "  ") for line in folded(answer.assumptions, verbose=False)]
-    for most in range(_MOST_ITEMS, 0, -1):
-        text = _join([*blocks, *_remarks(answer, wide, most), *said])
-        if text.count("\n") < _MOST_LINES:
-            return text
-    text = _join([*blocks, _list("What would change this", list(answer.changes_if)[:1], wide), *said])
-    return text if text.count("\n") < _MOST_LINES else _join([*blocks, *said])
+    texts = (_join([*blocks, *_remarks(answer, wide, notes, changes), *said]) for changes, notes in _ITEMS)
+    return next((text for text in texts if text.count("\n") < _MOST_LINES), _join([*blocks, *said]))
 
 
 def _join(blocks: list[str]) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _remarks(answer: WhichAnswer, width: int, most: int) -> list[str]:
-    """The first few of each kind."""
+def _remarks(answer: WhichAnswer, width: int, notes: int, changes: int) -> list[str]:
+    """The first few of each kind; what would change the recommendation matters more than notes."""
     return [
-        _list("Notes", _notes(answer)[:most], width),
-        _list("With memory savings", [text for _, text in answer.remedied][:1], width),
-        _list("What would change this", list(answer.changes_if)[:most], width),
+        _list("Notes", _notes(answer)[:notes], width),
+        _list("With memory savings", [text for _, text in answer.remedied][: min(1, notes + changes)], width),
+        _list("What would change this", list(answer.changes_if)[:changes], width),
     ]
 
 

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from gpuwise.advise.candidates import Candidate, buyable
-from gpuwise.advise.choosing import WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
+from gpuwise.advise.candidates import Candidate, buyable, whole
+from gpuwise.advise.choosing import NEARLY, WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
 from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
+from gpuwise.hardware.order import is_better
 from gpuwise.hardware.types import supported
 from gpuwise.money.costs import LAB_USD, in_server
+from gpuwise.money.prices import NUMBERS
 from gpuwise.prediction.choices import METHODS
 from gpuwise.questions.which.instead import (
     cheaper_rented,
     describe_age,
+    describe_hired_pace,
     describe_hired_work,
     describe_limit,
     describe_sparing,
@@ -32,18 +35,18 @@ from gpuwise.questions.which.remedied import Remedied, describe_spared
 from gpuwise.questions.which.survey import (
     SAME,
     Survey,
-    alike,
     buys,
     failures,
     limited,
-    one_more,
     owned_as,
     price_kind,
     roomy_buys,
+    spent,
+    yours,
 )
 from gpuwise.questions.which.types import Parts
 
-__all__ = ["renting", "sold_new", "verdict"]
+__all__ = ["alike", "one_more", "renting", "sold_new", "verdict"]
 
 _MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
@@ -54,7 +57,8 @@ _ALIKE = 1.05  # times as long: about as fast
 
 def verdict(survey: Survey, chosen: Selection, shown: Sequence[Candidate], spared: Sequence[Remedied] = ()) -> Parts:
     """What to do and why, in parts that agree with the rows below; `spared` are cards that hold the jobs with remedies."""
-    also = f"{describe_spared(survey, spared) if spared else ''}{unpriced_macs(survey) if survey.query.wanted.laptop else ''}"
+    macs = survey.query.wanted.laptop or survey.query.vendor_given
+    also = f"{describe_spared(survey, spared) if spared else ''}{unpriced_macs(survey) if macs else ''}"
     if (best := chosen.best) is None:
         return ("pick", nothing(survey, spared)), ("hire", _rent_instead(survey)), ("also", also)
     rents = best.kind == "rent" or (best.kind != "keep" and renting(survey, chosen, best))
@@ -75,11 +79,11 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     run = best.run
     have = chosen.kept if chosen.kept and chosen.kept.run.fits and chosen.kept is not best else None
     own = f" ({format_si(have.run.seconds, 's')})" if have and not (survey.query.text or survey.query.media) else ""
-    ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on your {have.name}{own}" if have else ""
+    ratio = f", which is {have.run.seconds / run.seconds:.1f} times as fast as on {yours(survey, have)}{own}" if have else ""
     meets = in_time(survey, run, " and" if have else ", which") if survey.query.limits.deadline_s is not None else ""
     time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{meets}"
     if best.kind == "keep":
-        return ("pick", f"Keep your {best.name}: {time}, and "), ("why", f"{nothing_better(survey, chosen, _sold)}.")
+        return ("pick", f"Keep {_every_own(survey, best)}: {time}, and "), ("why", f"{nothing_better(survey, chosen, _sold)}.")
     if best.kind == "rent" and best.rent is not None:
         rate, why = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), cheaper_rented(survey, chosen, best)
         return ("pick", f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and "), ("why", f"{why}.")
@@ -92,6 +96,12 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
         ("rent", renting(survey, chosen, best)),
         ("machine", _to_change(survey, best)),
     )
+
+
+def _every_own(survey: Survey, best: Candidate) -> str:
+    """All GPUs of the user, and that each works alone if one is faster than all together."""
+    one = yours(survey, best)
+    return one if one.startswith("your") else f"{one.removeprefix('one of ')}, one for each job"
 
 
 def _uses_language(survey: Survey) -> bool:
@@ -121,13 +131,13 @@ def _made_of(survey: Survey, option: Candidate) -> str:
     cards = 0.0 if option.price is None else option.price.usd * option.bought_count
     more = (option.upfront_usd or 0.0) - cards
     if more < 1 or option.price is None:
-        return price_kind(option)
+        return price_kind(survey, option)
     what = "a larger power supply" if option.gpu_count == 2 else "a workstation that holds them"
     what = describe_servers(option) if in_server(option.gpu) and not option.added else what
     what = "a server for eight PCIe cards" if option.gpu_count > 4 and not in_server(option.gpu) else what
     what = "the rest of the machine" if survey.query.machine_given else what
     each = " each" if option.bought_count > 1 else ""
-    return f": {survey.money(option.price.usd)}{each}{price_kind(option)}, and {survey.money(more)} for {what}"
+    return f": {survey.money(option.price.usd)}{each}{price_kind(survey, option)}, and {survey.money(more)} for {what}"
 
 
 def _why_best(survey: Survey, chosen: Selection) -> str:
@@ -149,13 +159,47 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         held = [one for one in able if one.run.seconds * (1 + SAME) < fastest.run.seconds]
         if held and not several:
             faster = min(held, key=lambda one: one.run.seconds)
-            needed = "need more power, space or cooling than a typical machine provides"
-            return f"faster options for {most} or less, such as {faster.name}, {needed}"
-        what = "laptop" if survey.query.wanted.laptop else "single card" if several else "card or set of cards"
+            lacks = failures(survey, faster)[0].text.partition(";")[0]
+            where = "in a usual server" if survey.query.wanted.servers else "in a typical machine"
+            where = "with your power supply" if survey.query.psu_watts else where
+            return f"faster options for {most} or less, such as {faster.name}, do not work {where}: {lacks}"
+        what = "single card" if several else "card or set of cards"
+        what = "laptop" if survey.query.wanted.laptop else "computer" if best and whole(best.gpu) else what
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
-    more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
-    return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
+    less = _against(fastest, best) if best and fastest.gpu_count > 1 else ""
+    return (
+        f"{a(fastest.name)} would be {gain:.0%} faster for {_difference(survey, fastest, best)}{f', but {less}' if less else ''}"
+    )
+
+
+def one_more(option: Candidate) -> str:
+    """Return what is bought if it joins cards that the user has."""
+    if option.run.beside is not None:
+        return a(option.gpu.name)
+    return f"{NUMBERS[option.added]} more {option.gpu.name}" if option.added else ""
+
+
+def _difference(survey: Survey, other: Candidate, best: Candidate | None) -> str:
+    """How much more or less another option costs."""
+    more = spent(other) - ((best.upfront_usd if best else None) or 0.0)
+    return f"{survey.money(abs(more))} {'more' if more >= 0 else 'less'}"
+
+
+def _against(several: Candidate, best: Candidate) -> str:
+    """What speaks against a set that is faster than the recommended option; empty if only its price does."""
+    if several.gpu.memory_bytes < best.gpu.memory_bytes and not adds_up(several):
+        small = f"each of these cards has only {several.gpu.memory_bytes / GIB:.0f} GB"
+        return small if best.gpu_count > 1 else f"{small}, and your code would have to use all of them"
+    if best.gpu_count == 1:
+        whole = "" if adds_up(several) else ", and all of its memory is available to one model"
+        return f"a single card is simpler to set up{whole}"
+    return "more cards need more power and space" if several.gpu_count > best.gpu_count else ""
+
+
+def alike(option: Candidate, best: Candidate | None) -> bool:
+    """Return whether two options can be compared: a single GPU only with single ones."""
+    return best is None or best.gpu_count > 1 or option.gpu_count == 1
 
 
 def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -> str:
@@ -169,8 +213,11 @@ def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -
     if chance >= SURE:
         return ""
     other = f"{a(rival.name)} at {survey.money(rival.upfront_usd)}"
-    tied = f", but {other} {are(rival.name)} about as fast"
-    return tied if chance < TIED else f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
+    if chance < TIED and ratio <= 1 / NEARLY:
+        return f", but {other} {are(rival.name)} about as fast"
+    if ratio > 1 / NEARLY and is_better(best.gpu, rival.gpu):
+        return ""
+    return f" ({the(best.name)} {are(best.name)} {chance:.0%} likely to be faster than {other})"
 
 
 def _costs_less(one: Candidate, other: Candidate) -> bool:
@@ -220,13 +267,17 @@ def _rent_instead(survey: Survey) -> str:
     if budget is None or best is None or best.rent is None or hours > _MOST_HOURS * terms.hours:
         return ""
     rate, weekly = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), 168 * terms.utilization
+    makes = survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1)
+    each = format_si(best.run.seconds, "s")
+    if hours >= terms.hours:
+        pace = describe_hired_pace(survey, best) if makes else f"{each} per run"
+        whole = f"{a(best.name)} for {survey.horizon} costs {survey.money(best.total_usd)}"
+        return f" Renting {whole} ({rate} an hour{_for_all(best)}), at {pace}."
     weeks = plural(f"{hours / weekly:,.0f}", "week") if hours >= weekly else "less than a week"
     lasts = f"enough for {weeks} at {plural(f'{weekly:.0f}', 'hour')} a week"
-    lasts = lasts if hours < terms.hours else f"more than you would use in {plural(f'{terms.years:g}', 'year')}"
-    runs, each = hours * 3600 / best.run.seconds, format_si(best.run.seconds, "s")
+    runs = hours * 3600 / best.run.seconds
     does = f"{runs:,.0f} run{'s' if runs >= 1.5 else ''} of {each}" if runs >= 1 else f"less than one run, which takes {each}"
-    if survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1):
-        does = describe_hired_work(survey, best, hours)
+    does = describe_hired_work(survey, best, hours) if makes else does
     hired = f"{a(best.name)} for {plural(f'{hours:,.0f}', 'hour')} at {rate} an hour{_for_all(best)}"
     instead = "instead " if survey.query.kinds & {"buy new", "buy used"} else ""
     return f" For {survey.money(budget)}, you could {instead}rent {hired}. That is {lasts}, or {does}."
@@ -246,7 +297,8 @@ def sold_new(survey: Survey, used: Candidate) -> str:
     if found is None:
         return ""
     if found.name == used.name:
-        return f" Bought new, {the(used.name)} {'costs' if used.bought_count == 1 else 'cost'} {survey.money(found.upfront_usd)}."
+        cost = f"{'costs' if used.bought_count == 1 else 'cost'} {survey.money(found.upfront_usd)}"
+        return f" Bought new, {one_more(used) or the(used.name)} {cost}."
     slower = found.run.seconds / used.run.seconds
     pace = f"takes {slower:.1f} times as long" if slower >= _ALIKE else "is about as fast"
     pace = f"is {1 / slower:.1f} times as fast" if slower <= 1 / _ALIKE else pace
@@ -278,16 +330,11 @@ def _offered_new(survey: Survey) -> list[Candidate]:
 
 def _sooner_together(survey: Survey, best: Candidate, shown: Sequence[Candidate]) -> str:
     """Several cards that are faster than the single one that is recommended, and why they are not."""
-    cost = best.upfront_usd
-    if not best.kind.startswith("buy") or best.gpu_count > 1 or cost is None:
+    if not best.kind.startswith("buy") or best.gpu_count > 1 or best.upfront_usd is None:
         return ""
     first = min((one for one in shown if one.kind.startswith("buy")), key=lambda one: one.run.seconds)
-    faster, more = best.run.seconds / first.run.seconds, (first.upfront_usd or inf) - cost
-    if first.gpu_count == 1 or faster < 1 + SAME or more == inf:
+    faster = best.run.seconds / first.run.seconds
+    if first.gpu_count == 1 or faster < 1 + SAME or spent(first) == inf:
         return ""
-    why = "a single card is simpler to set up"
-    why += "" if adds_up(first) else ", and all of its memory is available to one model"
-    if first.gpu.memory_bytes < best.gpu.memory_bytes and not adds_up(first):
-        why = f"each of these cards has only {first.gpu.memory_bytes / GIB:.0f} GB, and your code would have to use all of them"
     pace = f"{faster - 1:.0%} faster" if faster < 2 else f"{faster:.1f} times as fast"
-    return f" {first.name} would be {pace} for {survey.money(abs(more))} {'more' if more > 0 else 'less'}, but {why}."
+    return f" {first.name} would be {pace} for {_difference(survey, first, best)}, but {_against(first, best)}."
