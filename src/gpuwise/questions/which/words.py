@@ -162,7 +162,8 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
     more = (fastest.upfront_usd or 0.0) - ((best.upfront_usd if best else None) or 0.0)
-    return f"{a(fastest.name)} would be {gain:.0%} faster for {survey.money(more)} more"
+    what = "single card" if best and best.gpu_count == 1 else "option"
+    return f"the fastest {what} within the budget, {a(fastest.name)}, is {gain:.0%} faster and costs {survey.money(more)} more"
 
 
 def _odds(survey: Survey, best: Candidate | None, bought: Sequence[Candidate]) -> str:
