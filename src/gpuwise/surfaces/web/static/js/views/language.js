@@ -22,6 +22,12 @@ export function textSaid({ answer, result, gpu, fits }) {
   return `${f.the(name, true)} ${result.gpu_count > 1 ? "generate" : "generates"} ${f.number(told.tokens_per_s)} tokens per second with ${titleOf(answer.model)}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
 }
 
+// With what it runs and for whom, and which part of it does not run on the GPU.
+export function textLead({ result: { generation: told } }) {
+  const away = told.offloaded_fraction ? ` ${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit.` : "";
+  return `With ${told.weights} weights in ${engineOf(told)}, for ${users(told.users)}.${away}`;
+}
+
 export function textFigures({ answer, result, gpu, fits }) {
   const told = result.generation;
   const own = { ...answer, assumptions: result.assumptions };
@@ -32,14 +38,14 @@ export function textFigures({ answer, result, gpu, fits }) {
   if (!fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.ratio(result.memory.total_bytes / gpu.usable_memory_bytes)} times the memory of ${f.the(gpu.name)}`], ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
   return [
     facts([
-      ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}`],
+      ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}${told.users > 1 ? ` for all ${users(told.users)}` : ""}`],
       ["first token", num(f.seconds(told.time_to_first_token_s), { title: "Time to the first token", formula: `a prompt of ${told.prompt} tokens at ${f.number(told.prompt_tokens_per_s)} tokens per second`, rows: [["range", `${f.seconds(told.time_to_first_token_low_s)} to ${f.seconds(told.time_to_first_token_high_s)}`], ["full response", f.seconds(told.request_s)]], answer: own }), `prompt of ${told.prompt}`],
       needs,
       ["requests that fit", num(f.number(told.users_fit, 6), { title: "Requests that fit", formula: `requests of ${told.prompt + told.output} tokens at the same time`, answer: own })],
     ]),
     facts([
-      ["for each user", num(f.number(told.tokens_per_s_per_user), { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), users(told.users)],
-      ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
+      told.users > 1 && [`each of ${users(told.users)}`, num(`${f.number(told.tokens_per_s_per_user)} tokens/s`, { title: "Tokens per second for each user", formula: `1 ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["time per step", f.seconds(result.step_s)], ["between two tokens", "one step, plus a share of the prompt processing for other users"]], answer: own }), ""],
+      ["limited by", num(f.bound(result.bound), { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${f.bound(name)}: ${f.percent(share, 1)}`).join("\n"), answer: own }), how],
       rent && ["per million tokens", num(f.cents(rent.price.whole_usd_per_million), { title: "Cost per million tokens", formula: `$${rent.price.output_usd_per_million.toPrecision(3)} per million output tokens and $${rent.price.input_usd_per_million.toPrecision(3)} per million input tokens, with ${told.prompt} input tokens for every ${told.output} output tokens`, rows: [["rent", `${rent.cloud}: $${rent.usd_per_gpu_hour.toFixed(2)} per hour, ${rent.dated}`]], answer: own }), `rented, ${rent.cloud}`],
     ], "minor"),
   ];

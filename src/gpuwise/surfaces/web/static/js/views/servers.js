@@ -17,7 +17,6 @@ export async function server(node, parts, signal) {
     const card = sheet.gpus[0];
     const { own, rent, price } = cost;
     fill(node,
-      h("p", {}, `${f.several(count, card.name)} ${count > 1 ? "belong" : "belongs"} in a server with forced airflow and its own power supplies, so the checks for a desktop do not apply.`),
       facts([
         card.tdp_watts && ["GPU power", num(`${f.number((count * card.tdp_watts) / 1000)} kW`, { title: "Power of the GPUs", formula: `${count} × ${f.watts(card.tdp_watts)}; CPUs, fans and the network need additional power`, answer: sheet }), "GPUs alone"],
         ["memory", num(f.gib(count * card.memory_bytes), { title: "Memory", formula: `${count} × ${f.gib(card.memory_bytes)}`, answer: sheet }), "of all GPUs"],
