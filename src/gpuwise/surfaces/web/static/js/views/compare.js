@@ -172,7 +172,7 @@ function ratios(answer) {
     const pairs = answer.pairs.filter((pair) => pair.gpu === gpu && both(pair));
     const at = (pair) => (apart ? rows.indexOf(name(pair)) + 0.24 * (place - (cards.length - 1) / 2) : name(pair));
     return {
-      type: "scatter", mode: cards.length > 1 ? "markers" : "markers+text", text: pairs.map((pair) => f.ratio(pair.ratio)), textposition: "top center", textfont: { size: 12 }, cliponaxis: false, name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map(at),
+      type: "scatter", mode: cards.length > 1 ? "markers" : "markers+text", text: pairs.map((pair) => f.ratio(pair.ratio)), textposition: short ? "bottom center" : "top center", textfont: { size: 12 }, cliponaxis: false, name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map(at),
       error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
       marker: { size: 10, color: colour(`c${place}`), symbol: ["circle", "diamond", "square"][place] },
       hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",

@@ -45,7 +45,9 @@ export function mount(root) {
     headline.textContent = `${titleOf(answer.model)} ${fits ? "fits on" : "does not fit on"} ${f.the(f.several(result.gpu_count, result.gpu))}`;
     lead.textContent = fits ? (told ? textLead : stepLead)(one) : "";
     lead.hidden = !lead.textContent;
-    fill(ways, !fits && h("p", { class: "ways" }, inside("Find a GPU that it fits on", { view: "choose", task: "", model: answer.model })), cardLinks(result.gpu, result.gpu_count));
+    const links = cardLinks(result.gpu, result.gpu_count);
+    if (!fits) links.prepend(inside("Find a GPU that it fits on", { view: "choose", task: "", model: answer.model }));
+    fill(ways, links);
     fill(rest, fits && answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)), assumptions({ ...answer, assumptions: result.assumptions }));
     fill(memory, memoryBar(one));
     answered.dataset.result = fits ? "pass" : "fail";

@@ -35,7 +35,8 @@ export function mount(root) {
       commit: numeric(state.commit, "Discount") || undefined, used: state.used === "1" || undefined, new: state.new === "1" || undefined,
     };
     const { answer, instead } = await compared(await resold(asked, state, signal), state, signal);
-    assume({ ...assumedBy(answer), hours: [`${f.number(168 * answer.utilization_fraction, 2)} h`, usual(answer)], resale: answer.own?.resale_usd ? f.percent(answer.own.resale_usd / answer.own.gpu_usd) : "" });
+    const { own } = answer;
+    assume({ ...assumedBy(answer), machine: own && f.number(own.machine_usd), price: own && f.number(own.gpu_usd / answer.gpu_count), hours: [`${f.number(168 * answer.utilization_fraction, 2)} h`, usual(answer)], resale: own?.resale_usd ? f.percent(own.resale_usd / own.gpu_usd) : "" });
     headline.textContent = better(answer);
     gain.textContent = lead(answer);
     gain.hidden = !gain.textContent;
