@@ -51,6 +51,14 @@ export function textFigures({ answer, result, gpu, fits }) {
   ];
 }
 
+// The point of the curve at which the memory is full, on the way from one number of users to the next.
+function between(one, next, count) {
+  if (!next || !(count > one.users && count < next.users)) return null;
+  const share = Math.log(count / one.users) / Math.log(next.users / one.users);
+  const at = (key) => one[key] * (next[key] / one[key]) ** share;
+  return { users: count, time_per_token_s: at("time_per_token_s"), tokens_per_s: at("tokens_per_s"), time_to_first_token_s: at("time_to_first_token_s") };
+}
+
 export function curveChart({ curve, result }) {
   const told = curve.results.map((entry) => ({ ...entry.generation, fits: entry.fits && !entry.generation.offloaded_fraction }));
   const last = told.findLastIndex((one) => one.fits);
@@ -60,12 +68,17 @@ export function curveChart({ curve, result }) {
   const names = uncrowded([...told].reverse().map((one) => String(one.users)), [...told].reverse().map(place)).reverse(); // many users are rarer than few
   const trace = (points, more) => ({ type: "scatter", mode: "lines+markers+text", x: points.map((one) => one.time_per_token_s * 1e3), y: points.map((one) => one.tokens_per_s), text: points.map((one) => names[told.indexOf(one)]), textposition: "top left", cliponaxis: false, hovertext: points.map((one) => `${users(one.users)}: ${f.number(one.tokens_per_s)} tokens/s, ${f.seconds(one.time_per_token_s)} per token, first token after ${f.seconds(one.time_to_first_token_s)}`), hoverinfo: "text", ...more });
   const mine = result.generation;
+  const edge = last >= 0 && between(told[last], told[last + 1], mine.users_fit);
+  const [inside, outside] = [told.slice(0, last + 1), told.slice(last + 1)];
+  const marked = (one, text, more) => ({ x: Math.log10(one.time_per_token_s * 1e3), y: one.tokens_per_s, text, showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: colour("muted"), standoff: 9, ax: 60, ay: 26, xanchor: "left", font: { size: 13, color: colour("ink") }, bgcolor: colour("panel"), ...more });
   return {
     traces: [
-      trace(told.slice(Math.max(0, last)), { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
-      trace(told.slice(0, last + 1), { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
+      trace([...(edge ? [edge] : inside.slice(-1)), ...outside], { name: "does not fit", line: { color: colour("grey"), dash: "dot" } }),
+      trace(edge ? [...inside, edge] : inside, { name: "fits", line: { color: colour("c0"), width: 2.5 } }),
       { type: "scatter", mode: "markers", name: "your users", x: [mine.time_per_token_s * 1e3], y: [mine.tokens_per_s], marker: { size: 15, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } }, hoverinfo: "skip" },
     ],
+    annotations: narrow() ? [] : [marked(mine, mine.users === 1 ? "your user" : `your ${mine.users} users`), edge && marked(edge, `at most ${mine.users_fit} fit`)].filter(Boolean),
+    showlegend: narrow(),
     x: { title: "milliseconds per token (labels show users)", ...logTicks(times, (value) => f.number(value)) },
     y: { title: "tokens per second, all users", rangemode: "tozero" },
   };

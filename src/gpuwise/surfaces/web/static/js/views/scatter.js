@@ -35,7 +35,7 @@ export function scatter(answer, best, speed) {
   });
   const front = drawn.filter((entry) => entry.front).sort((one, other) => one.total_usd - other.total_usd);
   const out = drawn.filter((entry) => entry.short_of);
-  const ranges = [spread(drawn.map((entry) => entry.total_usd), narrow() ? 0.06 : 0.14, 0.05), spread(drawn.map(height), ...(speed.rising ? [0.16, 0.08] : [0.08, 0.16]))];
+  const ranges = [spread(drawn.map((entry) => entry.total_usd), narrow() ? 0.06 : 0.14, 0.05), spread(drawn.map(height), ...(speed.rising ? [0.24, 0.08] : [0.08, 0.24]))];
   const traces = [
     out.length > 0 && trace(out, { name: "out of reach", marker: { color: colour("grey"), size: 7, symbol: "x-thin-open", line: { width: 1.5 } } }),
     { type: "scatter", mode: "lines", name: "best for their cost", x: front.map((entry) => entry.total_usd), y: front.map(height), line: { color: colour("muted"), width: 1.5, dash: "dot" }, hoverinfo: "skip" },
