@@ -80,7 +80,8 @@ def test_the_curve_ends_where_the_last_request_fits(page: Page, server: Server) 
     assert labels == ["your 8 users", f"at most {told['users_fit']} fit"]
     fits, beyond = page.run(
         "const { data } = document.querySelectorAll('.chart')[2];"
-        "return ['fits', 'does not fit'].map((name) => data.find((one) => one.name === name)).map((one) => [[...one.x], [...one.y]])"
+        "const lines = ['fits', 'does not fit'].map((name) => data.find((one) => one.name === name));"
+        "return lines.map((one) => [[...one.x], [...one.y]])"
     )
     assert [fits[0][-1], fits[1][-1]] == [beyond[0][0], beyond[1][0]]
     assert fits[0] == sorted(fits[0])
