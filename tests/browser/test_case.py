@@ -125,7 +125,7 @@ def test_a_remedy_is_applied_with_one_click(page: Page) -> None:
 def test_what_is_chosen_below_never_changes_the_answer_above(page: Page) -> None:
     page.open(model="resnet50", budget="800")
     before = page.verdict, page.pick
-    for facet in ("Vendor: AMD", "Memory: 24+ GiB", "Source: used", "Price: within reach"):
+    for facet in ("Vendor: AMD", "Memory: 24+ GiB", "Source: used", "Show: within reach"):
         answers = int(page.run("return Number(document.body.dataset.settled)"))
         page.run('document.querySelector(`[aria-label="${arguments[0]}"]`).click()', facet)
         page.wait(answers + 1)

@@ -81,10 +81,8 @@ def test_nothing_within_reach_shows_all_and_says_so(page: Page) -> None:
     assert count
     told = page.run(f"return {_RANKING}.querySelector('[role=status]').textContent")
     assert re.match(r"0 within reach; all \d+ shown\.", told)
-    pressed = (
-        "return [...document.querySelectorAll('[aria-label^=\"Price: \"][aria-pressed=true]')].map((one) => one.textContent)"
-    )
-    assert page.run(pressed) == ["any"]
+    pressed = "return [...document.querySelectorAll('[aria-label^=\"Show: \"][aria-pressed=true]')].map((one) => one.textContent)"
+    assert page.run(pressed) == ["all"]
     page.open(model="resnet50", budget="800")
     assert page.run(pressed) == ["within reach"]
 
@@ -223,3 +221,52 @@ def test_a_build_nobody_chose_is_an_example_and_what_fails_comes_first(page: Pag
     assert "pass" not in shown
     page.run("[...document.querySelectorAll('details')].find((one) => /checks passed/.test(one.textContent)).open = true")
     assert "pass" in page.run(marks)
+
+
+def test_a_power_limit_shows_what_was_measured_beside_what_is_predicted(page: Page, server: Server) -> None:
+    page.open(view="build", parts="4x RTX 4090", psu="1200")
+    limits = {f"{one['watts']:g} W": one for one in server.ask("build", gpu=["4x RTX 4090"], psu="1200").json["power_limits"]}
+    table = "[...document.querySelectorAll('table')].find((one) => one.caption?.textContent === 'Speed at power limits')"
+    rows = page.run(f"return [...{table}.tBodies[0].rows].map((row) => [row.cells[0].innerText, row.lastChild.innerText])")
+    assert len(rows) > 3
+    for limit, shown in rows:
+        low, high = limits[limit]["measured_speed"]
+        ends = [f"{100 * low:.0f}", f"{100 * high:.0f}"]
+        assert shown == (f"{ends[0]} – {ends[1]}%" if ends[0] != ends[1] else f"{ends[1]}%")
+    lowest = limits[rows[-1][0]]
+    assert lowest["measured_speed"][1] < min(lowest["relative_speed"].values())  # both are shown because they differ
+
+
+def test_rent_beyond_the_budget_is_not_called_cheaper(page: Page) -> None:
+    page.open(task="learning", budget="800")
+    shown = page.run(_FACTS)["3-year rent"]
+    assert _dollars(shown)[0] > 800
+    assert "more than your budget" in shown
+    assert "less" not in shown
+
+
+def test_a_batch_that_would_be_much_faster_is_named(page: Page, server: Server) -> None:
+    page.open(view="model", model="bert-large-uncased", gpu="RTX 4090")
+    lead = page.run("return document.querySelector('.verdict-card .lead').textContent")
+    found = re.fullmatch(r"Training with batch (\d+)\. Batch (\d+) fits too, and processes ([\d.]+) times as many .*", lead)
+    assert found, lead
+    asked = {"model": "bert-large-uncased", "mode": "train", "gpu": ["RTX 4090"]}
+    slow, fast = (server.ask("predict", **asked, batch=found[place]).json["results"][0] for place in (1, 2))
+    assert fast["fits"]
+    assert fast["samples_per_s"] / slow["samples_per_s"] == pytest.approx(float(found[3]), abs=0.06)
+    page.open(view="model", model="bert-large-uncased", gpu="RTX 4090", batch=found[2])
+    assert "fits too" not in page.run("return document.querySelector('.verdict-card .lead').textContent")
+
+
+def test_the_speed_for_several_users_is_also_given_for_each(page: Page, server: Server) -> None:
+    page.open(model="llama-3-70b", users="10", weights="q4_k_m")
+    best = server.ask("which", model=["llama-3-70b"], users=10, weights="q4_k_m").json["options"][0]
+    assert f"for all 10 users, {best['tokens_per_s'] / 10:.3g} each" in page.run(_FACTS)["speed"]
+
+
+def test_blocks_that_the_page_checkpoints_beyond_a_remedy_are_mentioned(page: Page, server: Server) -> None:
+    remedies = server.ask("fit", model="gpt2-xl", gpu="RTX 3090", mode="train").json["ladder"]
+    assert any("of the 48 blocks" in step["title"] for step in remedies), "the case no longer checkpoints some blocks only"
+    page.open(view="model", model="gpt2-xl", gpu="RTX 3090", mode="train")
+    page.until("return document.querySelector('main [aria-label=\"Apply: the combination\"]')")
+    assert "The page checkpoints every block" in page.text

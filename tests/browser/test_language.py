@@ -69,3 +69,20 @@ def test_an_engine_asks_for_text(page: Page) -> None:
     assert "tokens per second" in page.verdict
     assert page.run("return location.search").count("engine=vllm") == 1
     assert page.complaints() == []
+
+
+def test_the_curve_ends_where_the_last_request_fits(page: Page, server: Server) -> None:
+    page.size(1440)
+    page.open(view="model", model="llama-3-8b", gpu="RTX 4090", users="8")
+    told = server.ask("predict", model="llama-3-8b", gpu=["RTX 4090"], users=8).json["results"][0]["generation"]
+    page.until("return document.querySelectorAll('.chart')[2]?.data?.length > 2")
+    labels = page.run("return document.querySelectorAll('.chart')[2].layout.annotations.map((one) => one.text)")
+    assert labels == ["your 8 users", f"at most {told['users_fit']} fit"]
+    fits, beyond = page.run(
+        "const { data } = document.querySelectorAll('.chart')[2];"
+        "const lines = ['fits', 'does not fit'].map((name) => data.find((one) => one.name === name));"
+        "return lines.map((one) => [[...one.x], [...one.y]])"
+    )
+    assert [fits[0][-1], fits[1][-1]] == [beyond[0][0], beyond[1][0]]
+    assert fits[0] == sorted(fits[0])
+    assert fits[1][-1] > told["tokens_per_s"]

@@ -61,14 +61,29 @@ def test_no_op_is_drawn_above_the_roof(page: Page, server: Server, model: str) -
 
 
 @pytest.mark.parametrize("case", [{}, {"model": "llama-3-70b", "users": "10", "weights": "q4_k_m"}])
-def test_options_with_room_are_named_in_the_chart_of_speed_and_cost(page: Page, case: dict[str, str]) -> None:
+def test_options_and_the_best_for_their_cost_are_named_where_there_is_room(
+    page: Page, server: Server, case: dict[str, str]
+) -> None:
     page.open(**case)
     page.until("return document.querySelector('.chart').data?.some((trace) => trace.mode === 'text')")
     trace = "document.querySelector('.chart').data.find((one) => one.mode === 'text')"
     drawn = {text.strip() for text in page.run(f"return [...{trace}.text]") if text}
     options = page.run("return [...document.querySelectorAll('.options table tbody th button')].map((one) => one.textContent)")
-    assert drawn
-    assert drawn <= set(options[1:])  # the recommended one has a label of its own
+    asked = {**case, "model": [case["model"]], "users": 10} if case else {}
+    front = [one for one in server.ask("which", **asked).json["looked_at"] if one["front"]]
+    best = {f"{one['gpu_count']}x {one['gpu']}" if one["gpu_count"] > 1 else one["gpu"] for one in front}
+    assert drawn & best
+    assert drawn <= set(options[1:]) | best
+    assert options[0] not in drawn  # the recommended one has a label of its own
+    left = "return [...document.querySelectorAll('.chart')[0].querySelectorAll('.textpoint')].map((one) => {"
+    place = "const box = one.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom] })"
+    boxes = [box for box in page.run(left + place) if box[2] - box[0] > 15]
+    assert len(boxes) == len([text for text in page.run(f"return [...{trace}.text]") if text])
+    for number, one in enumerate(boxes):
+        assert all(
+            one[2] <= other[0] + 8 or other[2] <= one[0] + 8 or one[3] <= other[1] + 6 or other[3] <= one[1] + 6
+            for other in boxes[:number]
+        )
 
 
 def test_the_largest_batch_is_where_the_api_says(page: Page, server: Server) -> None:

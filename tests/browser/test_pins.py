@@ -141,3 +141,11 @@ def test_storage_that_is_full_is_said(page: Page) -> None:
     page.run("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }")
     page.run("document.getElementById('pin').click()")
     assert "does not let the page store" in page.run("return document.querySelector('.pin-bar').innerText")
+
+
+def test_a_pinned_answer_says_for_what_without_the_models_of_a_task(page: Page) -> None:
+    _pin(page, task="learning", budget="800")
+    page.open(view="pinned")
+    said = page.run("return document.querySelector('.pin > .note').textContent")
+    assert "up to $800" in said
+    assert "DistilBERT" not in said

@@ -220,7 +220,7 @@ def test_spikes_above_the_guarantee_say_where_supplies_shut_down() -> None:
 def test_mixed_cards() -> None:
     answer = gpuwise.build(gpu=["RTX 3090", "2x GTX 1080 Ti"], psu="1600")
     assert [entry["count"] for entry in answer.to_dict()["gpus"]] == [1, 2]
-    assert "1 x 350 W + 2 x 250 W" in next(line.text for line in answer.lines if line.check == "psu")
+    assert "1 × 350 W + 2 × 250 W" in next(line.text for line in answer.lines if line.check == "psu")
     assert {point.gpu for point in answer.power_limits} == {"RTX 3090", "GTX 1080 Ti"}
 
 

@@ -51,6 +51,7 @@ def refused(*arguments: str) -> GpuwiseError:
         (("--batch", "many"), "many"),
         (("--precision", "banana", "--model", "resnet50"), "banana"),
         (("--image", "-3", "--model", "resnet50"), "-3"),
+        (("--image", "50", "--task", "llm-finetune"), "cannot be changed with --image 50"),
         (("--optimizer", "hope", "--model", "resnet50"), "hope"),
         (("--chart", "pie"), "unknown chart 'pie'"),
         (("--mode", "guess", "--model", "resnet50"), "unknown mode"),

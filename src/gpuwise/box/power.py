@@ -133,7 +133,7 @@ def power_lines(cards: Sequence[Cards], box: Box) -> tuple[CheckLine, ...]:
 def _check_sustained(cards: Sequence[Cards], box: Box, psu: float, size: float | None) -> CheckLine:
     load = load_watts(cards, box)
     verdict = _grade(load / psu, *load_shares())
-    parts = [f"{each.count} x {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
+    parts = [f"{each.count} × {card_watts(each.gpu, box.power_limit_watts):.0f} W" for each in cards]
     text = f"the sustained load of {load:,.0f} W ({' + '.join(parts)}, CPU {box.cpu_watts:.0f} W, rest {box.rest_watts:.0f} W)"
     text += f" is {load / psu:.0%} of {psu:,.0f} W" if box.psu_watts else f" needs a {psu:,.0f} W power supply"
     return _with_remedy(_line("psu", verdict, load, psu, text), cards, box, size)

@@ -103,19 +103,15 @@ def _curve(answer: BuildAnswer, width: int | None, colour: bool) -> str:
             for place, kind in enumerate(KINDS)
         ),
     ]
-    measured = [_kept(point, answer) for point in points]
+    measured = [_kept(point) for point in points]
     if any(measured):
         columns.append(Column(title="GeForce, measured", cells=measured, drop=len(KINDS)))
     return table(columns, width=width, colour=colour)
 
 
-def _kept(point: PowerLimit, answer: BuildAnswer) -> str:
+def _kept(point: PowerLimit) -> str:
     """The speed that GeForce cards were measured to keep at this share of their power, over all kinds of work."""
-    gpu = next(each.gpu for each in answer.cards if each.gpu.name == point.gpu)
-    lost = measured_losses(point.watts / gpu.tdp_watts) if gpu.tdp_watts and is_geforce(gpu) else {}
-    if not lost:
+    if point.measured_speed is None:
         return ""
-    least, most = (
-        f"{100 * (1 - end):.0f}" for end in (max(high for _, high in lost.values()), min(low for low, _ in lost.values()))
-    )
+    least, most = (f"{100 * share:.0f}" for share in point.measured_speed)
     return f"{most}%" if least == most else f"{least} to {most}%"

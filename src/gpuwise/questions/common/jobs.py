@@ -17,13 +17,14 @@ from gpuwise.core.units import GIB
 from gpuwise.evidence.ranges import Range, step_range
 from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.types import Gpu, supported
-from gpuwise.prediction.choices import METHODS, Choices
+from gpuwise.prediction.choices import METHODS, Choices, DoesNotApply
 from gpuwise.prediction.ways import Ways, room_of
 from gpuwise.questions.common.capturing import asker, takes_images
 from gpuwise.questions.common.step import step_query
 from gpuwise.questions.common.step_options import StepOptions
 from gpuwise.questions.common.tuning import Tuning, check_targets
 from gpuwise.workload import find
+from gpuwise.workload.model.types import Workload
 
 __all__ = ["Asked", "Priced", "does_not_fit", "only", "price_in_one_way", "price_jobs", "trial_on", "way_text", "width"]
 
@@ -103,11 +104,19 @@ def only(job: Job, way: str) -> Job:
     return msgspec.structs.replace(job, ways=(way,))
 
 
+def _in_bf16(model: _Model) -> Workload:
+    """The model as adapters are trained in it; if its source refuses it, this is the user's error."""
+    try:
+        return model.pacer.workload(Choices(precision="bf16"))
+    except DoesNotApply as refusal:
+        raise refusal.__cause__ or refusal from None
+
+
 def _priced(job: Job, gpus: Sequence[Gpu], asked: Asked, progress: Callable[[str], None]) -> Priced:
     model = _model(job, asked, progress)
     found: list[tuple[str, dict[str, JobPace]]] = []
     if job.ways[0] in METHODS:
-        check_targets(model.pacer.workload(Choices(precision="bf16")), Tuning(method=job.ways[0]))
+        check_targets(_in_bf16(model), Tuning(method=job.ways[0]))
     size, auto = asked.size or (None if asked.batch == "auto" else job.batch), asked.batch == "auto"
     for way in job.ways:
         on = _on(job, way, model, asked)

@@ -47,11 +47,14 @@ KINDS = stand_ins("machine")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLimit:
-    """A GPU with a power limit in watts; its speed by kind of work, relative to that at its own limit."""
+    """A GPU with a power limit in watts; its speed by kind of work, relative to that at its own limit; for GeForce cards, also
+    the lowest and highest share of their speed that such cards were measured to keep, over all kinds of work.
+    """
 
     gpu: str
     watts: float
     relative_speed: Mapping[str, float]
+    measured_speed: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +79,19 @@ def power_limits(cards: Cards, further: Sequence[float] = ()) -> tuple[PowerLimi
     for kind in KINDS:
         speeds[kind.name] = _curve(kind, cards.gpu, tuple(kept))
     return tuple(
-        PowerLimit(gpu=cards.gpu.name, watts=watts, relative_speed={name: float(speed[place]) for name, speed in speeds.items()})
+        PowerLimit(
+            gpu=cards.gpu.name,
+            watts=watts,
+            relative_speed={name: float(speed[place]) for name, speed in speeds.items()},
+            measured_speed=_measured_speed(cards.gpu, watts / rated),
+        )
         for place, watts in enumerate(kept)
     )
+
+
+def _measured_speed(gpu: Gpu, share: float) -> tuple[float, float] | None:
+    lost = measured_losses(share) if is_geforce(gpu) else {}
+    return (1 - max(most for _, most in lost.values()), 1 - min(least for least, _ in lost.values())) if lost else None
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ def general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> Pa
     price = f"{survey.money(value.upfront_usd)}{price_kind(survey, value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         ("pick", f"The best value is {a(value.name)} ({price}). "),
-        ("why", "Of the cards below, it has the lowest cost per run."),
+        ("why", "Of the cards for sale below, it has the lowest cost per run."),
         ("new", f"{sold_new(survey, value)}{faster}"),
         ("rent", renting(survey, chosen, value)),
         ("rows", " The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."),

@@ -168,9 +168,9 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         what += _as_roomy(survey)
         return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
     less = _against(fastest, best) if best and fastest.gpu_count > 1 else ""
-    return (
-        f"{a(fastest.name)} would be {gain:.0%} faster for {_difference(survey, fastest, best)}{f', but {less}' if less else ''}"
-    )
+    what = "single card" if best and best.gpu_count == fastest.gpu_count == 1 else "option"
+    costs = f"costs {_difference(survey, fastest, best)}{f', but {less}' if less else ''}"
+    return f"the fastest {what} within the budget, {a(fastest.name)}, is {gain:.0%} faster and {costs}"
 
 
 def one_more(option: Candidate) -> str:

@@ -28,7 +28,7 @@ export function logTicks(values, show) {
   const powers = Array.from({ length: 40 }, (_, place) => place - 20);
   const inside = (digits) => powers.flatMap((power) => digits.map((digit) => digit * 10 ** power)).filter((value) => value >= low && value <= high);
   const usual = inside([1, 2, 5]);
-  const places = usual.length > 9 ? inside([1]) : usual.length < 3 ? inside([1, 1.5, 2, 3, 5, 7]) : usual;
+  const places = usual.length > 9 ? inside([1]) : usual.length < 4 ? inside([1, 1.5, 2, 3, 5, 7]) : usual;
   return { type: "log", tickvals: places, ticktext: places.map(show) };
 }
 
@@ -110,7 +110,8 @@ export function uncrowded(texts, places, sides = []) {
     if (!text) return "";
     const [x, y] = places[number];
     const [side, wide] = [sides[number] ?? "", 10 + LETTER_PX * text.length];
-    const [left, top] = [side.endsWith("left") ? x - wide : x, y - LINE_PX / 2 + (side.startsWith("bottom") ? LINE_PX : 0)];
+    const left = side.endsWith("left") ? x - wide : side.endsWith("center") ? x - wide / 2 : x;
+    const top = y - LINE_PX / 2 + (side.startsWith("bottom") ? LINE_PX : side.startsWith("top") ? -LINE_PX : 0);
     const box = [left, top, left + wide, top + LINE_PX];
     if (kept.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) return "";
     kept.push(box);

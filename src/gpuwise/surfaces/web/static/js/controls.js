@@ -47,7 +47,7 @@ export function amount(label, key, { placeholder = "", min = 0, step = "any" } =
   const input = h("input", { type: "number", name: key, placeholder, min, step, inputmode: "decimal", oninput: () => input.validity.valid && set({ [key]: input.value }, { flow: true }) });
   input.value = get()[key];
   follow(input, key);
-  return field(label, input);
+  return assumable(field(label, input), (text) => { input.placeholder = text ? `${text} (assumed)` : placeholder; });
 }
 
 export function choice(label, key, options, { change = (value) => ({ [key]: value }) } = {}) {

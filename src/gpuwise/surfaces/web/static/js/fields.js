@@ -31,6 +31,8 @@ const GROUPS = [
 
 const usd = (value) => `$${value.toFixed(2)} / kWh`;
 const share = (value) => `${Math.round(100 * value)}%`;
+const PRECISION = { amp: "mixed precision", "amp-bf16": "mixed, bf16" };
+export const titleOfPrecision = (name) => PRECISION[name] ?? name;
 const names = (list, usual = "default") => list.map((name) => [name, name || usual]);
 
 function made() {
@@ -39,10 +41,10 @@ function made() {
     model: text("Model", "model", { list: "models", placeholder: "e.g. ResNet-50, Llama-3-8B", show: titleOf, change: (value) => (value ? { model: nameOf(value), task: "" } : { model: "" }) }),
     gpu: text("GPU", "gpu", { list: "gpus" }),
     count: slider("Number of GPUs", "count", { values: range(1, 16, 1), usual: 1, show: String }),
-    mode: choice("Mode", "mode", [["", "default"], ["train", "training"], ["infer", "inference"]]),
+    mode: choice("Mode", "mode", [["", "usual for the model"], ["train", "training"], ["infer", "inference"]]),
     batch: slider("Batch", "batch", { values: BATCHES, usual: 64, unset: "default for the model", show: String }),
     seq: slider("Sequence", "seq", { values: LENGTHS, usual: 512, unset: "default for the model", show: (value) => `${value} tokens` }),
-    precision: choice("Precision", "precision", names(PRECISIONS)),
+    precision: choice("Precision", "precision", PRECISIONS.map((name) => [name, titleOfPrecision(name) || "default"])),
     method: choice("Method", "method", [["", "train all weights"], ["lora", "LoRA adapters"], ["qlora", "QLoRA: adapters on 4-bit weights"]]),
     optimizer: choice("Optimizer", "optimizer", names(OPTIMIZERS)),
     weights: choice("Weights", "weights", names(["", ...weights])),
@@ -113,7 +115,7 @@ function brief(state, said) {
   const value = (key, show) => { const given = state[key] || said[key]; return given && !fields[key].hidden ? show(given) : ""; };
   const plain = (text) => String(text).replace(/ h$/, "");
   const kinds = [
-    ["batch", (text) => `batch ${text}`], ["precision", (text) => (text === "amp" ? "mixed precision (amp)" : text)], ["weights", String], ["engine", titleOfEngine], ["users", (count) => f.plural(count, "user")],
+    ["batch", (text) => `batch ${text}`], ["precision", titleOfPrecision], ["weights", String], ["engine", titleOfEngine], ["users", (count) => f.plural(count, "user")],
     ["hours", (text) => `${plain(text)} h a week`], ["years", (text) => f.plural(parseFloat(text), "year")], ["kwh", (text) => (Number(text) ? usd(Number(text)) : text)],
     ["source", (text) => ({ buy: "new only", used: "used only", rent: "rented only" })[text] ?? text], ["vendor", (text) => ({ any: "any vendor", amd: "AMD", intel: "Intel" })[text] ?? text],
   ];
@@ -126,7 +128,7 @@ export const titleOfEngine = (name) => textChoices().engines.find((entry) => ent
 export function assume(said) {
   for (const [key, field] of Object.entries(fields)) {
     const [text, why] = [said[key]].flat(); // what, and why
-    field.assume?.((key === "engine" ? titleOfEngine(text) : text) ?? "", why);
+    field.assume?.((key === "engine" ? titleOfEngine(text) : key === "precision" ? titleOfPrecision(text) : text) ?? "", why);
   }
   brief(get(), { source: "new, used or rented", vendor: "NVIDIA", ...Object.fromEntries(Object.entries(said).map(([key, given]) => [key, [given].flat()[0]])) });
 }
@@ -137,12 +139,13 @@ export function assumedBy({ assumptions }) {
   const hours = assumptions.find((entry) => entry.code === "hours_per_week");
   const years = parseFloat(value("years", "horizon"));
   const plain = (text) => (text && !/[,;]/.test(text) ? text : "");
-  return { hours: hours ? [`${hours.value} h`, hours.effect.split(";")[0]] : "", years: years ? f.plural(years, "year") : "", kwh: value("electricity")?.replace(" per kWh", " / kWh"), weights: value("weights"), engine: value("engine"), batch: plain(value("batch")), resale: value("resale") };
+  const optimizer = value("optimizer");
+  return { optimizer: optimizer ? plain(optimizer) : "", precision: plain(value("precision")), seq: value("seq") ? `${plain(value("seq"))} tokens` : "", hours: hours ? [`${hours.value} h`, hours.effect.split(";")[0]] : "", years: years ? f.plural(years, "year") : "", kwh: value("electricity")?.replace(" per kWh", " / kWh"), weights: value("weights"), engine: value("engine"), batch: plain(value("batch")), resale: value("resale") };
 }
 
 // The case in one line, for a phone, where the form is folded.
 const SHORT = {
-  mode: (value) => ({ train: "training", infer: "inference" })[value] ?? value, seq: (value) => `${value} tokens`, precision: String, method: String, weights: (value) => `${value} weights`, engine: (value) => titleOfEngine(value),
+  mode: (value) => ({ train: "training", infer: "inference" })[value] ?? value, seq: (value) => `${value} tokens`, precision: titleOfPrecision, method: String, weights: (value) => `${value} weights`, engine: (value) => titleOfEngine(value),
   users: (value) => f.plural(value, "user"), hours: (value) => `${value} h a week`, years: (value) => f.plural(value, "year"), kwh: (value) => usd(Number(value)), region: String, source: (value) => ({ buy: "new only", used: "used only", rent: "rented only" })[value] ?? value, vendor: String,
 };
 export function inShort(state) {

@@ -54,6 +54,8 @@ export const plural = (count, noun) => `${trim(Number(count))} ${noun}${Number(c
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 export const month = (date) => (date ? `${MONTHS[Number(date.slice(5, 7)) - 1] ?? ""} ${date.slice(0, 4)}`.trim() : "–");
 
+export const day = (date) => `${Number(date.slice(8, 10))} ${month(date)}`;
+
 // An architecture as its maker writes it: "Ampere (GA100)", "RDNA 3.5", "Apple M4".
 const OWN_NAMES = { rdna35: "RDNA 3.5", vega20: "Vega 20", terascale: "TeraScale", terascale3: "TeraScale 3", "turing-16": "Turing (GTX 16)", "intel-gen": "Intel Gen" };
 export function architecture(name) {
@@ -66,6 +68,9 @@ export function architecture(name) {
   return first === "apple" ? `Apple ${more}` : `${capital(first)}${more && (/\d/.test(more) ? ` (${more})` : ` ${more}`)}`;
 }
 
+// What limits a step, in words that cannot be mistaken: memory is its bandwidth here, not its size.
+const BOUNDS = { memory: "memory bandwidth", launch: "kernel launches", input: "data loading", copy: "copies to the GPU" };
+export const bound = (name) => BOUNDS[name] ?? name;
 export const words = (name) => name.replaceAll("_", " ");
 export const several = (count, name) => (count > 1 ? `${count}x ${name}` : name);
 // A GPU with its article, as in running text; a name with a count ("2x RTX 3090") has none.

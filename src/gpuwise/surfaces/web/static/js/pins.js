@@ -45,9 +45,11 @@ function seen() {
     value.querySelector("small")?.remove();
     return [entry.querySelector("dt").textContent, value.textContent.trim(), small?.textContent ?? ""];
   });
+  const about = view.querySelector(".purpose")?.cloneNode(true);
+  about?.querySelectorAll(".roomy").forEach((part) => part.remove()); // the names of a task's models would hide what tells answers apart
   const verdict = sentences(view.querySelectorAll(".verdict"));
   const headline = view.querySelector(".pick")?.textContent ?? verdict.split(/(?<=\.) /)[0];
-  return { headline, verdict, question: document.querySelector("h1").textContent, purpose: view.querySelector(".purpose")?.textContent ?? inShort(get()), figures };
+  return { headline, verdict, question: document.querySelector("h1").textContent, purpose: about?.textContent ?? inShort(get()), figures };
 }
 
 function add() {

@@ -18,7 +18,8 @@ const months = (text) => text.replace(/\b(20\d\d)-(0[1-9]|1[0-2])\b(?!-)/g, (_, 
 const NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 const ages = (text) => text.replace(new RegExp(`\\b(${NUMBERS.join("|")})(?= (?:month|year)s? old\\b)`, "gi"), (word) => NUMBERS.indexOf(word.toLowerCase()));
 const memory = (text) => text.replace(/(\d) GB\b(?!\/)/g, "$1 GiB");
-export const plainly = (text) => memory(ages(months(named ? named(text) : text)));
+const limits = (text) => text.replace(/\blimited by memory\b(?! bandwidth)/g, "limited by memory bandwidth"); // not by its size
+export const plainly = (text) => limits(memory(ages(months(named ? named(text) : text))));
 
 const without = (text, between) => text.split(between).filter((part) => !COMMAND.test(part)).join(between);
 

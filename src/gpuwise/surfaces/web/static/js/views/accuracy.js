@@ -32,7 +32,7 @@ export function mount(root) {
     h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
     const [answer, choices] = await Promise.all([look("accuracy", signal), look("choices", signal)]);
-    verdict.textContent = `The median error over ${f.number(answer.predicted)} published measurements is ${f.percent(answer.median_ape, 1)}. Each was predicted with a fit that excludes its GPU.`;
+    verdict.textContent = `This is for ${f.number(answer.predicted)} published steps. Each was predicted by a fit that had not seen its GPU, as for a card that nobody has measured yet.`;
     headline.textContent = `Half of all predictions are within ${f.percent(answer.median_ape)}, nine in ten within ${f.percent(answer.p90_ape)}`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));
@@ -54,8 +54,8 @@ const figures = (answer) => facts([
 function byGpu(answer) {
   const entries = Object.entries(answer.by.gpu).sort(([, one], [, other]) => one.median_ape - other.median_ape);
   const worst = Math.max(...entries.map(([, value]) => value.median_ape));
-  const made = (some) => table(["", "rows", "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
-    some.map(([gpu, value]) => row([gpu, String(value.rows), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.signed(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
+  const made = (some) => table(["", h("th", { scope: "col", class: "roomy" }, "rows"), "median error", h("th", { scope: "col", class: "roomy" }, h("span", { class: "hidden" }, "as a bar")), "90% within", "bias", "inside the range"],
+    some.map(([gpu, value]) => row([gpu, h("td", { class: "roomy" }, String(value.rows)), num(f.percent(value.median_ape, 1), { title: `${gpu}: median error`, formula: `over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }), h("td", { class: "roomy" }, bar(value.median_ape / worst)), ...[["90% within", f.percent(value.p90_ape), "the 90th percentile of |predicted − measured| ÷ measured"], ["bias", f.signed(value.bias, 1), "median of (predicted − measured) ÷ measured"], ["inside the range", f.percent(value.coverage_fraction), "share of measured steps within the predicted range; the target is 80%"]].map(([title, text, formula]) => num(text, { title: `${gpu}: ${title}`, formula: `${formula}, over ${value.rows} rows, with a fit that excludes the ${gpu}`, answer }))])),
     { caption: "Error by GPU" });
   const often = entries.filter(([, value]) => value.rows >= MANY); // where many rows were measured, the figures say most
   const others = entries.filter(([, value]) => value.rows < MANY);

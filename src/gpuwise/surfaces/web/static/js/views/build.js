@@ -51,7 +51,6 @@ export function mount(root) {
   const headline = h("h2", { class: "pick" });
   const example = h("p", { class: "purpose" });
   const [watts, checks, limits, rest, servers, numbers, fixes] = [1, 2, 3, 4, 5, 6, 7].map(() => h("div", {}));
-  const rack = card("As a server", servers);
   const desktop = [["Watts", watts], ["Checks", checks], ["Power limits", limits]].map(([name, node]) => card(name, node));
   const shown = h("section", { class: "card verdict-card" });
   function over(event) {
@@ -65,21 +64,22 @@ export function mount(root) {
     if (kind === "gpu") add(value);
     if (kind === "psu") set({ psu: value });
   }
-  shown.append(example, headline, verdict, fixes, numbers, rest);
+  shown.append(example, headline, verdict, fixes, numbers, servers, rest);
+  const supplies = SUPPLIES.map((size) => piece(f.watts(size), `psu|${size}`, () => set({ psu: size })));
   const group = (label, ...pieces) => h("div", { class: "named" }, h("span", { class: "label", "aria-hidden": "true" }, label), ...pieces);
   root.append(shown, h("div", { class: "asks" }, asking("The machine", box,
       h("div", { class: "controls" }, search("Cards to add", "find", "e.g. 4090, A6000")), palette,
-      group("Power supply", h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, SUPPLIES.map((size) => piece(`${size} W`, `psu|${size}`, () => set({ psu: size })))),
+      group("Power supply", h("div", { class: "chips", role: "group", "aria-label": "Power supplies" }, supplies),
         h("div", { class: "controls" }, amount("Or another power supply, W", "psu", { placeholder: "large enough" }))),
       h("div", { class: "controls" },
         choice("ATX standard", "standard", [["", "unknown"], ["2", "ATX 2"], ["3", "ATX 3"]]),
-        amount("Power limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
-      machine)), rack, ...desktop);
+        amount("Limit per GPU, W", "limit", { placeholder: "none", step: 5 })),
+      machine)), ...desktop);
   return async (state, signal) => {
     const parts = parse(state.parts);
     const choices = await look("choices");
     if (!machine.hasChildNodes()) fill(machine, machineFields(choices.box));
-    fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `power supply ${state.psu} W`, remove("the power supply", () => set({ psu: "" }))));
+    fill(inside, parts.map(chip), state.psu && h("li", { class: "chip" }, `power supply ${Number(state.psu) ? f.watts(Number(state.psu)) : state.psu}`, remove("the power supply", () => set({ psu: "" }))));
     fill(palette, offered(choices.gpus, state.find).map((gpu) => piece(gpu.name, `gpu|${gpu.name}`, () => add(gpu.name))));
     if (!parts.length) throw new Refused(400, { error: "the machine has no card", hint: "drag a card into the machine, or click one" });
     const names = parts.map(([gpu, count]) => f.several(count, gpu)).join(" and ");
@@ -87,19 +87,20 @@ export function mount(root) {
       gpu: parts.map(([gpu, count]) => f.several(count, gpu)), psu: state.psu, psu_standard: numeric(state.standard, "ATX standard"),
       power_limit: state.limit, region: state.region, ...machineAsked(state),
     }, signal);
-    example.textContent = state.parts === DEFAULTS.parts ? `Example: ${names}. Choose the cards of your machine below.` : "";
+    example.textContent = state.parts === DEFAULTS.parts ? `Example: ${names}. Choose the cards of your machine.` : "";
     example.hidden = !example.textContent;
     const inServer = isServer(parts, answer);
     const first = answer.lines.find((line) => line.verdict === "fail");
     headline.textContent = inServer ? `${names}: build a server` : first ? `Does not work: ${FAULTS[first.check] ?? first.check}` : `${names}: ${answer.verdict === "tight" ? "works, with tight margins" : "works"}`;
-    verdict.textContent = inServer ? "These GPUs need more power, space or airflow than a desktop has. The plan below is for a server." : told(answer, names);
+    verdict.textContent = inServer ? `${names} ${/^\d/.test(names) ? "belong" : "belongs"} in a server with forced airflow and its own power supplies: a desktop has too little power, space or airflow.` : told(answer, names);
     shown.dataset.result = inServer ? "tight" : answer.verdict;
     fill(fixes, !inServer && first && mends(answer, state));
-    rack.hidden = !inServer;
+    servers.hidden = !inServer;
     for (const one of desktop) one.hidden = inServer;
-    if (!rack.hidden) server(servers, parts, signal);
+    if (inServer) await server(servers, parts, signal);
     fill(numbers, !inServer && figures(answer, parts, choices.gpus));
-    fill(rest, answer.assumptions.length > 0 && assumptions(answer));
+    fill(rest, !inServer && answer.assumptions.length > 0 && assumptions(answer));
+    for (const [place, button] of supplies.entries()) button.setAttribute("aria-pressed", String(Number(state.psu) === SUPPLIES[place]));
     fill(watts, wattsBar(answer));
     fill(checks, checkTable(answer));
     fill(limits, limitTable(answer));
@@ -110,7 +111,7 @@ export function mount(root) {
 function told(answer, names) {
   const failed = answer.lines.filter((line) => line.verdict === "fail");
   const tight = answer.lines.filter((line) => line.verdict === "tight");
-  if (!failed.length) return tight.length ? `Look at: ${tight.map(called).join(", ")}.` : "Every check passes.";
+  if (!failed.length) return tight.length ? `No check fails. ${tight.length > 1 ? `These ${tight.length} have little margin` : "This one has little margin"}: ${tight.map(called).join(", ")}.` : "Every check passes.";
   const [first, ...others] = failed;
   return [`${names}: ${f.sentence(first.text)}`, first.remedy && `Fix: ${f.sentence(first.remedy)}`, others.length && `Also failed: ${others.map(called).join(", ")}.`].filter(Boolean).join(" ");
 }
@@ -136,7 +137,7 @@ function figures(answer, parts, gpus) {
   const told = (verdict) => ({ title: `Checks: ${verdict}`, formula: count(verdict).map((line) => `${called(line)}: ${line.text}`).join("\n") || "none", answer });
   return facts([
     psu?.value != null && ["sustained load", num(f.watts(psu.value), { title: "Sustained load", formula: psu.text, answer }), psu.limit ? `supply ${f.watts(psu.limit)}` : "no supply given"],
-    heat?.value != null && ["heat", num(shownValue(heat.value, heat.unit), { title: "Heat", formula: heat.text, answer }), "under load"],
+    heat?.value != null && ["heat", num(shownValue(heat.value, heat.unit), { title: "Heat", formula: heat.text, answer }), "at the outlet, under load"],
     ["checks passed", num(`${count("pass").length} of ${answer.lines.length}`, told("pass")), [["fail", "failed"], ["tight", "tight"]].map(([verdict, word]) => count(verdict).length && `${count(verdict).length} ${word}`).filter(Boolean).join(", ")],
     priceOf(parts, gpus, answer),
   ]);
@@ -249,7 +250,10 @@ function limitTable(answer) {
   const of = (gpu) => answer.power_limits.filter((point) => point.gpu === gpu);
   const shown = [...new Set(answer.power_limits.map((point) => point.gpu))].flatMap((gpu) => of(gpu).filter((point, place) => !place || !free(point) || !free(of(gpu)[place + 1] ?? point) || place === of(gpu).length - 1));
   const several = new Set(shown.map((point) => point.gpu)).size > 1;
-  return table(["limit", ...kinds.map((kind) => KINDS[kind] ?? f.words(kind))],
-    shown.map((point) => row([num(`${several ? `${point.gpu}: ` : ""}${f.watts(point.watts)}`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / of(point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.watts(point.watts)}`, formula: "speed at this limit ÷ speed at the default limit", answer }))])),
-    { caption: "Speed at power limits" });
+  const measured = shown.some((point) => point.measured_speed);
+  const kept = ([low, high]) => (f.percent(low) === f.percent(high) ? f.percent(high) : `${f.percent(low).slice(0, -1)} – ${f.percent(high)}`);
+  const seen = ({ watts, measured_speed: speed }) => (speed ? num(kept(speed), { title: `Speed measured at ${f.watts(watts)}`, value: kept(speed), formula: "speed of GeForce cards at this share of their usual power ÷ speed at the usual power, over all kinds of work that were measured", answer }) : "–");
+  return [measured && h("p", { class: "note" }, "Speed that remains, as predicted. GeForce cards were measured to lose more at low limits."), h("div", { class: "snug" }, table(["limit", ...kinds.map((kind) => h("th", { scope: "col", class: kind === "cnn_training" ? "roomy" : null }, KINDS[kind] ?? f.words(kind))), measured && "measured"].filter(Boolean),
+    shown.map((point) => row([num(`${several ? `${point.gpu}: ` : ""}${f.watts(point.watts)}`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / of(point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => h("td", { class: kind === "cnn_training" ? "roomy" : null }, num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.watts(point.watts)}`, formula: "speed at this limit ÷ speed at the default limit", answer }))), measured && seen(point)].filter(Boolean))),
+    { caption: "Speed at power limits" }))];
 }

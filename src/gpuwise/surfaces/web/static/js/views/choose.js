@@ -13,7 +13,7 @@ import { lines } from "../words.js";
 import { hero } from "./hero.js";
 import { cardTable, entryTold, wider } from "./market.js";
 import { pickOf, powerLimit } from "./picked.js";
-import { scatter, unreached } from "./scatter.js";
+import { reached, scatter, unreached } from "./scatter.js";
 import { start } from "./start.js";
 import { carbonTold, named, perTold, priceTold, rateTold, totalTold } from "./told.js";
 
@@ -46,7 +46,7 @@ export function mount(root) {
     fill(below, assumptions(answer));
     fill(options, answer.options.length ? optionTable(answer, state) : h("p", { class: "note" }, "No option meets these limits."));
     const speed = speedOf(answer, state);
-    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. The line connects the options that no other option beats in both speed and cost. ${unreached(answer) ? "Grey options are out of reach. " : ""}Click a point for its fact sheet.`;
+    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. ${reached(answer) ? "The line connects the options that no other option beats in both speed and cost. " : ""}${unreached(answer) ? "Grey options are out of reach. " : ""}Click a point for its fact sheet.`;
     await draw(chart, `Speed against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer), speed), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speed) }));
     const market = wider(state) ? await ask("which", { ...question, vendor: "any", buy: undefined, used: undefined, rent: undefined }, signal) : answer;
     fill(ranking, cardTable(market, answer, state, (await look("choices")).gpus));

@@ -4,6 +4,7 @@ import { Refused, ask } from "../api.js";
 import { list, model, wording, writes } from "../case.js";
 import { colour, draw, plain } from "../charts.js";
 import { flipChart, flipSays } from "../figures.js";
+import { assume, assumedBy, titleOfPrecision } from "../fields.js";
 import * as f from "../format.js";
 import { inside } from "../links.js";
 import { get, set } from "../state.js";
@@ -26,13 +27,14 @@ export function mount(root) {
   const [below, numbers, ways] = [1, 2, 3].map(() => h("div", {}));
   const [mine, usual, sheets, flips] = [1, 2, 3, 4].map(() => h("div", {}));
   const chart = h("div", { class: "chart" });
+  const reading = h("p", { class: "note" });
   const prices = h("div", { class: "chart short" });
   const pairs = card("Your model", mine);
   root.append(
     asking("", chips),
     h("section", { class: "card verdict-card" }, headline, advice, numbers, because, verdict, ways, below),
     pairs,
-    card("Common workloads", h("p", { class: "note" }, "Speed relative to the first card. The lines show ranges."), chart, usual),
+    card("Common workloads", reading, chart, usual),
     card("Side by side", sheets),
     card("What would change this", prices, flips));
   let shown = null;
@@ -49,6 +51,8 @@ export function mount(root) {
     advice.textContent = rest.join(" ");
     advice.hidden = !rest.length;
     fill(numbers, figures(own));
+    assume(assumedBy(own));
+    reading.textContent = `${names.length > 2 ? "Each card" : f.the(names[1], true)} compared with ${f.the(names[0])} (dotted line at 1). The lines show likely ranges.`;
     fill(below, own.assumptions.length > 0 && assumptions(own));
     const [only] = own.pairs;
     because.textContent = own.pairs.length === 1 && both(only) ? `Why: ${f.sentence(f.capital(only.why).replace(/\.$/, ""))}` : "";
@@ -81,7 +85,7 @@ async function common(names, signal, usual, chart) {
 // With models and months written as on the rest of the page.
 const readable = (answer) => ({
   ...answer, verdict: plainly(answer.verdict),
-  pairs: answer.pairs.map((pair) => ({ ...pair, workload: plainly(pair.workload).replace(/ \((.*\(.*)\)$/, ", $1") })),
+  pairs: answer.pairs.map((pair) => ({ ...pair, why: plainly(pair.why), workload: plainly(pair.workload).replace(/ \((.*\(.*)\)$/, ", $1") })),
   deals: answer.deals?.map((deal) => ({ ...deal, price_note: deal.price_note && plainly(deal.price_note) })),
 });
 
@@ -140,7 +144,7 @@ function pickers(names) {
   });
 }
 
-const job = (pair) => `${pair.workload}, ${pair.precision}`;
+const job = (pair) => `${pair.workload}, ${titleOfPrecision(pair.precision)}`;
 
 // Of two cards, the faster one is named, as in the headline.
 function pairTable(answer, alone = false) {
@@ -168,7 +172,7 @@ function ratios(answer) {
     const pairs = answer.pairs.filter((pair) => pair.gpu === gpu && both(pair));
     const at = (pair) => (apart ? rows.indexOf(name(pair)) + 0.24 * (place - (cards.length - 1) / 2) : name(pair));
     return {
-      type: "scatter", mode: "markers", name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map(at),
+      type: "scatter", mode: cards.length > 1 ? "markers" : "markers+text", text: pairs.map((pair) => f.ratio(pair.ratio)), textposition: short ? "bottom center" : "top center", textfont: { size: 12 }, cliponaxis: false, name: plain(gpu), x: pairs.map((pair) => pair.ratio), y: pairs.map(at),
       error_x: { type: "data", symmetric: false, array: pairs.map((pair) => pair.ratio_high - pair.ratio), arrayminus: pairs.map((pair) => pair.ratio - pair.ratio_low), thickness: 2, width: 0, color: colour(`c${place}`) },
       marker: { size: 10, color: colour(`c${place}`), symbol: ["circle", "diamond", "square"][place] },
       hovertext: pairs.map((pair) => `${plain(gpu)}, ${plain(pair.workload)}: ${f.times(pair.ratio)} (${f.ratio(pair.ratio_low)} – ${f.ratio(pair.ratio_high)})<br>${plain(pair.why)}`), hoverinfo: "text",
@@ -182,30 +186,45 @@ function ratios(answer) {
   };
 }
 
+const TERA = 1e12;
+const GIGA = 1e9;
+const least = Math.min;
+const most = Math.max;
+
+// One row for each figure, its unit beside its name; the best card of each row stands out.
 function sheetTable(gpus, answer) {
   const deal = (gpu) => (answer.deals ?? []).find((entry) => entry.gpu === gpu.name);
   const matrix = (gpu) => Math.max(gpu.peak_dense_flops_per_s.matrix?.fp16 ?? 0, gpu.peak_dense_flops_per_s.vector?.fp16 ?? 0) || null;
-  const facts = [
-    ["memory", (gpu) => f.gib(gpu.memory_bytes), "memory_bytes"],
-    ["bandwidth", (gpu) => f.si(gpu.memory_bytes_per_s, "B/s"), "memory_bytes_per_s"],
-    ["16-bit peak, dense", (gpu) => f.si(matrix(gpu), "FLOP/s"), "peak_dense_flops_per_s"],
-    ["fp32 peak", (gpu) => f.si(gpu.peak_dense_flops_per_s.vector?.fp32, "FLOP/s"), "peak_dense_flops_per_s"],
-    ["power", (gpu) => (gpu.tdp_watts ? f.watts(gpu.tdp_watts) : "–"), "tdp_watts"],
+  const over = (value, unit) => value && f.number(value / unit);
+  const facts = [ // name, what is shown, its source, what is compared, which of them is best
+    ["memory, GiB", (gpu) => over(gpu.memory_bytes, 2 ** 30), "memory_bytes", (gpu) => gpu.memory_bytes, most],
+    ["bandwidth, GB/s", (gpu) => over(gpu.memory_bytes_per_s, GIGA), "memory_bytes_per_s", (gpu) => gpu.memory_bytes_per_s, most],
+    ["16-bit peak, TFLOP/s", (gpu) => over(matrix(gpu), TERA), "peak_dense_flops_per_s", matrix, most],
+    ["fp32 peak, TFLOP/s", (gpu) => over(gpu.peak_dense_flops_per_s.vector?.fp32, TERA), "peak_dense_flops_per_s", (gpu) => gpu.peak_dense_flops_per_s.vector?.fp32, most],
+    ["power, W", (gpu) => over(gpu.tdp_watts, 1), "tdp_watts", (gpu) => gpu.tdp_watts, least],
     ["architecture", (gpu) => f.architecture(gpu.architecture), ""],
     ["launched", (gpu) => f.month(gpu.launched_on), ""],
-    ["price", (gpu) => f.usd(deal(gpu)?.price_usd), "price"],
-    ["speed for the price", (gpu) => f.ratio(deal(gpu)?.value), "value"],
-    ["better buy below", (gpu) => (deal(gpu)?.even_usd ? f.usd(deal(gpu).even_usd) : "–"), "even"],
+    ["price", (gpu) => deal(gpu)?.price_usd && f.usd(deal(gpu).price_usd), "price", (gpu) => deal(gpu)?.price_usd, least],
+    ["speed for the price", (gpu) => deal(gpu)?.value && f.ratio(deal(gpu).value), "value", (gpu) => deal(gpu)?.value, most],
+    ["better buy below", (gpu) => deal(gpu)?.even_usd && f.usd(deal(gpu).even_usd), "even"],
   ];
   const told = (gpu, title, kind) => ({
     title: `${gpu.name}: ${title}`, answer, assumptions: [],
     formula: { peak_dense_flops_per_s: peakFormula(gpu, title.startsWith("16") ? matrix(gpu) : gpu.peak_dense_flops_per_s.vector?.fp32), value: `speed ${f.ratio(deal(gpu)?.speed)} ÷ price ${f.usd(deal(gpu)?.price_usd)}, first card = 1`, even: "the price at which both cards offer the same speed for the money" }[kind] ?? "",
     rows: [...(deal(gpu)?.price_note && ["price", "value", "even"].includes(kind) ? [["price", deal(gpu).price_note]] : []), ...(kind === "value" || kind === "even" ? [] : sources(gpu, kind === "price" ? "launch_usd" : kind))],
   });
+  const bestOf = (value, pick) => {
+    const known = value ? gpus.map(value).filter(Number.isFinite) : [];
+    return known.length === gpus.length && new Set(known).size > 1 ? (gpu) => value(gpu) === pick(...known) : () => false;
+  };
   const sheet = (gpu) => h("th", { scope: "col" }, h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(gpu.name, { answer }) }, gpu.name));
-  return table(["", ...gpus.map(sheet)],
-    facts.map(([title, show, kind]) => row([title, ...gpus.map((gpu) => (kind && show(gpu) !== "–" ? num(show(gpu), told(gpu, title, kind)) : show(gpu)))])),
-    { caption: "The cards side by side" });
+  return h("div", { class: "snug" }, table(["", ...gpus.map(sheet)],
+    facts.map(([title, show, kind, value, pick]) => {
+      const wins = bestOf(value, pick);
+      const cell = (gpu) => (!show(gpu) ? "–" : kind ? num(show(gpu), told(gpu, title, kind)) : show(gpu));
+      return row([title, ...gpus.map((gpu) => h("td", { class: wins(gpu) ? "wins" : null }, cell(gpu)))]);
+    }),
+    { caption: "The cards side by side" }));
 }
 
 const peakFormula = (gpu, peak) => `${gpu.sm_count} units × ${f.si(gpu.boost_clock_hz, "Hz")} × ${f.number(peak / gpu.sm_count / gpu.boost_clock_hz, 4)} operations per clock per unit = ${f.si(peak, "FLOP/s")}`;

@@ -62,7 +62,8 @@ function renting(answer, option, state) {
   if (!found) return null;
   const saves = option.total_usd - found.total_usd;
   const [name, period] = [f.several(found.gpu_count, found.gpu), `over ${f.plural(state.years || 3, "year")}`];
-  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), `${saves > 0 ? `${f.usd(saves)} less, ` : ""}for ${f.the(name)}, ${pace(found, option)}`];
+  const over = found.short_of === "budget" ? "more than your budget" : "";
+  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), [over || (saves > 0 && `${f.usd(saves)} less`), `for ${f.the(name)}, ${pace(found, option)}`].filter(Boolean).join(", ")];
 }
 
 // Whether a typical machine takes the cards, and what to look at where it does not.
@@ -106,7 +107,7 @@ function figures(option, answer, state) {
     facts([
       cost,
       [`${state.years || 3}-year total`, num(f.usd(option.total_usd), totalTold(option, answer)), option.source === "rent" ? "rent for all hours of use" : spelt || `with ${machine}electricity, less resale`],
-      [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), [speed.range(option) && `likely ${speed.range(option)}`, speed.title === "time per run" && runOf(answer, state)].filter(Boolean).join("; ")],
+      [speed.title, num(speed.of(option), rateTold(option, answer, speed, state)), [speed.said(option), speed.range(option) && `likely ${speed.range(option)}`, speed.title === "time per run" && runOf(answer, state)].filter(Boolean).join("; ")],
       ["memory", ...fits(option, answer)],
     ]),
     facts([building(option, answer), renting(answer, option, state)], "minor"),

@@ -19,11 +19,19 @@ export function reason(entry, answer) {
   return answer.rejected.find((other) => other.gpu === f.several(entry.gpu_count, entry.gpu))?.reason ?? SHORT[entry.short_of];
 }
 
+const VENDORS = [["nvidia", "NVIDIA"], ["amd", "AMD"], ["intel", "Intel"], ["any", "any"]];
+// The vendor that the recommendation looked at comes first: it is what the table shows until another one is chosen.
+function vendors(state) {
+  const usual = state.vendor || "nvidia";
+  const named = (value) => (value === usual ? "" : value);
+  return facet("Vendor", "maker", [...VENDORS].sort(([one], [other]) => (other === usual) - (one === usual)).map(([value, title]) => [named(value), title]), named(state.maker));
+}
+
 const cardFacets = (state, within) => h("div", { class: "facets" },
   facet("Memory", "memory", [["", "any"], ...["8", "12", "16", "24", "48", "80"].map((size) => [size, `${size}+ GiB`])]),
-  facet("Vendor", "maker", [["", state.vendor === "any" ? "any" : "as above"], ["nvidia", "NVIDIA"], ["amd", "AMD"], ["intel", "Intel"]]),
+  vendors(state),
   facet("Source", "kind", [["", "any"], ["buy new", "new"], ["buy used", "used"], ["rent", "rent"]]),
-  facet("Price", "fits", [["1", "within reach"], ["0", "any"]], within ? "1" : "0"));
+  facet("Show", "fits", [["1", "within reach"], ["0", "all"]], within ? "1" : "0"));
 
 // Once a limit is set, only what it allows is shown at first; a search looks at everything.
 const reaches = (state) => (state.fits ? state.fits === "1" : Boolean((state.budget || state.model) && !state.find));
@@ -60,7 +68,7 @@ export function cardTable(market, answer, state, gpus) {
   const found = single
     .filter((entry) => wanted(`${entry.gpu} ${entry.source} ${entry.vendor} ${entry.segment}`, entry.memory_bytes))
     .filter((entry) => entry.memory_bytes >= least * 2 ** 30 * 0.97)
-    .filter((entry) => !state.maker || entry.vendor.toLowerCase() === state.maker)
+    .filter((entry) => !state.maker || state.maker === "any" || entry.vendor.toLowerCase() === state.maker)
     .filter((entry) => !state.kind || entry.source === state.kind);
   const near = found.filter((entry) => !entry.short_of);
   const none = reaches(state) && !near.length && !state.fits; // the others are then shown, and the page says so

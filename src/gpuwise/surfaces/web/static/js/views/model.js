@@ -3,14 +3,14 @@
 import { ask } from "../api.js";
 import { countOf, isLanguage, numeric, step, textOf, titleOf, training, writes } from "../case.js";
 import { draw, palette } from "../charts.js";
-import { assume } from "../fields.js";
+import { assume, assumedBy } from "../fields.js";
 import * as f from "../format.js";
-import { cardLinks } from "../links.js";
+import { cardLinks, inside } from "../links.js";
 import { assumptions, card, fill, fold, h, key, num, points, row, stack, table } from "../ui.js";
 import { remedies } from "./remedies.js";
 import { growthChart, peakOf, rooflineChart, waterfallChart } from "./stepcharts.js";
-import { figures, said, unitOf } from "./stepfigures.js";
-import { curveChart, textFigures, textSaid, withCacheApart } from "./language.js";
+import { figures, said, stepLead, unitOf } from "./stepfigures.js";
+import { curveChart, textFigures, textLead, textSaid, withCacheApart } from "./language.js";
 
 export const name = "My model";
 export const title = "How fast is my model, and will it fit?";
@@ -22,6 +22,7 @@ const SWEPT = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 export function mount(root) {
   const headline = h("h2", { class: "pick" });
+  const lead = h("p", { class: "lead" });
   const verdict = h("p", { class: "verdict hidden", role: "status", "aria-live": "polite" }); // the figures say the same to the eye
   const [numbers, ways, rest, memory, cures, ops] = [1, 2, 3, 4, 5, 6].map(() => h("div", {}));
   const [waterfall, roofline, growth] = [1, 2, 3].map(() => h("div", { class: "chart" }));
@@ -29,20 +30,24 @@ export function mount(root) {
   const cure = card("What would make it fit", cures);
   const speed = h("div", { class: "body" },
     h("div", { class: "pair" },
-      card("Time per step by op", waterfall, key([["limited by compute", "c0"], ["limited by memory", "c1"]].map(([name, shade]) => ({ name, value: 1, text: "", colour: `var(--${shade})` })))),
+      card("Time per step by op", waterfall, key([["limited by compute", "c0"], ["limited by memory bandwidth", "c1"]].map(([name, shade]) => ({ name, value: 1, text: "", colour: `var(--${shade})` })))),
       card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, where their height shows the bandwidth they reach."))),
     h("section", { class: "card" }, growthTitle, growth),
     card("All classes of ops", ops));
   cure.hidden = true;
-  const answered = h("section", { class: "card verdict-card" }, headline, numbers, verdict, ways, rest);
+  const answered = h("section", { class: "card verdict-card" }, headline, lead, numbers, verdict, ways, rest);
   root.append(answered, cure, card("Memory", memory), speed);
   // Where the model does not fit, nothing is said about its speed: remedies take the place of the charts.
   const shown = async (one, grown, label, asked, signal) => {
     const { answer, result, gpu, fits } = one;
     const told = result.generation;
-    assume({ mode: { train: "training", infer: "inference" }[result.mode], batch: told ? "" : String(result.batch), precision: told ? "" : result.precision, weights: told?.weights, engine: told?.engine });
+    assume({ ...assumedBy(result), mode: { train: "training", infer: "inference" }[result.mode], batch: told ? "" : String(result.batch), precision: told ? "" : result.precision, weights: told?.weights, engine: told?.engine });
     headline.textContent = `${titleOf(answer.model)} ${fits ? "fits on" : "does not fit on"} ${f.the(f.several(result.gpu_count, result.gpu))}`;
-    fill(ways, cardLinks(result.gpu, result.gpu_count));
+    lead.textContent = fits ? (told ? textLead : stepLead)(one) : "";
+    lead.hidden = !lead.textContent;
+    const links = cardLinks(result.gpu, result.gpu_count);
+    if (!fits) links.prepend(inside("Find a GPU that it fits on", { view: "choose", task: "", model: answer.model }));
+    fill(ways, links);
     fill(rest, fits && answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)), assumptions({ ...answer, assumptions: result.assumptions }));
     fill(memory, memoryBar(one));
     answered.dataset.result = fits ? "pass" : "fail";
@@ -114,13 +119,13 @@ const roomy = (title, side = "") => h("th", { scope: "col", class: `roomy ${side
 
 function opTable({ result, gpu, answer }) {
   const peak = peakOf(gpu, result);
-  return table(["", roomy("calls"), "time", "share", roomy("limited by", "left"), "share of the peak", "share of the bandwidth"],
+  return table(["", roomy("calls"), "time", "share", roomy("limited by", "left"), "of the peak", "of the bandwidth"],
     result.by_op.map((op) => row([
       f.words(op.op),
       h("td", { class: "roomy" }, f.number(op.count, 6)),
       num(f.seconds(op.seconds), { title: f.words(op.op), formula: `${op.count} calls, ${f.si(op.flops, "FLOP")}, ${f.si(op.moved_bytes, "B")} moved`, rows: [["rates achieved", `${f.si(op.flops / op.seconds, "FLOP/s")} and ${f.si(op.moved_bytes / op.seconds, "B/s")}`], ["of", `${f.si(peak, "FLOP/s")} and ${f.si(gpu.memory_bytes_per_s, "B/s")}`]], answer: { ...answer, assumptions: result.assumptions } }),
       num(op.seconds < 5e-4 * result.step_s ? "< 0.1%" : f.percent(op.seconds / result.step_s, 1), { title: `${f.words(op.op)}: share of the step`, formula: `${f.seconds(op.seconds)} ÷ ${f.seconds(result.step_s)}`, answer }),
-      h("td", { class: "roomy left nowrap" }, op.bound),
+      h("td", { class: "roomy left nowrap" }, f.bound(op.bound)),
       op.flops ? num(f.percent(op.flops / op.seconds / peak), { title: `${f.words(op.op)}: of the peak`, formula: `${f.si(op.flops, "FLOP")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(peak, "FLOP/s")}`, answer }) : "–",
       num(f.percent(op.moved_bytes / op.seconds / gpu.memory_bytes_per_s), { title: `${f.words(op.op)}: of the bandwidth`, formula: `${f.si(op.moved_bytes, "B")} ÷ ${f.seconds(op.seconds)} ÷ ${f.si(gpu.memory_bytes_per_s, "B/s")}`, answer }),
     ])), { caption: "Time by class of ops" });

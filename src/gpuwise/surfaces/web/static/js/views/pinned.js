@@ -1,6 +1,7 @@
 // Pinned answers: named, compared side by side, and exported to a file.
 
 import { save, toCsv, toMarkdown, toPicture } from "../export.js";
+import * as f from "../format.js";
 import { inside, whole } from "../links.js";
 import { MOST_BESIDE, pins, remove, rename } from "../pins.js";
 import { card, fill, fold, h, head, left, row, table } from "../ui.js";
@@ -41,7 +42,7 @@ function entry(pin, show) {
   const copy = () => navigator.clipboard.writeText(link).then(() => (copied.textContent = "Copied."), () => (copied.textContent = link));
   return h("div", { class: "pin" },
     h("label", { class: "check" }, tick, h("span", { class: "hidden" }, `Show ${pin.name} side by side`)), field,
-    h("span", { class: "note" }, [pin.purpose, `pinned ${pin.at ?? ""}`].filter(Boolean).join(" · ")),
+    h("span", { class: "note" }, [pin.purpose, pin.at && `pinned ${f.day(pin.at)}`].filter(Boolean).join(" · ")),
     h("span", { class: "pin-tools" }, copied, whole("Open", pin.link), h("button", { type: "button", class: "quiet", "aria-label": `Copy the link of ${pin.name}`, onclick: copy }, "Copy link"),
       h("button", { type: "button", class: "quiet", "aria-label": `Remove ${pin.name}`, onclick: () => { remove(pin.id); show(); } }, "Remove")));
 }

@@ -21,7 +21,7 @@ function changes(remedy) {
 }
 
 // Checkpointing of some blocks only, which the case cannot ask for.
-const partly = (step) => { const [, some, all] = /(\d+) of (\d+) blocks/.exec(step.title) ?? []; return some !== all; };
+const partly = (step) => { const [, some, all] = /(\d+) of (?:the )?(\d+) blocks/.exec(step.title) ?? []; return some !== all; };
 
 const together = (steps) => steps.map(changes).reduce((all, one) => (all && one ? { ...all, ...one } : null), {});
 

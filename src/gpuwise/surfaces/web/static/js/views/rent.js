@@ -27,7 +27,7 @@ export function mount(root) {
   root.append(
     h("section", { class: "card verdict-card" }, purpose, headline, gain, numbers, verdict, ways, condition, rest),
     card("Cost over time", chart),
-    card("By utilisation", uses));
+    card("By hours of use", uses));
   return async (state, signal) => {
     const count = countOf(state);
     const asked = {
@@ -35,7 +35,8 @@ export function mount(root) {
       commit: numeric(state.commit, "Discount") || undefined, used: state.used === "1" || undefined, new: state.new === "1" || undefined,
     };
     const { answer, instead } = await compared(await resold(asked, state, signal), state, signal);
-    assume({ ...assumedBy(answer), hours: [`${f.number(168 * answer.utilization_fraction, 2)} h`, usual(answer)], resale: answer.own?.resale_usd ? f.percent(answer.own.resale_usd / answer.own.gpu_usd) : "" });
+    const { own } = answer;
+    assume({ ...assumedBy(answer), machine: own && f.number(own.machine_usd), price: own && f.number(own.gpu_usd / answer.gpu_count), hours: [`${f.number(168 * answer.utilization_fraction, 2)} h`, usual(answer)], resale: own?.resale_usd ? f.percent(own.resale_usd / own.gpu_usd) : "" });
     headline.textContent = better(answer);
     gain.textContent = lead(answer);
     gain.hidden = !gain.textContent;
@@ -99,12 +100,13 @@ function lead({ own, rent, years, better: choice }) {
 }
 
 // At how many hours and at which rent the other one becomes cheaper.
-function turns({ own, rent, rent_market: market, gpu_count: count, break_even_utilization_fraction: fraction }) {
+function turns(answer) {
+  const { own, rent, rent_market: market, gpu_count: count, break_even_utilization_fraction: fraction } = answer;
   const first = rent[0];
   if (!own || !first?.total_usd) return "";
   const hours = fraction == null ? "" : `${f.plural(f.number(168 * fraction, 2), "hour")} a week (${f.percent(fraction)} of the time)`;
   const usd = f.usd((first.usd_per_gpu_hour * own.total_usd) / first.total_usd, 2);
-  const asked = `${usd} an hour${count > 1 ? " for each GPU" : ""}${market ? ` (clouds charge ${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)})` : ""}`;
+  const asked = `${usd} an hour${count > 1 ? " for each GPU" : ""}${market && !part(answer, "worth").includes("clouds charge") ? ` (clouds charge ${f.usd(market.low_usd_per_gpu_hour, 2)} to ${f.usd(market.high_usd_per_gpu_hour, 2)})` : ""}`;
   if (first.total_usd < own.total_usd) return `Owning becomes cheaper ${hours ? `above ${hours}, or ` : ""}if renting costs more than ${asked}.`;
   return `Renting becomes cheaper ${hours ? `below ${hours}, or ` : ""}if it costs less than ${asked}.`;
 }
@@ -120,8 +122,8 @@ function said(answer) {
 
 // Machines that can be taken away at any time may change the answer, so they are mentioned if they do.
 function spot({ own, rent, better: choice }) {
-  const found = choice === "rent" || !own ? null : rent.find((other) => other.way === "spot" && other.clearly_cheaper);
-  return found ? `If your work can be interrupted, spot machines cost ${f.usd(found.total_usd)}.` : "";
+  const found = choice === "rent" || !own ? null : rent.find((other) => other.way === "spot" && other.total_usd < own.total_usd);
+  return found ? `If your work can be interrupted, spot machines cost ${f.usd(own.total_usd - found.total_usd)} less than owning.` : "";
 }
 
 // Paid upfront less the resale value, over what owning saves a day at this use.
@@ -150,7 +152,7 @@ function figures(answer) {
     facts([
       ...rent.slice(1).map((other) => [`${answer.years}-year rent, ${other.way}`, num(f.usd(other.total_usd), { title: `Renting, ${other.way}`, formula: `${f.number(other.paid_s / 3600)} h × ${other.gpu_count} × ${f.usd(other.usd_per_gpu_hour, 3)} = ${f.usd(other.total_usd)}`, rows: other.way === "commitment" ? [["billed", "around the clock"]] : [], answer }), `${f.usd(other.usd_per_gpu_hour, 2)} per GPU-hour${other.way === "commitment" ? ", billed around the clock" : ""}`]),
       own && ["resale", num(f.usd(own.resale_usd), { title: "Resale", formula: `what the cards can be sold for after ${f.plural(answer.years, "year")}`, answer }), `after ${f.plural(answer.years, "year")}`],
-      ["carbon", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
+      ["CO₂e", num(`${f.number(answer.co2e_kg)} kg`, { title: "CO₂e of the electricity", formula: own ? `${f.number(own.energy_kwh)} kWh × ${f.number(answer.grid_kg_per_kwh)} kg/kWh` : "", rows: [["grid", answer.region]], answer }), answer.region],
     ], "minor"),
   ];
 }
@@ -182,9 +184,9 @@ function lines(answer) {
 const distinct = (answer) => answer.break_even.filter((entry) => entry === here(answer) || f.percent(entry.utilization_fraction) !== f.percent(here(answer)?.utilization_fraction));
 
 function useTable(answer) {
-  return table(["of all hours", "own", "rent", "break-even after"],
+  return table(["hours a week", "own", "rent", "break-even after"],
     distinct(answer).map((entry) => row([
-      f.percent(entry.utilization_fraction),
+      `${Math.round(168 * entry.utilization_fraction)} (${f.percent(entry.utilization_fraction)})`,
       num(f.usd(entry.own_usd), { title: "Owning", formula: answer.own ? `${f.usd(answer.own.upfront_usd)} upfront + ${f.usd(entry.own_usd - answer.own.upfront_usd)} electricity over ${f.plural(answer.years, "year")}` : "", answer }),
       num(f.usd(entry.rent_usd), { title: "Renting", formula: answer.rent[0] ? `${f.number(entry.utilization_fraction * HOURS_PER_YEAR * answer.years)} h × ${answer.rent[0].gpu_count} × ${f.usd(answer.rent[0].usd_per_gpu_hour, 3)}` : "", answer }),
       num(pays(answer, entry.days_with_resale, here(answer)?.days_with_resale ?? undefined), { title: "Break-even", formula: evenAt(answer, entry), rows: [["without resale", pays(answer, entry.days)], ["without resale and electricity", pays(answer, entry.days_without_electricity)]], answer }),

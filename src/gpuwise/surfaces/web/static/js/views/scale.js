@@ -4,6 +4,7 @@ import { ask } from "../api.js";
 import { isLanguage, numeric, step, titleOf } from "../case.js";
 import { colour, draw, labelled, logTicks, narrow } from "../charts.js";
 import { choice, slider, text } from "../controls.js";
+import { assume, assumedBy } from "../fields.js";
 import * as f from "../format.js";
 import { asking, assumptions, brief, card, facts, fill, fold, h, head, num, points, row, table } from "../ui.js";
 import { aged } from "../words.js";
@@ -25,13 +26,15 @@ export function mount(root) {
   const [numbers, money, plans, links, rejected, rest] = [1, 2, 3, 4, 5, 6].map(() => h("div", {}));
   const progress = h("p", { class: "note", role: "status" });
   const chart = h("div", { class: "chart tall" });
+  const network = choice("Network between machines", "network", NETWORKS);
+  network.classList.add("broad");
   const powers = [1, 2, 4, 8, 16, 32, 64, 128];
   root.append(
     asking("", h("div", { class: "controls" },
       text("GPU", "node", { list: "gpus" }),
       slider("GPUs per machine", "per", { values: powers.slice(0, 4), usual: 8, show: String }),
       slider("Machines", "nodes", { values: powers, usual: 2, show: String }),
-      choice("Network between machines", "network", NETWORKS))),
+      network)),
     h("section", { class: "card verdict-card" }, verdict, numbers, how, rest),
     card("Throughput by GPU count", chart, progress),
     card("What more GPUs cost", money),
@@ -45,6 +48,9 @@ export function mount(root) {
     const measured = (plan) => ({ ...plan, unit: unitOf(plan, state) });
     const answer = measured(await ask("plan", { ...asked, scaling: false }, signal));
     const best = answer.plans[answer.recommended ?? 0];
+    const usual = answer.assumptions.find((entry) => entry.code === "network")?.value;
+    assume({ ...assumedBy(answer), seq: answer.seq ? `${answer.seq} tokens` : "" });
+    network.assume(several ? usual : "");
     headline.textContent = best ? `${f.several(best.gpu_count, state.node)} process ${rate(answer, best)}` : "";
     fill(numbers, best && figures(answer, best));
     lead.textContent = "Comparing with fewer GPUs …";
@@ -62,10 +68,10 @@ export function mount(root) {
       fill(money);
       return;
     }
-    fewer(asked, best, state.node, several, signal, measured);
+    fewer(asked, best, state.node, several, signal, measured, usual);
   };
   // Plans for fewer GPUs take longer than the plan itself, so they come afterwards.
-  async function fewer(asked, best, gpu, several, signal, measured) {
+  async function fewer(asked, best, gpu, several, signal, measured, usual) {
     try {
       const [grown, price] = await Promise.all([ask("plan", asked, signal), ask("cost", { gpu }, signal).catch(() => null)]);
       if (signal.aborted) return;
@@ -76,7 +82,7 @@ export function mount(root) {
       lead.hidden = !more.length;
       fill(numbers, figures(own, best, price));
       fill(money, costTable(own, price));
-      await others(asked, measured(grown), several, signal, chart, progress);
+      await others(asked, measured(grown), several, signal, chart, progress, usual);
     } catch (error) {
       if (!signal.aborted) headline.textContent = f.capital(error.message);
     }
@@ -98,7 +104,7 @@ function figures(answer, best, price) {
       [`${answer.unit.name}s per second`, num(amount(answer, best), { title: `${f.capital(answer.unit.name)}s per second`, formula: `${f.number(best.samples_per_s * best.step_s)} samples${answer.unit.each > 1 ? ` of ${f.number(answer.unit.each)} tokens` : ""} on all GPUs ÷ ${f.seconds(best.step_s)} per step`, answer }), `on ${f.plural(best.gpu_count, "GPU")}`],
       ["time per step", num(f.seconds(best.step_s), { title: "Time per step", formula: `${f.seconds(best.exposed_comm_s)} of it is communication that compute does not hide`, rows: [["range", f.between(best.step_low_s, best.step_high_s)]], answer }), f.between(best.step_low_s, best.step_high_s, best.step_s)],
       ["memory of each GPU", num(f.gib(best.memory.total_bytes), { title: "Memory of the fullest GPU", formula: `micro-batch ${best.micro_batch}, ZeRO ${best.zero_stage}`, answer }), `micro-batch ${best.micro_batch}`],
-      ["limited by", num(best.bound, { title: "Limited by", formula: `${f.seconds(best.exposed_comm_s)} of ${f.seconds(best.step_s)} is exposed communication`, answer }), `${f.percent(best.mfu_fraction)} of the peak is used`],
+      ["limited by", num(f.bound(best.bound), { title: "Limited by", formula: `${f.seconds(best.exposed_comm_s)} of ${f.seconds(best.step_s)} is exposed communication`, answer }), `${f.percent(best.mfu_fraction)} of the peak is used`],
     ]),
     first && facts([
       last !== first && ["speed-up", num(f.times(last.samples_per_s / first.samples_per_s), { title: "Speed-up", formula: `${rate(answer, last)} ÷ ${rate(answer, first)}`, answer }), `over ${first.gpu_count === 1 ? "one GPU" : `${first.gpu_count} GPUs`}`],
@@ -126,7 +132,7 @@ function helps(answer, price) {
   const atStop = known.find((point) => point.gpu_count === stop);
   const dearer = perfect / faster;
   const cost = dearer < 0.95 ? `A ${unit.name} costs ${f.percent(1 - dearer)} less` : dearer < 1.05 ? `A ${unit.name} costs about the same` : `A ${unit.name} costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
-  const rented = price?.rent_market ? ` (${f.usd(perMillion(answer, last, price), 2)} for a million ${unit.name}s when rented, instead of ${f.usd(perMillion(answer, first, price), 2)})` : "";
+  const rented = price?.rent_market ? ` (${f.cents(perMillion(answer, last, price))} for a million ${unit.name}s when rented, instead of ${f.cents(perMillion(answer, first, price))})` : "";
   const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)}`;
   const ideal = faster > 1.02 * perfect ? `That is more than the ${f.number(perfect)} times of perfect scaling, because each GPU holds less of the model and has room for larger micro-batches.` : `Perfect scaling would be ${f.number(perfect)} times.`;
   const paid = `${cost}${rented}.`;
@@ -138,19 +144,20 @@ function helps(answer, price) {
 
 const perMillion = (answer, point, price) => (1e6 * point.gpu_count * price.rent_market.usd_per_gpu_hour) / (3600 * point.samples_per_s * answer.unit.each);
 
+const wide = (...content) => h("td", { class: "roomy" }, content);
+
 function costTable(answer, price) {
   const known = answer.scaling.filter((point) => point.samples_per_s > 0);
   const [first] = known;
   const market = price?.rent_market;
   const alone = answer.separate_jobs;
-  const wide = (...content) => h("td", { class: "roomy" }, content);
   const line = (point) => row([
     String(point.gpu_count),
     num(amount(answer, point), { title: `${f.capital(answer.unit.name)}s per second with ${f.plural(point.gpu_count, "GPU")}`, formula: "the fastest plan for this number of GPUs; at the number that you chose, the recommended plan", answer }),
     num(f.times(point.samples_per_s / first.samples_per_s), { title: `Speed-up with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${rate(answer, first)}`, answer }),
     wide(num(f.percent(point.efficiency_fraction), { title: `Of perfect scaling with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${f.number((point.samples_per_s * answer.unit.each) / point.efficiency_fraction)} ${answer.unit.name}s per second`, answer })),
     wide(price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${f.plural(point.gpu_count, "card")}`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–"),
-    market ? num(f.usd(perMillion(answer, point, price), 2), { title: `Rent for a million ${answer.unit.name}s`, formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(market.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${rate(answer, point)})`, rows: [["prices from", market.dated]], answer: price }) : "–",
+    market ? num(f.cents(perMillion(answer, point, price)), { title: `Rent for a million ${answer.unit.name}s`, formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(market.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${rate(answer, point)})`, rows: [["prices from", market.dated]], answer: price }) : "–",
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
     table(["GPUs", `${answer.unit.name}s/s`, "speed-up", ...["of perfect scaling", "price of the cards"].map((title) => h("th", { scope: "col", class: "roomy" }, title)), `rent per million ${answer.unit.name}s`], known.map(line), { caption: "What more GPUs cost" }),
@@ -160,14 +167,15 @@ function costTable(answer, price) {
 }
 
 // Curves of other networks come one by one, after the user's own.
-async function others(asked, own, several, signal, chart, progress) {
-  const found = [[asked.network, own.scaling]];
+async function others(asked, own, several, signal, chart, progress, usual = "default network") {
+  const netOf = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : several ? usual : "in one machine");
+  const found = [[netOf(asked.network), own.scaling]];
   const label = `${f.capital(own.unit.name)}s per second by GPU count: ${own.scaling.map((point) => `${f.plural(point.gpu_count, "GPU")} ${amount(own, point)}`).join(", ")}`;
   try {
     await draw(chart, label, () => curve(found, own.unit));
     for (const network of several ? OTHERS.filter((name) => name !== asked.network) : []) {
       progress.textContent = `Predicting the speed with a network of ${netOf(network)} …`;
-      found.push([network, (await ask("plan", { ...asked, network }, signal)).scaling]);
+      found.push([netOf(network), (await ask("plan", { ...asked, network }, signal)).scaling]);
       await draw(chart, label, () => curve(found, own.unit));
     }
     progress.textContent = "";
@@ -176,13 +184,11 @@ async function others(asked, own, several, signal, chart, progress) {
   }
 }
 
-const netOf = (network) => (network ? NETWORKS.find(([name]) => name === network)?.[1] ?? network : "default network");
-
 function said(answer) {
   const best = answer.plans[answer.recommended ?? 0];
   if (!best) return `${titleOf(answer.model)} does not fit on this cluster with any known plan.`;
   const split = ["data", "tensor", "pipeline", "expert", "sequence"].filter((axis) => best[axis] > 1).map((axis) => `${SPLITS[axis]} across ${best[axis]} GPUs`).join(", ") || "run it on one GPU";
-  return `To train ${titleOf(answer.model)}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}. A step takes ${f.seconds(best.step_s)} (${rate(answer, best)}), limited by ${best.bound}.`;
+  return `To train ${titleOf(answer.model)}, ${split}${["", ", and shard the optimizer state (ZeRO-1)", ", and shard the gradients and optimizer state (ZeRO-2)", ", and shard the weights and all states (FSDP, ZeRO-3)"][best.zero_stage] ?? ""}.`;
 }
 
 // Networks that make no difference share a line. The dotted line is perfect scaling: twice the GPUs, twice the speed.
@@ -190,8 +196,8 @@ function curve(found, unit) {
   const lines = [];
   for (const [network, points] of found) {
     const same = lines.find((line) => line.points.every((point, place) => Math.abs(point.samples_per_s / points[place]?.samples_per_s - 1) < 0.01));
-    if (same) same.names.push(netOf(network));
-    else lines.push({ names: [netOf(network)], points });
+    if (same) same.names.push(network);
+    else lines.push({ names: [network], points });
   }
   const trace = (all, value, more) => { const points = all.filter((point) => point[value] > 0); return { type: "scatter", mode: "lines+markers", x: points.map((point) => point.gpu_count), y: points.map((point) => point[value] * unit.each), hovertext: points.map((point) => `${more.label}: ${f.number(point[value] * unit.each)} ${unit.name}s/s, ${f.percent(point[value.replace("samples_per_s", "efficiency_fraction")])} of perfect`), hoverinfo: "text", ...more }; };
   const named = (names) => names.map((name, place) => (place < names.length - 1 ? name.replace(" Gbit/s", "") : name)).join(", ");
@@ -228,14 +234,15 @@ function planTable(answer) {
 }
 
 function plansOf(answer, plans, recommended) {
-  return table([head("plan"), "time per step", `${answer.unit.name}s/s`, "peak used", "memory", "exposed communication", "bubble", head("limited by")],
+  const roomy = (title) => h("th", { scope: "col", class: "roomy" }, title);
+  return table([head("plan"), "time per step", `${answer.unit.name}s/s`, roomy("peak used"), "memory", "exposed communication", roomy("bubble"), head("limited by")],
     plans.map((plan) => row([
       h("span", {}, nameOf(plan), h("small", { class: "note small" }, ` ${[...(plan.labels ?? []), f.plural(plan.gpu_count, "GPU"), `ZeRO ${plan.zero_stage}`, `micro-batch ${plan.micro_batch}`, plan.recompute !== "none" ? `recompute ${plan.recompute}` : ""].filter(Boolean).join(", ")}`)),
       num(f.seconds(plan.step_s), { title: "Time per step", formula: ["compute_s", "recompute_s", "update_s", "exposed_comm_s", "bubble_s", "wait_s"].filter((key) => plan[key] != null).map((key) => `${f.words(key.replace(/_s$/, ""))}: ${f.seconds(plan[key])}`).join("\n"), rows: [["range", `${f.seconds(plan.step_low_s)} to ${f.seconds(plan.step_high_s)}`]], answer }),
       num(amount(answer, plan), { title: `${f.capital(answer.unit.name)}s per second`, formula: `${f.number(plan.samples_per_s * plan.step_s)} samples${answer.unit.each > 1 ? ` of ${f.number(answer.unit.each)} tokens` : ""} on all GPUs ÷ ${f.seconds(plan.step_s)} per step`, answer }),
-      num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs of the model without recomputation ÷ (time per step × GPUs × dense peak of each GPU)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer }),
+      wide(num(f.percent(plan.mfu_fraction), { title: "Model FLOPs utilisation", formula: "FLOPs of the model without recomputation ÷ (time per step × GPUs × dense peak of each GPU)", rows: [["step", f.seconds(plan.step_s)], ["GPUs", plan.gpu_count]], answer })),
       num(f.gib(plan.memory.total_bytes), { title: "Memory of the fullest GPU", formula: Object.entries(plan.memory).filter(([key, value]) => /_bytes$/.test(key) && key !== "total_bytes" && value > 0).map(([key, value]) => `${f.words(key.replace(/_bytes$/, ""))}: ${f.gib(value)}`).join("\n"), answer }),
       num(f.seconds(plan.exposed_comm_s), { title: "Exposed communication", formula: `communication that compute does not hide: ${f.seconds(plan.exposed_comm_s)} of ${f.seconds(plan.step_s)}\nhidden behind compute: ${f.seconds(plan.hidden_comm_s)}`, rows: (plan.collectives ?? []).map((entry) => [f.words(entry.purpose ?? entry.kind ?? "message"), Object.entries(entry).filter(([, value]) => typeof value === "number").map(([key, value]) => `${f.words(key)} ${f.number(value)}`).join(", ")]), answer }),
-      num(f.percent(plan.bubble_fraction), { title: "Pipeline bubbles", formula: `${f.seconds(plan.bubble_s)} ÷ ${f.seconds(plan.step_s)}`, answer }), brief(plan.bound),
+      wide(num(f.percent(plan.bubble_fraction), { title: "Pipeline bubbles", formula: `${f.seconds(plan.bubble_s)} ÷ ${f.seconds(plan.step_s)}`, answer })), brief(f.bound(plan.bound)),
     ], plan === recommended ? { class: "best" } : {})), { caption: "Plans, fastest first", cards: true });
 }

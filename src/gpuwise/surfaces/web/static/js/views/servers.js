@@ -16,12 +16,12 @@ export async function server(node, parts, signal) {
     const [sheet, cost] = await Promise.all([ask("gpus", { names: [gpu] }, signal), ask("cost", { gpu, gpus: count }, signal)]);
     const card = sheet.gpus[0];
     const { own, rent, price } = cost;
+    const joined = card.nvlink_bytes_per_s && card.slots == null; // cards need a bridge for it, which nobody has named
     fill(node,
-      h("p", {}, `${f.several(count, card.name)} ${count > 1 ? "belong" : "belongs"} in a server with forced airflow and its own power supplies, so the checks for a desktop do not apply.`),
       facts([
         card.tdp_watts && ["GPU power", num(`${f.number((count * card.tdp_watts) / 1000)} kW`, { title: "Power of the GPUs", formula: `${count} × ${f.watts(card.tdp_watts)}; CPUs, fans and the network need additional power`, answer: sheet }), "GPUs alone"],
         ["memory", num(f.gib(count * card.memory_bytes), { title: "Memory", formula: `${count} × ${f.gib(card.memory_bytes)}`, answer: sheet }), "of all GPUs"],
-        ["link between GPUs", num(card.nvlink_bytes_per_s ? f.si(card.nvlink_bytes_per_s, "B/s") : "PCIe", { title: "Link", formula: card.nvlink_bytes_per_s ? "NVLink of each GPU" : `PCIe ${card.pcie_generation ?? ""}.0 x${card.pcie_lanes ?? ""}`, answer: sheet }), card.nvlink_bytes_per_s ? "NVLink" : ""],
+        count > 1 && ["link between GPUs", num(joined ? f.si(card.nvlink_bytes_per_s, "B/s") : "PCIe", { title: "Link", formula: joined ? "NVLink of each GPU" : `PCIe ${card.pcie_generation ?? ""}.0 x${card.pcie_lanes ?? ""}`, answer: sheet }), joined ? "NVLink" : card.nvlink_bytes_per_s ? "without NVLink bridges" : ""],
       ]),
       facts([
         own && ["upfront", num(f.usd(own.upfront_usd), { title: "Upfront", formula: `${f.usd(own.gpu_usd)} for the GPUs + ${f.usd(own.machine_usd)} for the server`, answer: cost }), price ? `${price.kind} price, ${aged(price.dated)}` : ""],

@@ -9,9 +9,8 @@ import { fresh, get, set } from "../state.js";
 import { fill, h } from "../ui.js";
 
 const AIMS = [
-  ["Learn deep learning", { task: "learning" }], ["Compete on Kaggle", { task: "kaggle" }], ["Train vision models", { task: "vision" }],
-  ["Fine-tune a language model", { task: "llm-finetune" }], ["Run a language model", { model: "llama-3-8b" }], ["Generate images", { model: "sdxl" }],
-  ["A bit of everything", { task: "research" }],
+  ["Learn deep learning", { task: "learning" }], ["Compete on Kaggle", { task: "kaggle" }], ["Train vision models", { task: "vision" }], ["Generate images", { model: "sdxl" }],
+  ["Fine-tune a language model", { task: "llm-finetune" }], ["Run a language model", { model: "llama-3-8b" }], ["A bit of everything", { task: "research" }],
 ];
 const BUDGETS = ["300", "800", "2000", "10000", "50000"];
 const OWNED = ["GTX 1080 Ti", "RTX 3060 12GB", "RTX 4090"];

@@ -4,7 +4,7 @@ import { colour, logTicks, narrow, plain, uncrowded } from "../charts.js";
 import * as f from "../format.js";
 
 export function waterfallChart({ result }) {
-  const ops = result.by_op.filter((op) => op.seconds > result.step_s / 500);
+  const ops = result.by_op.filter((op) => op.seconds > result.step_s / 100);
   const rows = [...ops.map((op) => [f.words(op.op), op.seconds, op.bound]), ["waiting and small ops", Math.max(0, result.step_s - ops.reduce((total, op) => total + op.seconds, 0)), "wait"], ["the step", result.step_s, "step"]];
   let start = 0;
   const base = rows.map(([, value, kind]) => {
@@ -14,7 +14,7 @@ export function waterfallChart({ result }) {
   });
   const shade = { compute: colour("c0"), memory: colour("c1"), wait: colour("grey"), step: colour("ink") };
   return {
-    traces: [{ type: "bar", orientation: "h", y: rows.map(([label]) => plain(label)), x: rows.map(([, value]) => value * 1e3), base, marker: { color: rows.map(([, , kind]) => shade[kind] ?? colour("c6")) }, hovertext: rows.map(([label, value, kind]) => `${plain(label)}: ${f.seconds(value)}${shade[kind] && kind !== "step" && kind !== "wait" ? `, limited by ${kind}` : ""}`), hoverinfo: "text" }],
+    traces: [{ type: "bar", orientation: "h", y: rows.map(([label]) => plain(label)), x: rows.map(([, value]) => value * 1e3), base, marker: { color: rows.map(([, , kind]) => shade[kind] ?? colour("c6")) }, hovertext: rows.map(([label, value, kind]) => `${plain(label)}: ${f.seconds(value)}${shade[kind] && kind !== "step" && kind !== "wait" ? `, limited by ${f.bound(kind)}` : ""}`), hoverinfo: "text" }],
     x: { title: "milliseconds", rangemode: "tozero" },
     y: { autorange: "reversed" }, bargap: 0.3, showlegend: false,
   };
@@ -41,8 +41,8 @@ export function rooflineChart({ result, gpu }) {
   const ys = [Math.min(xs[0] * wide, ...places.map(([, rate]) => rate)) / 4, 8 * peak];
   const share = (value, [low, high]) => Math.log10(value / low) / Math.log10(high / low);
   const [broad, tall] = [narrow() ? 230 : Math.max(240, Math.min(560, innerWidth / 2 - 260)), 280];
-  const sides = places.map(([x, y]) => `${y > 0.4 * roof(x) ? "bottom" : "middle"} ${share(x, xs) > 0.65 ? "left" : "right"}`);
-  const texts = uncrowded(ops.map((op) => (op.seconds > result.step_s / 40 ? plain(f.words(op.op)) : "")), places.map(([x, y]) => [broad * share(x, xs), tall * (1 - share(y, ys))]), sides);
+  const sides = places.map(([x, y]) => (y <= 0.4 * roof(x) ? `middle ${share(x, xs) > 0.65 ? "left" : "right"}` : share(x, xs) < 0.2 ? "bottom right" : "bottom center")); // below its own dot, so that no other one seems to be meant
+  const texts = uncrowded(ops.map((op) => (op.seconds > result.step_s / 60 ? plain(f.words(op.op)) : "")), places.map(([x, y]) => [broad * share(x, xs), tall * (1 - share(y, ys))]), sides);
   const size = (op) => 8 + 26 * Math.sqrt(op.seconds / result.step_s);
   const along = xs[0] ** 0.25 * (peak / wide) ** 0.75; // where the slope is named, above it: nothing is drawn there
   const note = (x, y, text, more) => ({ x: Math.log10(x), y: Math.log10(y), showarrow: false, text, font: { size: 12, color: colour("muted") }, ...more });

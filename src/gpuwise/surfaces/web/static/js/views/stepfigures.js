@@ -1,6 +1,7 @@
 // One step in words and figures: images per second or seconds per image, samples, epochs; nothing about speed if it does not fit.
 
 import { titleOf } from "../case.js";
+import { titleOfPrecision } from "../fields.js";
 import * as f from "../format.js";
 import { facts, num } from "../ui.js";
 import { peakOf } from "./stepcharts.js";
@@ -13,9 +14,21 @@ export function said({ result, fit, gpu, answer, samples }) {
   const largest = fit.max_batch ? `; the largest batch that fits is ${fit.max_batch}` : "";
   if (!result.fits) return `${titleOf(answer.model)} does not fit on ${f.the(name)}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}${largest}.`;
   const images = result.image_generation;
-  if (images) return `${f.the(name, true)} takes ${f.number(images.seconds_per_image)} s per image with ${titleOf(answer.model)} (${images.steps} steps), limited by ${result.bound}. The model fits: ${held(result, gpu)}.`;
+  if (images) return `${f.the(name, true)} takes ${f.number(images.seconds_per_image)} s per image with ${titleOf(answer.model)} (${images.steps} steps), limited by ${f.bound(result.bound)}. The model fits: ${held(result, gpu)}.`;
   const epoch = samples ? `, or ${f.seconds(samples / result.samples_per_s)} per epoch of ${f.number(samples)} samples` : "";
-  return `${f.the(name, true)} ${does} ${titleOf(answer.model)} at ${f.number(result.samples_per_s)} samples per second${epoch}, limited by ${result.bound}. The model fits: ${held(result, gpu)}${largest}.`;
+  return `${f.the(name, true)} ${does} ${titleOf(answer.model)} at ${f.number(result.samples_per_s)} samples per second${epoch}, limited by ${f.bound(result.bound)}. The model fits: ${held(result, gpu)}${largest}.`;
+}
+
+const WORTH = 1.1; // times as fast, from which another batch is worth a remark
+
+// Which step this is, and whether another batch would be worth more.
+export function stepLead({ result, fit, swept, unit }) {
+  const doing = `${result.mode === "train" ? "Training" : "Running"} with batch ${result.batch}${result.gpu_count > 1 ? " on each GPU" : ""}.`;
+  const able = swept.points.filter((point) => point.batch <= (fit.safe_batch ?? fit.max_batch ?? 0));
+  const best = able.find((point) => WORTH * point.samples_per_s > Math.max(...able.map((other) => other.samples_per_s))); // the smallest that is about as fast as any
+  const gain = best ? best.samples_per_s / result.samples_per_s : 0;
+  if (result.image_generation || gain < WORTH) return doing;
+  return `${doing} Batch ${best.batch} fits too, and processes ${f.number(gain, 2)} times as many ${unit.name}s per second.`;
 }
 
 // Language models are measured in tokens, and models of pictures in images: a sample is one sequence or one image.
@@ -33,7 +46,7 @@ function speed({ answer, result, samples, unit }, own) {
   return [
     ["time per step", num(f.seconds(result.step_s), { title: "Time per step", formula: "the longest lane determines the step time:\n" + lanes.map(([name, value]) => `${name}: ${value}`).join("\n"), rows: [["range", `${f.between(result.step_low_s, result.step_high_s)}${measured(result)}`], ["known ops", f.percent(result.coverage_fraction)]], answer: own }), f.between(result.step_low_s, result.step_high_s)],
     images && ["per image", num(`${f.number(images.seconds_per_image)} s`, { title: "Time per image", formula: `text ${f.seconds(images.text_s)} + ${images.steps} steps ${f.seconds(images.denoising_s)} + decoding ${f.seconds(images.decoding_s)} + the program itself ${f.seconds(images.program_s)}`, rows: [["range", f.between(images.seconds_per_image_low, images.seconds_per_image_high)]], answer: own }), `${images.steps} steps, ${f.number(images.images_per_minute)} images per minute`],
-    !images && [`${unit.name}s per second`, num(f.number(rate), { title: `${f.capital(unit.name)}s per second`, formula: `batch ${result.batch}${unit.each > 1 ? ` × ${f.number(unit.each)} tokens` : ""} × ${f.plural(result.gpu_count, "GPU")} ÷ ${f.seconds(result.step_s)} = ${f.number(rate)}`, answer: own }), `batch ${result.batch}, ${result.precision}`],
+    !images && [`${unit.name}s per second`, num(f.number(rate), { title: `${f.capital(unit.name)}s per second`, formula: `batch ${result.batch}${unit.each > 1 ? ` × ${f.number(unit.each)} tokens` : ""} × ${f.plural(result.gpu_count, "GPU")} ÷ ${f.seconds(result.step_s)} = ${f.number(rate)}`, answer: own }), `batch ${result.batch}, ${titleOfPrecision(result.precision)}`],
     samples && result.mode === "train" && ["time per epoch", num(f.seconds(samples / result.samples_per_s), { title: "Time per epoch", formula: `${f.number(samples)} samples ÷ ${f.number(result.samples_per_s)} per second`, answer: own }), `${f.number(samples)} samples`],
   ];
 }
@@ -46,7 +59,7 @@ export function figures(one) {
   const short = result.memory.total_bytes - gpu.usable_memory_bytes;
   if (!result.fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.ratio(result.memory.total_bytes / gpu.usable_memory_bytes)} times the memory of ${f.the(gpu.name)}`], batch]);
   return [facts([...speed(one, own), needs, batch]), facts([
-    ["limited by", num(result.bound, { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${name}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `for ${f.percent(result.bound_fractions[result.bound])} of the step time`],
+    ["limited by", num(f.bound(result.bound), { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${f.bound(name)}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `for ${f.percent(result.bound_fractions[result.bound])} of the step time`],
     result.utilisation_fraction != null && ["compute in use", num(f.percent(result.utilisation_fraction), { title: "Compute in use", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own }), `of the peak of ${f.the(gpu.name)}`],
   ], "minor")];
 }

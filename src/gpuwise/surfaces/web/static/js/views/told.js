@@ -9,7 +9,7 @@ export const runTold = (option, answer) => ({
   title: `Time per run on ${f.several(option.gpu_count, option.gpu)}`,
   value: f.seconds(option.run_s),
   formula: option.jobs.map((job) => `${titleOf(job.model)}: ${f.seconds(job.run_s)} = steps of ${job.batch} samples × ${f.seconds(job.step_s)} each`).join("\n"),
-  rows: [["range", `${f.between(option.run_low_s, option.run_high_s, option.run_s)}, based on how far predictions were from measurements`], ["limited by", option.bound], ["precision", option.precision], ["samples", `${f.number(option.samples_per_s)} per second`]],
+  rows: [["range", `${f.between(option.run_low_s, option.run_high_s, option.run_s)}, based on how far predictions were from measurements`], ["limited by", f.bound(option.bound)], ["precision", option.precision], ["samples", `${f.number(option.samples_per_s)} per second`]],
   answer,
   assumptions: only(answer, ...OF_SPEED),
 });
@@ -17,7 +17,7 @@ export const runTold = (option, answer) => ({
 // In the unit of the work: tokens, images or runs.
 export const rateTold = (option, answer, speed, state) => ({
   ...runTold(option, answer),
-  ...(option.tokens_per_s ? { title: "Tokens per second", value: f.number(option.tokens_per_s), formula: `${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}, ${f.seconds(option.step_s)} per step, with ${option.weights} weights in ${option.engine}`, rows: [["range", speed.range(option)], ["limited by", option.bound]] } : {}),
+  ...(option.tokens_per_s ? { title: "Tokens per second", value: f.number(option.tokens_per_s), formula: `${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}, ${f.seconds(option.step_s)} per step, with ${option.weights} weights in ${option.engine}`, rows: [["range", speed.range(option)], ["limited by", f.bound(option.bound)]] } : {}),
 });
 
 // A price as a reader would describe it: what was seen, when, and by whom.

@@ -75,6 +75,7 @@ export function mount(root) {
     result[answer ? "after" : "before"](sending); // the answer comes first
     held?.focus({ preventScroll: true });
     guide.open = !answer;
+    document.getElementById("pin").hidden = !answer;
     result.querySelector(".verdict-card")?.append(actions(answer));
   };
   const actions = (answer) => h("div", { class: "actions" },
@@ -191,7 +192,7 @@ function shown(answer) {
       answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)),
       answer.assumptions.length > 0 && assumptions(answer)),
     answer.compare && compared(answer),
-    card(answer.findings.length ? "Causes, largest minimum gain first" : "No cause was found", answer.findings.map((found, place) => finding(found, place, answer))),
+    card(answer.findings.length ? "Causes, largest minimum gain first" : "No cause was found", answer.findings.length > 1 && h("p", { class: "note" }, "Causes can overlap, so neither their times nor their gains add up."), answer.findings.map((found, place) => finding(found, place, answer))),
     card("Where the step time goes", stepBar(answer)),
     answer.timeline && card("Timeline of one step", timeline(answer.timeline)),
     answer.ranks.length > 1 && card("Ranks", rankTable(answer)),
@@ -220,7 +221,7 @@ function stepBar(answer) {
 function finding(found, place, answer) {
   return h("article", { class: "finding" },
     h("h3", {}, `${place + 1}. ${capital(found.title)}`),
-    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). Fixing it ${found.gain_low < 1.005 ? "could make this up to" : "would make this"} ${found.gain_low < 1.005 ? "" : `${f.ratio(found.gain_low)} to `}${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
+    h("p", {}, num(f.seconds(found.seconds_per_step), { title: found.title, formula: `${f.seconds(found.seconds_per_step)} ÷ ${f.seconds(answer.mean_step_s)}, the mean steady step = ${f.percent(found.share_fraction)}`, rows: [["evidence", found.evidence.join("; ")], ["confidence", found.confidence]], answer }), ` per step (${f.percent(found.share_fraction)}). A fix ${found.gain_low < 1.005 ? "could make training up to" : "would make training"} ${found.gain_low < 1.005 ? "" : `${f.ratio(found.gain_low)} to `}${f.times(found.gain_high)} as fast. Confidence: ${found.confidence}.`),
     h("p", {}, h("strong", {}, "Fix: "), f.sentence(found.remedy.replace(/\.$/, ""))),
     fold("Evidence, and how to check the fix", points(found.evidence), h("p", { class: "note" }, `Check: ${found.verify}`)));
 }
