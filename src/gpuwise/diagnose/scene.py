@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ _LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something 
 Times = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """Everything the checks look at. `work` is in order of start; the parallel arrays have one entry per row. `others` is when
     other GPUs of the same program work, if it uses them in turn.
@@ -59,7 +60,7 @@ class Scene:
     threads: npt.NDArray[np.int32]
     others: Spans
 
-    @property
+    @cached_property
     def busy(self) -> Spans:
         """When anything ran on the device, including copies."""
         return union(self.work.start_ns, self.work.end_ns)
@@ -81,24 +82,24 @@ class Scene:
         """The work whose name contains one of these."""
         return self.trace.named(*parts)[self.work.name]
 
-    @property
+    @cached_property
     def driving(self) -> Events:
         """The launches of the threads that drive the device."""
         return _of_threads(self.launches, self.threads)
 
-    @property
+    @cached_property
     def waited_for(self) -> Mask:
         """The work whose own launch returns only when it is done."""
         return (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
 
-    @property
+    @cached_property
     def serial(self) -> Mask:
         """The kernels whose launches block, if most launches do: a debugging mode of the driver."""
         long = self.kernels & (self.launch_ns >= 0) & (self.work.duration_ns >= _LONG_KERNEL_NS)
         blocked = long & self.waited_for
         return blocked if not self.on_cpu and blocked.sum() > _MOSTLY * long.sum() else np.zeros_like(blocked)
 
-    @property
+    @cached_property
     def waits(self) -> Events:
         """Calls that return when the device is done: those that synchronise, copies to the host that block, and all launches
         if they block.
@@ -108,28 +109,28 @@ class Scene:
         blocked = self.driving.where(among(self.driving.correlation, self.work.correlation[awaited]))
         return cpu_work.joined(self.sync, blocked) if len(blocked) else self.sync
 
-    @property
+    @cached_property
     def churn(self) -> Events:
         """The allocations, excluding long ones that are rarer than one in four steps: a first call sets up the driver."""
         long = self.allocations.duration_ns >= _LONG_CALL_NS
         return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
-    @property
+    @cached_property
     def trains(self) -> bool:
         """Whether anything belongs to a backward pass or an optimizer, judging by names."""
         return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())
 
-    @property
+    @cached_property
     def kernels(self) -> Mask:
         return np.asarray(self.work.kind == Kind.KERNEL, dtype=bool)
 
-    @property
+    @cached_property
     def steady(self) -> Mask:
         """The work that begins within the steady steps."""
         begin, end = self.steps.steady_window
         return (self.work.start_ns >= begin) & (self.work.start_ns < end)
 
-    @property
+    @cached_property
     def step_s(self) -> float:
         """The mean steady step, of which parts and losses are shares."""
         begin, end = self.steps.steady_window

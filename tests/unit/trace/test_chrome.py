@@ -15,7 +15,7 @@ from gpuwise.diagnose.shapes import dims_of
 from gpuwise.trace import chunks
 from gpuwise.trace.read import find_files, read_trace
 from gpuwise.trace.readers.chrome import read_chrome
-from gpuwise.trace.types import Kind, Trace
+from gpuwise.trace.types import COLUMNS, Kind, Trace
 from making_traces import HGEMM, Run, training
 
 
@@ -381,3 +381,13 @@ def test_categories_of_profilers_old_and_new_are_known(category: str, kind: Kind
     run.span(category, "cuLaunchKernel", 1.0, 2.0, correlation=5)
     (row,) = read_trace(run.write(tmp_path / "a.json")).events.of(kind).correlation
     assert row == (5 if kind in (Kind.RUNTIME, Kind.MEMSET) else -1)
+
+
+def test_rows_chosen_twice_have_every_column_of_the_table(tmp_path: Path) -> None:
+    events = read_trace(training(steps=2, kernels=3, copy_us=100.0).write(tmp_path / "a.json")).events
+    odd = events.where(np.arange(len(events)) % 2 == 1)
+    few = odd.where(np.array([5, 0, 3]))
+    assert (len(odd), len(few)) == (len(events) // 2, 3)
+    for name in COLUMNS:
+        assert np.array_equal(getattr(few, name), getattr(events, name)[[11, 1, 7]], equal_nan=True)
+    assert few.end_ns.tolist() == events.end_ns[[11, 1, 7]].tolist()
