@@ -116,6 +116,17 @@ class Scene:
         return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
     @cached_property
+    def pauses(self) -> Spans:
+        """The time between one call that advances the run (a launch, a wait, an allocation, a batch) and the next."""
+        begin, end = self.steps.steady_window
+        if self.on_cpu:
+            return union(self.work.start_ns, self.work.end_ns).gaps(begin, end)
+        calls = (self.driving, self.sync, self.churn)
+        start = np.concatenate([*(rows.start_ns for rows in calls), self.loader.start])
+        stop = np.concatenate([*(rows.end_ns for rows in calls), self.loader.end])
+        return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
+
+    @cached_property
     def trains(self) -> bool:
         """Whether anything belongs to a backward pass or an optimizer, judging by names."""
         return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())

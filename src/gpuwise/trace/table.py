@@ -60,11 +60,11 @@ class TableBuilder:
         if len(self._columns["kind"]) < self.rows:
             self._grow(begin)
         for name, values in columns.items():
-            column = self._columns[name]
+            added = self._columns[name][begin : self.rows]
             if isinstance(values, tuple):
-                column[begin + values[0]] = values[1]
+                added[values[0]] = values[1]
             else:
-                column[begin : self.rows] = values
+                added[:] = values
 
     def _grow(self, begin: int) -> None:
         for name, column in self._columns.items():

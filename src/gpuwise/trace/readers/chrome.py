@@ -55,6 +55,7 @@ _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
 _NO_ARGUMENTS = Arguments()
+_WITH_SETTINGS = 2
 
 
 class _Kinds(dict[str, int]):
@@ -69,7 +70,7 @@ class _Kinds(dict[str, int]):
 
 class _Origins(Interner):
     """Numbers of what many events share: their category, name, process and thread. An origin tells the kind of its events, the
-    numbers of their name and thread, and whether their sizes are of use: 1, or 2 if their settings are too.
+    numbers of their name and thread, and whether their sizes are of use, with or without their settings.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class _Origins(Interner):
             return self[category, name[:LONGEST_TEXT], process, thread]
         self[origin] = number = len(self)
         kind = self.kinds[category]
-        of_use = 0 if kind != Kind.OP or name not in SIZED else 2 if "conv" in name or "attention" in name else 1
+        of_use = 0 if kind != Kind.OP or name not in SIZED else _WITH_SETTINGS if "conv" in name or "attention" in name else 1
         self._fresh.append((kind, self.names[name], self.threads[process, thread], of_use))
         return number
 
@@ -191,20 +192,24 @@ class _ChromeTable:
             correlation=(issued, _whole([arg.correlation for arg in _chosen(args, issued)])),
             size_bytes=(on_device, _whole([arg.bytes for arg in work])),
             blocks_per_sm=(on_device, _blocks(work)),
-            shape=self._shapes(args, sized, on_device),
+            shape=self._shapes(args, sized, work, on_device),
         )
 
     def _shapes(
-        self, args: list[Arguments], sized: npt.NDArray[np.int32], on_device: npt.NDArray[np.intp]
+        self, args: list[Arguments], sized: npt.NDArray[np.int32], work: list[Arguments], on_device: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
         """Numbers of the sizes of ops; of a collective's kernel, of its name, its ranks and its size."""
         shape = np.full(len(args), -1, dtype=np.int32)
-        for row, use in zip(np.flatnonzero(sized).tolist(), sized[sized > 0].tolist(), strict=True):
-            arg = args[row]
-            if arg.dims is not NOTHING:
-                text = b"|".join((arg.dims, arg.types))
-                shape[row] = self.shapes[text if use == 1 or arg.given is NOTHING else text + b"|" + bytes(arg.given)]
-        for row, arg in zip(on_device.tolist(), _chosen(args, on_device), strict=True):
+        ops = np.flatnonzero(sized)
+        told = _chosen(args, ops)
+        sizes = [arg.dims for arg in told]
+        if sizes.count(NOTHING) < len(sizes):  # most files tell the sizes of all ops or of none
+            texts = list(map(b"|".join, zip(sizes, [arg.types for arg in told], strict=True)))
+            for place in np.flatnonzero(sized[ops] == _WITH_SETTINGS).tolist():
+                if told[place].given is not NOTHING:
+                    texts[place] += b"|" + bytes(told[place].given)
+            shape[ops] = self.shapes.many(texts, len(texts))
+        for row, arg in zip(on_device.tolist(), work, strict=True):
             if arg.collective is not NOTHING:
                 shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
         return shape
