@@ -237,7 +237,7 @@ def _one(raw: msgspec.Raw) -> Any:
 
 def _last_boundary(text: bytes | bytearray) -> tuple[int, int] | None:
     """Return where the last event ends and where the next begins, looking at the tail first."""
-    for window in (1 << 14, 1 << 18, len(text)):
+    for window in (1 << 12, 1 << 16, len(text)):
         begin = max(len(text) - window, 0)
         last = None
         for match in _BOUNDARY.finditer(text, begin):

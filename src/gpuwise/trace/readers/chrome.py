@@ -50,6 +50,7 @@ _KINDS = {
 }
 _ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
+_MEMSET, _RUNTIME, _PYTHON = map(int, (Kind.MEMSET, Kind.RUNTIME, Kind.PYTHON))  # numpy compares plain integers much faster
 _UNUSED = ("trace", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
@@ -102,9 +103,9 @@ class _Origins(Interner):
         )
         found = self.many(origins, len(rows))
         if self._fresh:
-            self._known = np.concatenate([self._known, np.array(self._fresh, dtype=np.int32).T], axis=1)
+            self._known = np.hstack([self._known, np.array(self._fresh, dtype=np.int32).T])
             self._fresh.clear()
-        return self._known[:, found]
+        return self._known.take(found, axis=1)  # faster than an index
 
 
 class _Shapes(Interner):
@@ -150,17 +151,18 @@ class _ChromeTable:
         kind = origin[0]
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         scale = self._scale_of(start)
-        wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
+        limit = _LARGEST // scale
         with np.errstate(invalid="ignore"):
-            in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
-            whole = np.asarray((duration >= 0) & in_range, dtype=bool)
+            wanted = (kind != _DROPPED) & ~((kind == _PYTHON) & (duration < _SHORTEST_PYTHON_NS // scale))
+            whole = (duration >= 0) & (duration < limit) & (start > -limit) & (start < limit)
+        kept = wanted & whole
+        if kept.all():
+            self._append(spans, origin, start, duration)
+            return
         self.dropped += int(count - wanted.sum())
         self.malformed += int((wanted & ~whole).sum())
-        wanted &= whole
-        if wanted.all():
-            self._append(spans, origin, start, duration)
-        elif wanted.any():
-            self._append(list(compress(spans, wanted.tolist())), origin[:, wanted], start[wanted], duration[wanted])
+        if kept.any():
+            self._append(list(compress(spans, kept.tolist())), origin[:, kept], start[kept], duration[kept])
 
     def _name(self, batch: list[Any]) -> None:
         """Take the names of processes and threads."""
@@ -177,8 +179,7 @@ class _ChromeTable:
         """Columns that only some kinds have are looked for in those alone."""
         args = [row.args or _NO_ARGUMENTS for row in rows]
         kind, name, thread, sized = origin
-        on_device = np.flatnonzero(kind <= Kind.MEMSET)
-        issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
+        on_device, issued = (np.flatnonzero(chosen) for chosen in (kind <= _MEMSET, (kind <= _MEMSET) | (kind == _RUNTIME)))
         work = _chosen(args, on_device)
         self.table.add(
             len(rows),
@@ -209,9 +210,10 @@ class _ChromeTable:
                 if told[place].given is not NOTHING:
                     texts[place] += b"|" + bytes(told[place].given)
             shape[ops] = self.shapes.many(texts, len(texts))
-        for row, arg in zip(on_device.tolist(), work, strict=True):
-            if arg.collective is not NOTHING:
-                shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
+        if [arg.collective for arg in work].count(NOTHING) < len(work):
+            for row, arg in zip(on_device.tolist(), work, strict=True):
+                if arg.collective is not NOTHING:
+                    shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
         return shape
 
     def _scale_of(self, start: npt.NDArray[Any]) -> int:
