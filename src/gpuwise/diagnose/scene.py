@@ -229,10 +229,10 @@ def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
 
 def _in_turn(work: Events, index: int) -> Spans:
     """Return when other GPUs work, if mostly one of them works at a time, as when each holds some of the layers."""
-    own, other = (
-        union(rows.start_ns, rows.end_ns) for rows in (work.where(work.device == index), work.where(work.device != index))
-    )
-    if not len(own) or not len(other):
+    mine = work.device == index
+    other = union(work.start_ns[~mine], work.end_ns[~mine])
+    own = union(work.start_ns[mine], work.end_ns[mine]) if len(other) else other
+    if not len(own):
         return other
     both, either = own.and_(other).total_ns, union(work.start_ns, work.end_ns)
     alone = both < _AT_ONCE * min(own.total_ns, other.total_ns) and other.total_ns >= _FAIR_PART * own.total_ns

@@ -175,10 +175,11 @@ class EventStream:
         return [lenient_record(entry) for entry in entries]
 
     def _piecewise(self, body: bytes) -> Iterator[Batch]:
-        """Decode event by event, keeping those that are valid."""
-        kept: Batch = []
-        if not body.strip():
+        """Decode event by event, keeping those that are valid, unless all of them are."""
+        if (whole := _decode(body)) is not None:
+            yield whole
             return
+        kept: Batch = []
         starts = [0, *(match.end() - 1 for match in _BOUNDARY.finditer(body))]
         ends = [*(match.start() + 1 for match in _BOUNDARY.finditer(body)), len(body)]
         for start, end in zip(starts, ends, strict=True):

@@ -70,8 +70,8 @@ class _Kinds(dict[str, int]):
 
 
 class _Origins(Interner):
-    """Numbers of what many events share: their category, name, process and thread. An origin tells the kind of its events, the
-    numbers of their name and thread, and whether their sizes are of use, with or without their settings.
+    """Numbers of what many events share: their category, name, process and thread. Known of an origin are the kind of its events,
+    whether their sizes are of use (with or without their settings), and the numbers of their name and thread.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _Origins(Interner):
         self.kinds = _Kinds()
         self.names = Interner()
         self.threads = Interner()
-        self._known = np.empty((4, 0), dtype=np.int32)
+        self.known = np.empty((4, 0), dtype=np.int32)
         self._fresh: list[tuple[int, int, int, int]] = []
 
     def __missing__(self, origin: tuple[str, str, Any, Any]) -> int:
@@ -89,23 +89,23 @@ class _Origins(Interner):
         self[origin] = number = len(self)
         kind = self.kinds[category]
         of_use = 0 if kind != Kind.OP or name not in SIZED else _WITH_SETTINGS if "conv" in name or "attention" in name else 1
-        self._fresh.append((kind, self.names[name], self.threads[process, thread], of_use))
+        self._fresh.append((kind, of_use, self.names[name], self.threads[process, thread]))
         return number
 
-    def columns(self, rows: list[Record]) -> npt.NDArray[np.int32]:
-        """What the origins of events tell, one row each for kind, name, thread and use of sizes."""
-        origins = zip(
+    def of(self, rows: list[Record]) -> npt.NDArray[np.int32]:
+        """The origins of events."""
+        shared = zip(
             [row.cat for row in rows],
             [row.name for row in rows],
             [row.pid for row in rows],
             [row.tid for row in rows],
             strict=True,
         )
-        found = self.many(origins, len(rows))
+        found = self.many(shared, len(rows))
         if self._fresh:
-            self._known = np.hstack([self._known, np.array(self._fresh, dtype=np.int32).T])
+            self.known = np.hstack([self.known, np.array(self._fresh, dtype=np.int32).T])
             self._fresh.clear()
-        return self._known.take(found, axis=1)  # faster than an index
+        return found
 
 
 class _Shapes(Interner):
@@ -147,8 +147,8 @@ class _ChromeTable:
         count = len(spans)
         if not count:
             return
-        origin = self.origins.columns(spans)
-        kind = origin[0]
+        origin = self.origins.of(spans)
+        kind = self.origins.known[0].take(origin)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         scale = self._scale_of(start)
         limit = _LARGEST // scale
@@ -162,7 +162,7 @@ class _ChromeTable:
         self.dropped += int(count - wanted.sum())
         self.malformed += int((wanted & ~whole).sum())
         if kept.any():
-            self._append(list(compress(spans, kept.tolist())), origin[:, kept], start[kept], duration[kept])
+            self._append(list(compress(spans, kept.tolist())), origin[kept], start[kept], duration[kept])
 
     def _name(self, batch: list[Any]) -> None:
         """Take the names of processes and threads."""
@@ -176,18 +176,17 @@ class _ChromeTable:
         return set(self.origins.kinds) == {""}
 
     def _append(self, rows: list[Record], origin: npt.NDArray[np.int32], start: Any, duration: Any) -> None:
-        """Columns that only some kinds have are looked for in those alone."""
+        """Columns that only some kinds have are looked for in those alone. For now, the name is the number of the origin."""
         args = [row.args or _NO_ARGUMENTS for row in rows]
-        kind, name, thread, sized = origin
+        kind, sized = (known.take(origin) for known in self.origins.known[:2])
         on_device, issued = (np.flatnonzero(chosen) for chosen in (kind <= _MEMSET, (kind <= _MEMSET) | (kind == _RUNTIME)))
         work = _chosen(args, on_device)
         self.table.add(
             len(rows),
             kind=kind,
-            name=name,
+            name=origin,
             start_ns=self._nanoseconds(start),
             duration_ns=self._nanoseconds(duration),
-            thread=thread,
             device=(on_device, _whole([arg.device for arg in work], 2**31)),
             stream=(on_device, _whole([arg.stream for arg in work])),
             correlation=(issued, _whole([arg.correlation for arg in _chosen(args, issued)])),
@@ -293,10 +292,13 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, int) and 0 < base < _LARGEST and len(events) and events.start_ns[-1] < _LARGEST - base:
         events.start_ns[:] += base
-    processes = Interner()
-    of_thread = processes.many((process for process, _ in collected.origins.threads), len(collected.origins.threads))
     if len(events):
-        events.process[:] = of_thread[events.thread]
+        _, _, name, thread = collected.origins.known
+        events.thread[:] = thread.take(events.name)
+        events.name[:] = name.take(events.name)
+        processes = Interner()
+        threads = collected.origins.threads
+        events.process[:] = processes.many((process for process, _ in threads), len(threads)).take(events.thread)
     spread = _distributed(header)
     names = tuple(collected.origins.names)
     trace = Trace(
