@@ -5,7 +5,8 @@
 
 The large trace repeats the given Kineto trace, each time later and with new correlation ids, until it has the requested size.
 Without `--source`, a run from the tests' generator is used. Both tools read the plain JSON. HTA then computes its breakdowns
-(temporal, kernels, idle time, overlap), and gpuwise runs all checks.
+(temporal, kernels, idle time, overlap), and gpuwise runs all checks. The tools run alternately,
+and the fastest run of each counts.
 """
 
 from __future__ import annotations
@@ -34,15 +35,6 @@ for name in ("get_temporal_breakdown", "get_gpu_kernel_breakdown", "get_idle_tim
         print(f"{name}: {type(fault).__name__}: {fault}", file=sys.stderr)
 print(loaded, time.perf_counter() - begun)
 """
-OURS = """
-import sys, time
-begun = time.perf_counter()
-import gpuwise
-from gpuwise.questions.why.text import render
-answer = gpuwise.why([sys.argv[1]])
-text = render(answer)
-print(0.0, time.perf_counter() - begun)
-"""
 
 
 def main() -> None:
@@ -57,14 +49,12 @@ def main() -> None:
         path = Path(folder) / "large.json"
         write_large(path, source_events(options.source), options.megabytes * 10**6)
         print(f"{path.stat().st_size / 1e6:,.0f} MB")
-        ours = [run([sys.executable, "-c", OURS, str(path)]) for _ in range(options.rounds)]
-        report("gpuwise why", ours)
+        ours, theirs = alternately(path, options.hta, options.rounds)
+        print(f"gpuwise why: {ours[0]:.2f} s of CPU time, {ours[1] / 1e6:,.0f} MB")
         if options.hta:
-            theirs = [run([options.hta, "-c", HTA, str(path)]) for _ in range(options.rounds)]
-            report("HTA", theirs)
-            fastest, lightest = min(taken for taken, _ in theirs), min(memory for _, memory in theirs)
-            print(f"times as fast: {fastest / min(taken for taken, _ in ours):.1f}")
-            print(f"share of its memory: {max(memory for _, memory in ours) / lightest:.2f}")
+            print(f"HTA: {theirs[0]:.1f} s of CPU time, {theirs[1] / 1e6:,.0f} MB")
+            print(f"times as fast: {theirs[0] / ours[0]:.1f}")
+            print(f"share of its memory: {ours[1] / theirs[1]:.3f}")
 
 
 def source_events(source: Path | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -109,6 +99,17 @@ def write_large(path: Path, source: tuple[dict[str, Any], list[dict[str, Any]]],
         out.write('\n  ],\n  "traceName": "large.json"\n}\n')
 
 
+def alternately(path: Path, hta: str | None, rounds: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """CPU seconds and peak bytes of gpuwise and of HTA: the least time of each, our highest peak and HTA's lowest."""
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(run([sys.executable, "-m", "gpuwise", "why", str(path)]))
+        if hta:
+            theirs.append(run([hta, "-c", HTA, str(path)]))
+    least = min((taken for taken, _ in theirs), default=0.0), min((memory for _, memory in theirs), default=0.0)
+    return (min(taken for taken, _ in ours), max(memory for _, memory in ours)), least
+
+
 def run(command: list[str]) -> tuple[float, float]:
     """CPU seconds and peak bytes of a separate process. Neither depends much on other work on the machine."""
     watched = (
@@ -122,11 +123,6 @@ def run(command: list[str]) -> tuple[float, float]:
         raise SystemExit("it failed")
     taken, memory = done.stdout.split()[-2:]
     return float(taken), float(memory) * 1024
-
-
-def report(name: str, runs: list[tuple[float, float]]) -> None:
-    """The best of the runs."""
-    print(f"{name}: {min(taken for taken, _ in runs):.1f} s of CPU time, {max(memory for _, memory in runs) / 1e6:,.0f} MB")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuwise.diagnose.steps import LOADER
-from gpuwise.trace.types import Events, Kind, Mask, Trace
+from gpuwise.trace.types import COLUMNS, Events, Kind, Mask, Trace
 
 __all__ = ["computing_ops", "joined", "named_ops"]
 
@@ -74,7 +74,7 @@ def _outermost_computing(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64
 
 def joined(one: Events, two: Events) -> Events:
     """Return the rows of both tables in order of start."""
-    rows = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in Events.__slots__})
+    rows = Events(**{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in COLUMNS})
     return rows.where(np.argsort(rows.start_ns, kind="stable"))
 
 

@@ -57,7 +57,7 @@ class Cause:
 
 def stall_ns(scene: Scene) -> int:
     """Return the duration from which a pause of the host is a stall."""
-    pauses = _pauses(scene)
+    pauses = scene.pauses
     usual = float(np.median(pauses.end - pauses.start)) if len(pauses) else 0.0
     return int(np.clip(_LONG * min(usual, _USUAL_NS), _LEAST_ON_CPU_NS if scene.on_cpu else _LEAST_NS, _MOST_NS))
 
@@ -67,7 +67,7 @@ def stalls(scene: Scene) -> Spans:
     if not scene.on_cpu and not len(scene.launches):
         return _none()
     least = stall_ns(scene)
-    pauses = _pauses(scene)
+    pauses = scene.pauses
     long = pauses.end - pauses.start >= least
     if scene.on_cpu:  # other programs interrupt this one, so only recorded events count
         return _explained(scene, Spans(pauses.start[long], pauses.end[long]))
@@ -179,17 +179,6 @@ def causes(scene: Scene, idle: Spans) -> tuple[Cause, ...]:
     scale = 1e-9 * idle.total_ns / max(sum(total.values()), 1)
     found = [Cause(kind=kind, where=where, inside=inside, seconds=ns * scale) for (kind, where, inside), ns in total.items()]
     return tuple(sorted(found, key=lambda cause: -cause.seconds))
-
-
-def _pauses(scene: Scene) -> Spans:
-    """Return the time between one call that advances the run (a launch, a wait, an allocation, a batch) and the next."""
-    begin, end = scene.steps.steady_window
-    if scene.on_cpu:
-        return union(scene.work.start_ns, scene.work.end_ns).gaps(begin, end)
-    calls = (scene.driving, scene.sync, scene.churn)
-    start = np.concatenate([*(rows.start_ns for rows in calls), scene.loader.start])
-    stop = np.concatenate([*(rows.end_ns for rows in calls), scene.loader.end])
-    return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
 
 
 def _is_on_host(scene: Scene) -> Mask:

@@ -38,6 +38,8 @@ class Spans:
         >>> union(np.array([0, 10]), np.array([5, 20])).and_(union(np.array([3]), np.array([12]))).total_ns
         4
         """
+        if len(other) < len(self):  # the intervals of the smaller set are looked up in the larger one
+            return other.and_(self)
         first = np.searchsorted(other.end, self.start, side="right")
         last = np.searchsorted(other.start, self.end, side="left")
         count = np.maximum(last - first, 0)
@@ -51,10 +53,10 @@ class Spans:
 
     def without(self, other: Spans) -> Spans:
         """Return what this covers and the other does not."""
-        if not len(self) or not len(other):
+        if not len(self):
             return self
         begin, end = int(self.start[0]), int(self.end[-1])
-        return self.and_(other.gaps(begin, end))
+        return self.and_(other.gaps(begin, end)) if len(other.within(begin, end)) else self
 
     def gaps(self, begin_ns: int, end_ns: int) -> Spans:
         """Return what this leaves open between two times."""
@@ -71,8 +73,10 @@ def union(start: Times, end: Times) -> Spans:
     start, end = start[kept].astype(np.int64), end[kept].astype(np.int64)
     if not len(start):
         return Spans(start, end)
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    reach = np.maximum.accumulate(end)
     fresh = np.concatenate([[True], start[1:] > reach[:-1]])
     last = np.concatenate([np.flatnonzero(fresh)[1:] - 1, [len(start) - 1]])
     return Spans(start[fresh], reach[last])

@@ -67,9 +67,8 @@ def take_apart(scene: Scene) -> Breakdown:
     parts: dict[str, float] = {}
     rest = union(np.array([begin]), np.array([end]))
     for name, spans in _device_parts(scene):
-        taken = rest.and_(spans)
+        parts[name] = rest.and_(spans).total_ns * per_step
         rest = rest.without(spans)
-        parts[name] = taken.total_ns * per_step
     idle = idle_spans(scene, rest)
     for name, spans in idle.items():
         parts[name] = spans.total_ns * per_step

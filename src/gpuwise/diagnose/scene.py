@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ _LONG_CALL_NS = 20_000_000  # an allocation that takes this long sets something 
 Times = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """Everything the checks look at. `work` is in order of start; the parallel arrays have one entry per row. `others` is when
     other GPUs of the same program work, if it uses them in turn.
@@ -59,7 +60,7 @@ class Scene:
     threads: npt.NDArray[np.int32]
     others: Spans
 
-    @property
+    @cached_property
     def busy(self) -> Spans:
         """When anything ran on the device, including copies."""
         return union(self.work.start_ns, self.work.end_ns)
@@ -81,24 +82,24 @@ class Scene:
         """The work whose name contains one of these."""
         return self.trace.named(*parts)[self.work.name]
 
-    @property
+    @cached_property
     def driving(self) -> Events:
         """The launches of the threads that drive the device."""
         return _of_threads(self.launches, self.threads)
 
-    @property
+    @cached_property
     def waited_for(self) -> Mask:
         """The work whose own launch returns only when it is done."""
         return (self.launch_ns >= 0) & (self.launch_end_ns >= self.work.end_ns - _ROUNDING_NS)
 
-    @property
+    @cached_property
     def serial(self) -> Mask:
         """The kernels whose launches block, if most launches do: a debugging mode of the driver."""
         long = self.kernels & (self.launch_ns >= 0) & (self.work.duration_ns >= _LONG_KERNEL_NS)
         blocked = long & self.waited_for
         return blocked if not self.on_cpu and blocked.sum() > _MOSTLY * long.sum() else np.zeros_like(blocked)
 
-    @property
+    @cached_property
     def waits(self) -> Events:
         """Calls that return when the device is done: those that synchronise, copies to the host that block, and all launches
         if they block.
@@ -108,28 +109,39 @@ class Scene:
         blocked = self.driving.where(among(self.driving.correlation, self.work.correlation[awaited]))
         return cpu_work.joined(self.sync, blocked) if len(blocked) else self.sync
 
-    @property
+    @cached_property
     def churn(self) -> Events:
         """The allocations, excluding long ones that are rarer than one in four steps: a first call sets up the driver."""
         long = self.allocations.duration_ns >= _LONG_CALL_NS
         return self.allocations.where(~long) if long.sum() <= max(1, self.steps.steady_count // 4) else self.allocations
 
-    @property
+    @cached_property
+    def pauses(self) -> Spans:
+        """The time between one call that advances the run (a launch, a wait, an allocation, a batch) and the next."""
+        begin, end = self.steps.steady_window
+        if self.on_cpu:
+            return union(self.work.start_ns, self.work.end_ns).gaps(begin, end)
+        calls = (self.driving, self.sync, self.churn)
+        start = np.concatenate([*(rows.start_ns for rows in calls), self.loader.start])
+        stop = np.concatenate([*(rows.end_ns for rows in calls), self.loader.end])
+        return union(start, np.maximum(stop, start + 1)).gaps(begin, end)
+
+    @cached_property
     def trains(self) -> bool:
         """Whether anything belongs to a backward pass or an optimizer, judging by names."""
         return bool(self.trace.named(*_TRAINING)[self.trace.events.name].any())
 
-    @property
+    @cached_property
     def kernels(self) -> Mask:
         return np.asarray(self.work.kind == Kind.KERNEL, dtype=bool)
 
-    @property
+    @cached_property
     def steady(self) -> Mask:
         """The work that begins within the steady steps."""
         begin, end = self.steps.steady_window
         return (self.work.start_ns >= begin) & (self.work.start_ns < end)
 
-    @property
+    @cached_property
     def step_s(self) -> float:
         """The mean steady step, of which parts and losses are shares."""
         begin, end = self.steps.steady_window
@@ -217,10 +229,10 @@ def _of_threads(rows: Events, threads: npt.NDArray[np.int32]) -> Events:
 
 def _in_turn(work: Events, index: int) -> Spans:
     """Return when other GPUs work, if mostly one of them works at a time, as when each holds some of the layers."""
-    own, other = (
-        union(rows.start_ns, rows.end_ns) for rows in (work.where(work.device == index), work.where(work.device != index))
-    )
-    if not len(own) or not len(other):
+    mine = work.device == index
+    other = union(work.start_ns[~mine], work.end_ns[~mine])
+    own = union(work.start_ns[mine], work.end_ns[mine]) if len(other) else other
+    if not len(own):
         return other
     both, either = own.and_(other).total_ns, union(work.start_ns, work.end_ns)
     alone = both < _AT_ONCE * min(own.total_ns, other.total_ns) and other.total_ns >= _FAIR_PART * own.total_ns

@@ -12,18 +12,11 @@ import msgspec
 import numpy as np
 
 from gpuwise.diagnose.scene import Scene
+from gpuwise.trace.sized import CONVOLUTIONS, LINEAR, PRODUCTS
 from gpuwise.trace.types import Events, Kind, Trace
 
 __all__ = ["Product", "batch_of", "dims_of", "products", "settings_of", "type_of"]
 
-_MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear")
-_CONVOLUTIONS = (
-    "aten::cudnn_convolution",
-    "aten::miopen_convolution",
-    "aten::convolution",
-    "aten::conv2d",
-    "aten::mkldnn_convolution",
-)
 _MOST_SHAPES = 20_000
 
 
@@ -67,7 +60,7 @@ def _listed(text: bytes) -> list[Any]:
 def products(scene: Scene) -> Counter[Product]:
     """Return each distinct product of the steady steps and how often it ran, from the innermost ops that record it."""
     trace = scene.trace
-    wanted = {name: trace.names.index(name) for name in (*_MATMULS[:3], *_CONVOLUTIONS[:2]) if name in trace.names}
+    wanted = {name: trace.names.index(name) for name in (*PRODUCTS[:3], *CONVOLUTIONS[:2]) if name in trace.names}
     if not wanted or not trace.shapes:
         return Counter()
     begin, end = scene.steps.steady_window
@@ -97,7 +90,7 @@ def _product(name: str, shape: bytes) -> Iterator[Product]:
     elif name == "aten::bmm" and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) == 3:
         (batch, m, k), (_, _, n) = tensors[0], tensors[1]
         yield Product(name, batch, m, n, k, dtype)
-    elif name in _CONVOLUTIONS and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) >= 3:
+    elif name in CONVOLUTIONS and len(tensors) >= 2 and len(tensors[0]) == len(tensors[1]) >= 3:
         image, weight = tensors[0], tensors[1]
         yield Product(name, 1, image[0] * prod(image[2:]), weight[0], weight[1] * prod(weight[2:]), dtype)
 
@@ -122,7 +115,7 @@ def batch_of(scene: Scene) -> int | None:
     """
     trace = scene.trace
     found: Counter[int] = Counter()
-    wanted = [trace.names.index(name) for name in (*_CONVOLUTIONS, "aten::linear", "aten::addmm") if name in trace.names]
+    wanted = [trace.names.index(name) for name in (*CONVOLUTIONS, LINEAR, "aten::addmm") if name in trace.names]
     chosen = _shaped_ops(trace, wanted)
     for shape, count in zip(*np.unique(chosen.shape, return_counts=True), strict=True):
         dims, _ = dims_of(trace.shapes[int(shape)])

@@ -175,10 +175,11 @@ class EventStream:
         return [lenient_record(entry) for entry in entries]
 
     def _piecewise(self, body: bytes) -> Iterator[Batch]:
-        """Decode event by event, keeping those that are valid."""
-        kept: Batch = []
-        if not body.strip():
+        """Decode event by event, keeping those that are valid, unless all of them are."""
+        if (whole := _decode(body)) is not None:
+            yield whole
             return
+        kept: Batch = []
         starts = [0, *(match.end() - 1 for match in _BOUNDARY.finditer(body))]
         ends = [*(match.start() + 1 for match in _BOUNDARY.finditer(body)), len(body)]
         for start, end in zip(starts, ends, strict=True):
@@ -237,7 +238,7 @@ def _one(raw: msgspec.Raw) -> Any:
 
 def _last_boundary(text: bytes | bytearray) -> tuple[int, int] | None:
     """Return where the last event ends and where the next begins, looking at the tail first."""
-    for window in (1 << 14, 1 << 18, len(text)):
+    for window in (1 << 12, 1 << 16, len(text)):
         begin = max(len(text) - window, 0)
         last = None
         for match in _BOUNDARY.finditer(text, begin):

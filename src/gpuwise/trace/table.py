@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpuwise.trace.types import Events
+from gpuwise.trace.types import Events, Kind
 
 __all__ = ["LONGEST_TEXT", "Interner", "TableBuilder"]
 
@@ -27,7 +27,7 @@ _DTYPES: dict[str, Any] = {
     "shape": np.int32,
 }
 LONGEST_TEXT = 2000
-_ABSENT = {"blocks_per_sm": np.nan}
+_ABSENT = {"kind": Kind.OTHER, "blocks_per_sm": np.nan}
 _ROOM = 1.25  # rows that a growing table has room for, in relation to those it has
 
 
@@ -53,12 +53,23 @@ class TableBuilder:
         self.rows = 0
 
     def add(self, count: int, **columns: Any) -> None:
-        """Append `count` rows; a column that is not given is "not in the trace"."""
+        """Append `count` rows. A column is a value for all of them, an array, or a pair of some of the rows and their values; the
+        rest is "not in the trace".
+        """
         begin, self.rows = self.rows, self.rows + count
+        if len(self._columns["kind"]) < self.rows:
+            self._grow(begin)
+        for name, values in columns.items():
+            added = self._columns[name][begin : self.rows]
+            if isinstance(values, tuple):
+                added[values[0]] = values[1]
+            else:
+                added[:] = values
+
+    def _grow(self, begin: int) -> None:
         for name, column in self._columns.items():
-            if len(column) < self.rows:
-                column.resize(int(_ROOM * self.rows), refcheck=False)
-            column[begin : self.rows] = columns.get(name, _ABSENT.get(name, -1))
+            column.resize(int(_ROOM * self.rows), refcheck=False)
+            column[begin:] = _ABSENT.get(name, -1)
 
     def build(self) -> Events:
         """Return the table in order of start; of events that start together, the longer one first, so a parent precedes its

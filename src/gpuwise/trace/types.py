@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
+__all__ = ["COLUMNS", "CutOff", "Device", "Events", "Kind", "Loss", "Mask", "Trace", "printable"]
 
 Mask = npt.NDArray[np.bool_]
 _OTHER_KIND = re.compile(r"\b(accelerator|MTIA|TPU|HPU|NPU|Gaudi|Ascend|Trainium|Inferentia)", re.IGNORECASE)
@@ -36,7 +37,7 @@ class Kind(IntEnum):
     PYTHON = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Events:
     """The table: one array per column, all of the same length, in order of start.
 
@@ -57,16 +58,28 @@ class Events:
     shape: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
-        return len(self.kind)
+        return len(self._rows) if "_rows" in self.__dict__ else len(self.kind)
+
+    def __getattr__(self, name: str) -> Any:
+        """Copy a column of some rows of another table when it is first used: most questions need few columns."""
+        if name not in COLUMNS or "_rows" not in self.__dict__:
+            raise AttributeError(name)
+        found = self.__dict__[name] = getattr(self._table, name).take(self._rows)
+        return found
 
     @property
     def end_ns(self) -> npt.NDArray[np.int64]:
         return self.start_ns + self.duration_ns
 
     def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Events:
-        """The rows chosen by a mask or by indices."""
+        """The rows chosen by a mask or by indices. The columns of this table must not change any more."""
         rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        return Events(**{name: getattr(self, name).take(rows) for name in _COLUMNS})
+        part = object.__new__(Events)
+        if "_rows" in self.__dict__:
+            part.__dict__.update(_table=self._table, _rows=self._rows[rows])
+        else:
+            part.__dict__.update(_table=self, _rows=rows)
+        return part
 
     def is_kind(self, *kinds: Kind) -> Mask:
         """Which rows are of these kinds."""
@@ -79,7 +92,7 @@ class Events:
         return self.where(self.is_kind(*kinds))
 
 
-_COLUMNS = tuple(column.name for column in fields(Events))
+COLUMNS = tuple(column.name for column in fields(Events))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

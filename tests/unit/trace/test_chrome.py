@@ -11,11 +11,13 @@ import pytest
 
 import gpuwise
 from gpuwise.core.errors import BadFile
+from gpuwise.diagnose.roofline.sized_ops import NAMES
 from gpuwise.diagnose.shapes import dims_of
 from gpuwise.trace import chunks
 from gpuwise.trace.read import find_files, read_trace
 from gpuwise.trace.readers.chrome import read_chrome
-from gpuwise.trace.types import Kind, Trace
+from gpuwise.trace.sized import CONVOLUTIONS, DUPLICATES, LINEAR
+from gpuwise.trace.types import COLUMNS, Kind, Trace
 from making_traces import HGEMM, Run, training
 
 
@@ -381,3 +383,58 @@ def test_categories_of_profilers_old_and_new_are_known(category: str, kind: Kind
     run.span(category, "cuLaunchKernel", 1.0, 2.0, correlation=5)
     (row,) = read_trace(run.write(tmp_path / "a.json")).events.of(kind).correlation
     assert row == (5 if kind in (Kind.RUNTIME, Kind.MEMSET) else -1)
+
+
+def test_rows_chosen_twice_have_every_column_of_the_table(tmp_path: Path) -> None:
+    events = read_trace(training(steps=2, kernels=3, copy_us=100.0).write(tmp_path / "a.json")).events
+    odd = events.where(np.arange(len(events)) % 2 == 1)
+    few = odd.where(np.array([5, 0, 3]))
+    assert (len(odd), len(few)) == (len(events) // 2, 3)
+    for name in COLUMNS:
+        assert np.array_equal(getattr(few, name), getattr(events, name)[[11, 1, 7]], equal_nan=True)
+    assert few.end_ns.tolist() == events.end_ns[[11, 1, 7]].tolist()
+
+
+def test_the_layout_of_a_file_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = {"ph": "X", "pid": "host \u00e9", "tid": None, "ts": 5.5, "dur": 7, "args": {"deep": [{"ts": 1, "args": {}}, "},  {"]}}
+    named = [
+        {**odd, "name": 'say "}, {" \\ \u4e2d\n'},
+        {**odd, "cat": "cpu_op", "name": "x" * 3000},
+        {**odd, "cat": None, "name": 7},
+    ]
+    sized = {"Input Dims": [[2, [3]], "é"], "Input type": ["float"], "Concrete Inputs": ['"', "\\"]}
+    ops = [{**odd, "cat": "cpu_op", "name": name, "args": sized} for name in ("aten::mm", "aten::view", "aten::conv2d")]
+    document = {**training(steps=2, kernels=3, copy_us=9.0).document()}
+    document["traceEvents"] = [*named, *document["traceEvents"], *ops, {"ph": "i", "ts": 3}, {**odd, "args": None}]
+    dense = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    layouts = {
+        "dense": dense,
+        "escaped": json.dumps(document),
+        "indented": json.dumps(document, indent=3),
+        "windows": json.dumps(document, indent=1).replace("\n", "\r\n"),
+        "tabs": json.dumps(document, indent="\t", separators=(" ,", " : ")),
+        "reversed": json.dumps({**document, "traceEvents": [dict(reversed(one.items())) for one in document["traceEvents"]]}),
+        "cut": dense.partition('"args":null}')[0] + '"args":null},{"ph":"X","na',
+    }
+    found = {}
+    for size in (1 << 13, 1 << 20):
+        monkeypatch.setattr(chunks, "_CHUNK_BYTES", size)
+        for name, text in layouts.items():
+            (tmp_path / "a.json").write_text(text, encoding="utf-8", newline="")
+            trace = read_chrome(tmp_path / "a.json")
+            events, shapes = trace.events, (*trace.shapes, b"")
+            columns = (events.kind, events.name, events.start_ns, events.duration_ns, events.thread, events.correlation)
+            sizes = [(dims_of(shapes[number]), shapes[number].count(b"|")) for number in events.shape.tolist()]
+            found[name, size] = [trace.names, len(trace.losses), sizes, *(column.tolist() for column in columns)]
+    assert all(one == found["dense", 1 << 20] for one in found.values()), [
+        key for key in found if found[key] != found["dense", 1 << 20]
+    ]
+    assert len(events) == 33
+
+
+def test_sizes_are_kept_for_every_op_that_is_priced_and_for_no_other(tmp_path: Path) -> None:
+    args = {"Input Dims": [[2, 3]], "Input type": ["float"]}
+    names = sorted({*NAMES, *CONVOLUTIONS, LINEAR, *DUPLICATES})
+    events = [{"ph": "X", "cat": "cpu_op", "name": name, "ts": 9, "dur": 5, "args": args} for name in [*names, "aten::view"]]
+    (tmp_path / "a.json").write_text(json.dumps(events), encoding="utf-8")
+    assert read_chrome(tmp_path / "a.json").events.shape.tolist() == [0] * len(names) + [-1]

@@ -25,6 +25,7 @@ from gpuwise.diagnose.cpu_work import named_ops
 from gpuwise.diagnose.shapes import dims_of
 from gpuwise.diagnose.types import Finding
 from gpuwise.diagnose.view import View
+from gpuwise.trace.sized import DUPLICATES
 from gpuwise.trace.types import Mask
 
 __all__ = ["CODE", "check"]
@@ -58,7 +59,7 @@ def check(view: View) -> Finding | None:
 def _layout_copies(view: View) -> Mask:
     """On a CPU, the copies that `contiguous()` makes of tensors with at least four dimensions."""
     scene = view.scene
-    calls = named_ops(scene.trace, "aten::contiguous", "aten::clone")
+    calls = named_ops(scene.trace, *DUPLICATES)
     images = np.array([_is_image(shape) for shape in scene.trace.shapes] or [False], dtype=bool)
     calls = calls.where((calls.shape >= 0) & images[np.maximum(calls.shape, 0)])
     if not len(calls):

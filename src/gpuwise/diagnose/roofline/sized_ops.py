@@ -12,34 +12,11 @@ from typing import Any
 
 from gpuwise.diagnose.shapes import dims_of, settings_of, type_of
 from gpuwise.kernels.types import AttrValue
+from gpuwise.trace.sized import BACKWARD, CAUSAL_AT, CONVOLUTION, COPY, LOOPS, NORMS, OLD_BACKWARD, PRODUCTS, SOFTMAX
 
 __all__ = ["NAMES", "Sized", "Spatial", "outputs_of", "sized"]
 
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
-_CONVOLUTION = "aten::convolution"
-_OLD_BACKWARD = ("aten::cudnn_convolution_backward", "aten::miopen_convolution_backward")
-_BACKWARD = ("aten::convolution_backward", *_OLD_BACKWARD)
-_CAUSAL_AT = {  # position of the flag among the arguments
-    "aten::_scaled_dot_product_flash_attention": 4,
-    "aten::_scaled_dot_product_efficient_attention": 6,
-    "aten::_scaled_dot_product_cudnn_attention": 6,
-    "aten::_flash_attention_forward": 8,
-}
-_NORMS = tuple(
-    f"aten::{name}{end}"
-    for name in ("native_layer_norm", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "native_group_norm")
-    for end in ("", "_backward")
-)
-_SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_log_softmax", "aten::_log_softmax_backward_data")
-_LOOPS = tuple(
-    f"aten::{name}"
-    for name in (
-        "add add_ sub sub_ mul mul_ div div_ neg relu relu_ gelu silu sigmoid tanh pow exp rsqrt sqrt where clamp "
-        "threshold_backward gelu_backward silu_backward sigmoid_backward tanh_backward"
-    ).split()
-)
-_COPY = "aten::copy_"
-NAMES = frozenset((*_PRODUCTS, _CONVOLUTION, *_BACKWARD, *_CAUSAL_AT, *_NORMS, *_SOFTMAX, *_LOOPS, _COPY))
+NAMES = frozenset((*PRODUCTS, CONVOLUTION, *BACKWARD, *CAUSAL_AT, *NORMS, *SOFTMAX, *LOOPS, COPY))
 _BYTES = {"double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "c10::bfloat16": 2, "c10::half": 2, "short": 2}
 _COLOURS = 4
 _NUMBER = re.compile(r"-?\d+")
@@ -69,11 +46,11 @@ class Sized:
 def outputs_of(shapes: Mapping[str, list[bytes]]) -> Spatial:
     """Return the result sizes of convolutions by the sizes of image and weight, as recorded with their backward passes."""
     found: Spatial = {}
-    for name in _BACKWARD:
+    for name in BACKWARD:
         for shape in shapes.get(name, ()):
             tensors = _tensors(dims_of(shape)[0])
             if len(tensors) >= 3:
-                result, image = (tensors[1], tensors[0]) if name in _OLD_BACKWARD else (tensors[0], tensors[1])
+                result, image = (tensors[1], tensors[0]) if name in OLD_BACKWARD else (tensors[0], tensors[1])
                 found[tuple(image), tuple(tensors[2])] = tuple(result[2:])
     return found
 
@@ -82,18 +59,18 @@ def sized(name: str, shape: bytes, outputs: Spatial) -> tuple[Sized, ...]:
     """Return what one op requires of the device, as one call or several; nothing if its sizes are not fully recorded."""
     dims, types = dims_of(shape)
     tensors, kinds = _tensors(dims), [str(kind) for kind, size in zip(types, dims, strict=False) if _is_tensor(size)]
-    if not tensors or len(kinds) != len(tensors) or (name == _COPY and len(tensors) < 2):
+    if not tensors or len(kinds) != len(tensors) or (name == COPY and len(tensors) < 2):
         return ()
-    if name in _PRODUCTS:
+    if name in PRODUCTS:
         return _product(name, tensors, kinds)
-    if name == _CONVOLUTION:
+    if name == CONVOLUTION:
         place = _result(tensors, settings_of(shape), outputs)
         return _convolution(name, tensors[0], tensors[1], place, kinds[0], ("forward",)) if place else ()
-    if name in _BACKWARD and len(tensors) >= 3:
-        result, image = (tensors[1], tensors[0]) if name in _OLD_BACKWARD else (tensors[0], tensors[1])
+    if name in BACKWARD and len(tensors) >= 3:
+        result, image = (tensors[1], tensors[0]) if name in OLD_BACKWARD else (tensors[0], tensors[1])
         wanted = _asked(settings_of(shape), image[1])
         return _convolution(name, image, tensors[2], tuple(result[2:]), kinds[0], wanted)
-    if name in _CAUSAL_AT:
+    if name in CAUSAL_AT:
         return _attention(name, tensors, kinds, settings_of(shape))
     return _moving(name, tensors, kinds)
 
@@ -194,7 +171,7 @@ def _attention(name: str, tensors: list[list[int]], kinds: list[str], settings: 
     query, key, value = tensors[:3]
     by_token = name == "aten::_flash_attention_forward"  # its tensors have tokens before heads
     heads, tokens = (2, 1) if by_token else (1, 2)
-    place = _CAUSAL_AT[name]
+    place = CAUSAL_AT[name]
     causal = len(settings) > place and str(settings[place]).lower() == "true"
     sizes = {
         "batch": float(query[0]),
@@ -221,10 +198,10 @@ def _moving(name: str, tensors: list[list[int]], kinds: list[str]) -> tuple[Size
     bytes_each = [_width(kind) * prod(size) for size, kind in zip(tensors, kinds, strict=True)]
     read, written = sum(bytes_each), elements * _width(kinds[tensors.index(largest)])
     kind, sizes, repeated = "elementwise", {"elements": elements}, read - max(bytes_each)
-    if name == _COPY:
+    if name == COPY:
         kind, read, written, repeated = "copy", sum(bytes_each[1:2]), bytes_each[0], 0.0
-    elif name in _NORMS or name in _SOFTMAX:
+    elif name in NORMS or name in SOFTMAX:
         columns = float(largest[1] if "batch_norm" in name and len(largest) > 1 else largest[-1])
-        kind, sizes = ("norm" if name in _NORMS else "softmax"), {"rows": elements / columns, "columns": columns}
+        kind, sizes = ("norm" if name in NORMS else "softmax"), {"rows": elements / columns, "columns": columns}
     dtype = type_of(kinds[0])
     return (Sized(kind=kind, name=name, dtype=dtype, sizes=sizes, attrs={}, read=read, written=written, repeated=repeated),)

@@ -19,6 +19,8 @@ _NARROWEST = 40  # columns: on fewer, lines break where the terminal breaks them
 def main() -> None:
     """Run the command line. If a request cannot be answered, exit with code 2 and say why."""
     gc.set_threshold(_SELDOM)
+    if sys.argv[1:2] == ["why"]:  # it multiplies no matrices, and numpy's threads for that would spin for a while
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import typer
 

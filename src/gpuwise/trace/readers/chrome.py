@@ -5,7 +5,7 @@ Also older ones, whose events have no category or come in begin/end pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gpuwise.trace import tensorflow_names, uncategorised
 from gpuwise.trace.chunks import EventStream
 from gpuwise.trace.pairs import Pairs
 from gpuwise.trace.records import NOTHING, Arguments, Begin, End, Record, Title
+from gpuwise.trace.sized import SIZED
 from gpuwise.trace.source import ByteSource
 from gpuwise.trace.table import LONGEST_TEXT, Interner, TableBuilder
 from gpuwise.trace.types import CutOff, Device, Kind, Loss, Trace, printable
@@ -49,11 +50,13 @@ _KINDS = {
 }
 _ACCELERATORS = {"mtia_runtime": "MTIA", "hpu_runtime": "HPU", "privateuse1_runtime": "custom accelerator"}  # no GPUs
 _DROPPED = -1
+_MEMSET, _RUNTIME, _PYTHON = map(int, (Kind.MEMSET, Kind.RUNTIME, Kind.PYTHON))  # numpy compares plain integers much faster
 _UNUSED = ("trace", "cuda_profiler_range")
 _SHORTEST_PYTHON_NS = 50_000  # shorter functions explain no stall of the device, and a file has millions of them
 _NANOSECONDS_FROM = 1e17  # microseconds since 1970 are below 2e15 today, nanoseconds above 1e18
 _LARGEST = 2**62
 _NO_ARGUMENTS = Arguments()
+_WITH_SETTINGS = 2
 
 
 class _Kinds(dict[str, int]):
@@ -63,6 +66,45 @@ class _Kinds(dict[str, int]):
         word = category.lower()
         found = _DROPPED if word in _UNUSED else int(_KINDS.get(word, Kind.OTHER))
         self[category] = found
+        return found
+
+
+class _Origins(Interner):
+    """Numbers of what many events share: their category, name, process and thread. Known of an origin are the kind of its events,
+    whether their sizes are of use (with or without their settings), and the numbers of their name and thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = _Kinds()
+        self.names = Interner()
+        self.threads = Interner()
+        self.known = np.empty((4, 0), dtype=np.int32)
+        self._fresh: list[tuple[int, int, int, int]] = []
+
+    def __missing__(self, origin: tuple[str, str, Any, Any]) -> int:
+        category, name, process, thread = origin
+        if len(name) > LONGEST_TEXT:
+            return self[category, name[:LONGEST_TEXT], process, thread]
+        self[origin] = number = len(self)
+        kind = self.kinds[category]
+        of_use = 0 if kind != Kind.OP or name not in SIZED else _WITH_SETTINGS if "conv" in name or "attention" in name else 1
+        self._fresh.append((kind, of_use, self.names[name], self.threads[process, thread]))
+        return number
+
+    def of(self, rows: list[Record]) -> npt.NDArray[np.int32]:
+        """The origins of events."""
+        shared = zip(
+            [row.cat for row in rows],
+            [row.name for row in rows],
+            [row.pid for row in rows],
+            [row.tid for row in rows],
+            strict=True,
+        )
+        found = self.many(shared, len(rows))
+        if self._fresh:
+            self.known = np.hstack([self.known, np.array(self._fresh, dtype=np.int32).T])
+            self._fresh.clear()
         return found
 
 
@@ -87,15 +129,12 @@ class _ChromeTable:
 
     def __init__(self) -> None:
         self.table = TableBuilder()
-        self.names = Interner()
-        self.threads = Interner()
+        self.origins = _Origins()
         self.shapes = _Shapes()
         self.titles: dict[tuple[Any, Any, str], str] = {}
         self.malformed = 0
         self.dropped = 0
         self.pairs = Pairs()
-        self.kinds = _Kinds()
-        self._with_settings: list[bool] = []
         self._scale: int | None = None
 
     def add(self, batch: list[Any]) -> None:
@@ -108,20 +147,22 @@ class _ChromeTable:
         count = len(spans)
         if not count:
             return
-        kind = np.fromiter(map(self.kinds.__getitem__, [record.cat for record in spans]), dtype=np.int8, count=count)
+        origin = self.origins.of(spans)
+        kind = self.origins.known[0].take(origin)
         start, duration = _numbers([record.ts for record in spans]), _numbers([record.dur for record in spans])
         scale = self._scale_of(start)
-        wanted = (kind != _DROPPED) & ~((kind == Kind.PYTHON) & (duration < _SHORTEST_PYTHON_NS / scale))
+        limit = _LARGEST // scale
         with np.errstate(invalid="ignore"):
-            in_range = (np.abs(start) < _LARGEST / scale) & (duration < _LARGEST / scale)
-            whole = np.asarray((duration >= 0) & in_range, dtype=bool)
+            wanted = (kind != _DROPPED) & ~((kind == _PYTHON) & (duration < _SHORTEST_PYTHON_NS // scale))
+            whole = (duration >= 0) & (duration < limit) & (start > -limit) & (start < limit)
+        kept = wanted & whole
+        if kept.all():
+            self._append(spans, origin, start, duration)
+            return
         self.dropped += int(count - wanted.sum())
         self.malformed += int((wanted & ~whole).sum())
-        wanted &= whole
-        if wanted.all():
-            self._append(spans, kind, start, duration)
-        elif wanted.any():
-            self._append(list(compress(spans, wanted.tolist())), kind[wanted], start[wanted], duration[wanted])
+        if kept.any():
+            self._append(list(compress(spans, kept.tolist())), origin[kept], start[kept], duration[kept])
 
     def _name(self, batch: list[Any]) -> None:
         """Take the names of processes and threads."""
@@ -132,54 +173,47 @@ class _ChromeTable:
     @property
     def uncategorised(self) -> bool:
         """Whether no event of the file has a category."""
-        return set(self.kinds) == {""}
+        return set(self.origins.kinds) == {""}
 
-    def _append(self, rows: list[Record], kind: Any, start: Any, duration: Any) -> None:
-        """Columns that only some kinds have are looked for in those alone."""
-        count = len(rows)
+    def _append(self, rows: list[Record], origin: npt.NDArray[np.int32], start: Any, duration: Any) -> None:
+        """Columns that only some kinds have are looked for in those alone. For now, the name is the number of the origin."""
         args = [row.args or _NO_ARGUMENTS for row in rows]
-        name = self.names.many([row.name for row in rows], count)
-        on_device = np.flatnonzero(kind <= Kind.MEMSET)
-        issued = np.flatnonzero((kind <= Kind.MEMSET) | (kind == Kind.RUNTIME))
+        kind, sized = (known.take(origin) for known in self.origins.known[:2])
+        on_device, issued = (np.flatnonzero(chosen) for chosen in (kind <= _MEMSET, (kind <= _MEMSET) | (kind == _RUNTIME)))
         work = _chosen(args, on_device)
         self.table.add(
-            count,
+            len(rows),
             kind=kind,
-            name=name,
+            name=origin,
             start_ns=self._nanoseconds(start),
             duration_ns=self._nanoseconds(duration),
-            thread=self.threads.many(zip([row.pid for row in rows], [row.tid for row in rows], strict=True), count),
-            device=_spread(_whole([arg.device for arg in work], 2**31), on_device, count),
-            stream=_spread(_whole([arg.stream for arg in work]), on_device, count),
-            correlation=_spread(_whole([arg.correlation for arg in _chosen(args, issued)]), issued, count),
-            size_bytes=_spread(_whole([arg.bytes for arg in work]), on_device, count),
-            blocks_per_sm=_spread(_blocks(work), on_device, count, np.nan),
-            shape=self._shapes(args, name, np.flatnonzero(kind == Kind.OP), on_device),
+            device=(on_device, _whole([arg.device for arg in work], 2**31)),
+            stream=(on_device, _whole([arg.stream for arg in work])),
+            correlation=(issued, _whole([arg.correlation for arg in _chosen(args, issued)])),
+            size_bytes=(on_device, _whole([arg.bytes for arg in work])),
+            blocks_per_sm=(on_device, _blocks(work)),
+            shape=self._shapes(args, sized, work, on_device),
         )
 
     def _shapes(
-        self, args: list[Arguments], name: npt.NDArray[np.int32], ops: npt.NDArray[np.intp], on_device: npt.NDArray[np.intp]
+        self, args: list[Arguments], sized: npt.NDArray[np.int32], work: list[Arguments], on_device: npt.NDArray[np.intp]
     ) -> npt.NDArray[np.int32]:
         """Numbers of the sizes of ops; of a collective's kernel, of its name, its ranks and its size."""
         shape = np.full(len(args), -1, dtype=np.int32)
+        ops = np.flatnonzero(sized)
         told = _chosen(args, ops)
         sizes = [arg.dims for arg in told]
         if sizes.count(NOTHING) < len(sizes):  # most files tell the sizes of all ops or of none
             texts = list(map(b"|".join, zip(sizes, [arg.types for arg in told], strict=True)))
-            for place in np.flatnonzero(self._settled()[name[ops]]).tolist():
+            for place in np.flatnonzero(sized[ops] == _WITH_SETTINGS).tolist():
                 if told[place].given is not NOTHING:
                     texts[place] += b"|" + bytes(told[place].given)
             shape[ops] = self.shapes.many(texts, len(texts))
-        for row, arg in zip(on_device.tolist(), _chosen(args, on_device), strict=True):
-            if arg.collective is not NOTHING:
-                shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
+        if [arg.collective for arg in work].count(NOTHING) < len(work):
+            for row, arg in zip(on_device.tolist(), work, strict=True):
+                if arg.collective is not NOTHING:
+                    shape[row] = self.shapes[b"|".join((arg.collective, arg.group, arg.sent))]
         return shape
-
-    def _settled(self) -> npt.NDArray[np.bool_]:
-        """Names of ops whose work depends on their strides, paddings and the like."""
-        for text in islice(self.names, len(self._with_settings), None):
-            self._with_settings.append("conv" in text or "attention" in text)
-        return np.array(self._with_settings, dtype=bool)
 
     def _scale_of(self, start: npt.NDArray[Any]) -> int:
         """Nanoseconds in a unit of the file: judged once, by the first batch."""
@@ -200,7 +234,7 @@ class _ChromeTable:
 def _numbers(values: list[Any]) -> npt.NDArray[Any]:
     """Integers where all are, else floats; what no 64-bit integer holds becomes a float too."""
     try:
-        whole = set(map(type, values)) == {int}
+        whole = type(sum(values)) is int  # one float makes the sum a float
         return np.fromiter(values, dtype=np.int64 if whole else np.float64, count=len(values))
     except OverflowError:
         return np.array([_float(value) for value in values])
@@ -215,13 +249,6 @@ def _float(value: Any) -> float:
 
 def _chosen(args: list[Arguments], rows: npt.NDArray[np.intp]) -> list[Arguments]:
     return [args[row] for row in rows.tolist()]
-
-
-def _spread(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], count: int, absent: float = -1) -> npt.NDArray[Any]:
-    """A column of `count` entries with these values in some rows."""
-    column = np.full(count, absent, dtype=values.dtype)
-    column[rows] = values
-    return column
 
 
 def _blocks(args: list[Arguments]) -> npt.NDArray[np.float32]:
@@ -265,12 +292,15 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, int) and 0 < base < _LARGEST and len(events) and events.start_ns[-1] < _LARGEST - base:
         events.start_ns[:] += base
-    processes = Interner()
-    of_thread = processes.many((process for process, _ in collected.threads), len(collected.threads))
     if len(events):
-        events.process[:] = of_thread[events.thread]
+        _, _, name, thread = collected.origins.known
+        events.thread[:] = thread.take(events.name)
+        events.name[:] = name.take(events.name)
+        processes = Interner()
+        threads = collected.origins.threads
+        events.process[:] = processes.many((process for process, _ in threads), len(threads)).take(events.thread)
     spread = _distributed(header)
-    names = tuple(collected.names)
+    names = tuple(collected.origins.names)
     trace = Trace(
         file=printable(path.name),
         format="chrome trace",
@@ -279,7 +309,7 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         shapes=tuple(shape.decode("utf-8", "replace").encode() for shape in collected.shapes.found),
         devices=_devices(header),
         framework=_framework(header),
-        accelerator=next((_ACCELERATORS[word] for word in map(str.lower, collected.kinds) if word in _ACCELERATORS), ""),
+        accelerator=next((_ACCELERATORS[word] for word in map(str.lower, collected.origins.kinds) if word in _ACCELERATORS), ""),
         rank=spread.get("rank"),
         world_size=spread.get("world_size"),
         backend=str(spread.get("backend", "")),
@@ -289,9 +319,9 @@ def _trace(path: Path, stream: EventStream, collected: _ChromeTable) -> Trace:
         recorded=tuple(key for key in ("record_shapes", "with_stack", "profile_memory") if header.get(key)),
     )
     if tensorflow_names.is_tensorflow(collected.titles):
-        return tensorflow_names.sort_out(trace, collected.titles, list(collected.threads))
+        return tensorflow_names.sort_out(trace, collected.titles, list(collected.origins.threads))
     if collected.uncategorised:
-        return uncategorised.sort_out(trace, collected.titles, list(collected.threads))
+        return uncategorised.sort_out(trace, collected.titles, list(collected.origins.threads))
     return trace
 
 
