@@ -87,7 +87,7 @@ def as_measured_here(workload: Workload, result: Prediction) -> Prediction:
 def _parts(found: Priced) -> dict[str, float]:
     """Return the step as compute, memory and the framework's own time."""
     compute = sum(seconds for kind, seconds in found.by_kind.items() if KINDS[kind].is_product)
-    memory = sum(found.by_kind.values()) - compute
+    memory = sum(found.by_kind.values()) - compute + found.fresh_s
     whole = max(found.seconds, 1e-12)
     return {"compute": compute / whole, "memory": memory / whole, "launch": found.overhead_s / whole}
 
