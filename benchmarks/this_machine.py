@@ -66,7 +66,8 @@ def measured_s(name: str, of_process: bool) -> float:
 
 def measured(names: list[str], of_process: bool) -> dict[str, float]:
     """Each model in a fresh process, because what the C library keeps depends on what ran before."""
-    context = get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["torch"])  # imported once; nothing has run in the process that is forked
     found = {}
     for name in names:
         with context.Pool(1) as pool:

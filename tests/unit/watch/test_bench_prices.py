@@ -40,6 +40,18 @@ def test_rows_near_a_size_correct_the_trend() -> None:
     assert trend_of(slow).seconds((1.0, 64.0, 10.0, 512.0), 2.0 * 64 * 10 * 512)[0] == pytest.approx(100e-6, rel=0.05)
 
 
+def test_convolutions_compute_whole_vectors_of_channels() -> None:
+    shapes = [(3.0, 32.0, 1024.0), (32.0, 32.0, 1024.0), (64.0, 64.0, 256.0), (128.0, 128.0, 64.0)]
+    rows = tuple(
+        row("conv.forward", (16.0, c, d, 9.0, positions), work, 1e-11 * work)
+        for c, d, positions in shapes
+        for work in (2 * 16 * c * d * 9 * positions,)
+    )
+    trend = trend_of(rows)
+    whole, part = (trend.seconds((16.0, c, 48.0, 9.0, 256.0), 2 * 16 * c * 48 * 9 * 256)[0] for c in (32.0, 24.0))
+    assert part == pytest.approx(whole, rel=0.02)
+
+
 def test_time_steps_cost_time_of_their_own() -> None:
     rows = tuple(
         row("gru.forward", (t, b, h, 1.0), 12 * t * b * h * h, t * (20e-6 + 1e-9 * b * h + 1e-10 * b * h * h))

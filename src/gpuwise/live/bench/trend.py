@@ -7,6 +7,7 @@ count more, on a scale of doublings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,22 +22,30 @@ __all__ = ["Trend", "trend_of"]
 Array = NDArray[np.float64]
 _NEAR = 0.05  # of a doubling; a measured size this close counts as the same
 _SHORTEST_S = 1e-9
+_VECTOR = 16  # numbers of 32 bits in the widest vector registers (AVX-512)
+_FEW = 4  # channels, as in images
 
 
-def _of_matmul(batch: float, m: float, n: float, k: float) -> tuple[float, ...]:
-    return 1.0, batch * (m * k + k * n + m * n)
+def _of_matmul(work: float, batch: float, m: float, n: float, k: float) -> tuple[float, ...]:
+    return 1.0, batch * (m * k + k * n + m * n), work
 
 
-def _of_convolution(n: float, c_in: float, c_out: float, kernel: float, positions: float) -> tuple[float, ...]:
-    return 1.0, n * positions * (c_in + c_out) + c_in * c_out * kernel
+def _of_convolution(work: float, n: float, c_in: float, c_out: float, kernel: float, positions: float) -> tuple[float, ...]:
+    filled = c_in * c_out / (_whole_vectors(c_in) * _whole_vectors(c_out))
+    return 1.0, n * positions * (c_in + c_out) + c_in * c_out * kernel, work / filled
 
 
-def _of_layers(steps: float, batch: float, hidden: float, layers: float) -> tuple[float, ...]:
-    return steps * layers, steps * layers * batch * hidden
+def _of_layers(work: float, steps: float, batch: float, hidden: float, layers: float) -> tuple[float, ...]:
+    return steps * layers, steps * layers * batch * hidden, work
 
 
-def _of_attention(batch: float, heads: float, length: float, width: float) -> tuple[float, ...]:
-    return (batch * heads * length * length,)
+def _of_attention(work: float, batch: float, heads: float, length: float, width: float) -> tuple[float, ...]:
+    return batch * heads * length * length, work
+
+
+def _whole_vectors(channels: float) -> float:
+    """Return the channels that a convolution computes: libraries fill up the last vector, except for a few channels."""
+    return channels if channels <= _FEW else math.ceil(channels / _VECTOR) * _VECTOR
 
 
 _PARTS: dict[str, Callable[..., tuple[float, ...]]] = {
@@ -53,7 +62,7 @@ class Trend:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._parts = _PARTS[rows[0].kind.partition(".")[0]]
         seconds = np.array([row.seconds for row in rows])
-        parts = np.array([(*self._parts(*row.sizes), row.work) for row in rows])
+        parts = np.array([self._parts(row.work, *row.sizes) for row in rows])
         self._rates = _never_negative(parts / seconds[:, None])
         self._factors = np.log(seconds / np.maximum(parts @ self._rates, _SHORTEST_S))
         self._sizes = _doublings([row.sizes for row in rows])
@@ -61,8 +70,8 @@ class Trend:
 
     def seconds(self, sizes: Sequence[float], work: float) -> tuple[float, float]:
         """Return the seconds at these sizes, and the spread of the rows nearby."""
-        fitted = max(float(np.array((*self._parts(*sizes), work)) @ self._rates), _SHORTEST_S)
-        weight = 1.0 / np.maximum(np.abs(self._sizes - _doublings(sizes)).sum(axis=1), _NEAR) ** 2
+        fitted = max(float(np.array(self._parts(work, *sizes)) @ self._rates), _SHORTEST_S)
+        weight = 1.0 / np.maximum(np.abs(self._sizes - _doublings(sizes)).sum(axis=1), _NEAR) ** 4
         weight /= weight.sum()
         return fitted * float(np.exp(weight @ self._factors)), float(weight @ self._spreads)
 
