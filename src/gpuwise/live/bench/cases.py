@@ -63,7 +63,7 @@ def cases(device: str) -> Iterator[Case]:
     """Yield every case, starting with those that all predictions need; tensors are created when a case is reached and freed at
     the next one.
     """
-    keep_freed_memory()
+    _keep_freed_memory()
     for family in (
         _chain,
         _matmul,
@@ -80,7 +80,7 @@ def cases(device: str) -> Iterator[Case]:
         yield from family(device)
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> None:
     """Make the C library reuse the memory of tensors for what is measured next, because fresh memory is measured on its own. It
     keeps up to twice the largest block that it has freed; larger blocks than this one never count.
     """
@@ -281,7 +281,7 @@ def _fresh(device: str) -> Iterator[Case]:
     """Yield the writing of memory that was written before, and of memory that is fresh from the system."""
     import torch
 
-    if device != "cpu" or not returns_memory():
+    if device != "cpu" or not _returns_memory():
         return
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -294,7 +294,7 @@ def _fresh(device: str) -> Iterator[Case]:
         yield Case(kind=f"write.{kind}", sizes=(_FRESH_BYTES,), work=_FRESH_BYTES, unit="B", call=call)
 
 
-def returns_memory() -> bool:
+def _returns_memory() -> bool:
     """Return whether tensors come from the heap of the GNU C library, whose rules `step.memory.heap` knows."""
     replaced = any(name in os.environ.get("LD_PRELOAD", "") for name in ("jemalloc", "tcmalloc", "mimalloc"))
     return platform.libc_ver()[0] == "glibc" and not replaced

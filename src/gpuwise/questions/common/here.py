@@ -20,7 +20,7 @@ from gpuwise.workload.model.types import Workload
 __all__ = ["as_measured_here", "gpu_here", "named_here", "without_assumed"]
 
 _NOT_HERE = ("stack", "cpu", "cpu_device")  # assumed for other machines, measured on this one
-_RANGE = (0.7, 1.5)  # predicted to measured of ten small models on a shared CPU (benchmarks/this_machine.py), rounded outwards
+_RANGE = (0.7, 1.5)  # measured to predicted of 41 of 42 small models on a shared CPU (benchmarks/this_machine.py)
 
 
 def gpu_here(named: Sequence[str], count: int) -> list[str]:
@@ -96,7 +96,7 @@ def _range_note(found: Priced) -> Assumption:
     low, high = _RANGE
     effect = f"widened by the spread of the measurements used, ±{found.spread_fraction:.1%}"
     return assumed(
-        "range", f"{low:g} to {high:g} times the prediction, as measured for ten small models", effect, basis="measured"
+        "range", f"{low:g} to {high:g} times the prediction, as measured for 41 of 42 small models", effect, basis="measured"
     )
 
 
