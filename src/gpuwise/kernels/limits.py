@@ -322,8 +322,11 @@ def class_columns(
 
 def as_elementwise(op: Signature, size: Mapping[str, float]) -> Measured:
     """Use measurements of elementwise loops: those of gelu or tanh if an op computes such a function, otherwise those of
-    addition. Piecewise linear functions such as relu and hardtanh are as cheap as an addition.
+    addition. Piecewise linear functions such as relu and hardtanh are as cheap as an addition. Most of a dropout's time goes into
+    its random numbers.
     """
+    if op.name == "native_dropout":
+        return Measured(("dropout", "elementwise"))
     words = set(_WORDS.findall(op.name))
     if is_backward(op):
         words -= _FROM_RESULT

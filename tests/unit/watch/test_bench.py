@@ -54,7 +54,7 @@ def made(flops_per_s: float = 1e11, bytes_per_s: float = 1e10, day: str = "2026-
         row(f"{kind}.{half}", (size,) * 5, work, work / flops_per_s)
         for kind in ("conv", "strided", "depthwise")
         for half in ("forward", "data", "weight")
-        for size, work in ((8.0, 1e6), (32.0, 1e9))
+        for size, work in ((16.0, 1e6), (32.0, 1e9))  # whole vectors of channels
     ]
     names = ["elementwise", "curve", "reduction", "columns", "copy", "random"]
     names += [

@@ -36,6 +36,8 @@ def kinds(kind: str, name: str, sizes: dict[str, float], **attrs: AttrValue) -> 
         ("tanh_", "tanh"),
         ("mish", "tanh"),
         ("mish_backward", "tanh"),
+        ("native_dropout", "dropout"),
+        ("native_dropout_backward", "elementwise"),
     ],
 )
 def test_functions_are_priced_as_what_they_compute(name: str, expected: str) -> None:
@@ -55,6 +57,8 @@ def test_recurrent_layers_are_priced_by_their_cell(cell: str, expected: str) -> 
     measured = KINDS["rnn"].measured(Op("rnn", "rnn", "fp32", (), attrs, (), ()), sizes)
     assert measured.kinds == (f"{expected}.backward",)
     assert measured.sizes == (8.0, 4.0, 16.0, 2.0)
+    both = KINDS["rnn"].measured(Op("rnn", "rnn", "fp32", (), attrs, (), ()), sizes | {"directions": 2.0})
+    assert both.sizes == (8.0, 4.0, 16.0, 4.0)
 
 
 def test_what_ops_ask_for_is_measured() -> None:
@@ -63,4 +67,4 @@ def test_what_ops_ask_for_is_measured() -> None:
     for half in ("forward", "backward"):
         assert {(f"{cell}.{half}", 4) for cell in ("lstm", "gru", "rnn")} <= found
         assert (f"short_softmax.{half}", 2) in found
-    assert {("tanh", 1), ("curve", 1), ("elementwise", 1)} <= found
+    assert {("tanh", 1), ("curve", 1), ("elementwise", 1), ("dropout", 1)} <= found

@@ -97,7 +97,8 @@ def _flops(op: Signature, size: Sizes) -> Array:
 
 def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
     cell = str(op.attrs["cell"]).partition("_")[0]  # of plain cells, `bench` measures those with tanh
-    return Measured((f"{cell}.{half_of(op)}",), (size["steps"], size["batch"], size["hidden"], size["layers"]))
+    layers = size["layers"] * size["directions"]  # each direction runs on its own
+    return Measured((f"{cell}.{half_of(op)}",), (size["steps"], size["batch"], size["hidden"], layers))
 
 
 RNN = OpKind(

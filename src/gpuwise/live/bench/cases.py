@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
@@ -26,18 +29,22 @@ _CONVOLUTIONS = (
     (16, 64, 64, 3, 16),
     (8, 128, 128, 3, 8),
     (16, 64, 128, 1, 16),
+    (16, 32, 64, 5, 16),
 )
 _SHORT_ROWS = ((64, 10), (2048, 10))
-_DEPTHWISE = ((16, 64, 3, 16), (8, 24, 3, 56), (16, 192, 5, 8))
+_DEPTHWISE = ((16, 64, 3, 16), (8, 24, 3, 56), (16, 192, 5, 8), (8, 96, 7, 14))
 _ELEMENTS = (1_000, 30_000, 1_000_000, 8_000_000)
 _ROWS = ((64, 64), (2048, 128), (4096, 512))
 _CELLS: dict[str, tuple[int, tuple[tuple[int, int, int, int], ...]]] = {  # gates, and steps, batch, hidden size and layers
     "LSTM": (4, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 128, 1), (32, 32, 256, 1), (32, 16, 64, 2), (32, 32, 128, 2))),
     "GRU": (3, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 128, 1), (32, 32, 256, 1), (32, 16, 64, 2))),
-    "RNN": (1, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 256, 1), (32, 16, 64, 2))),
+    "RNN": (1, ((16, 16, 32, 1), (32, 16, 64, 1), (32, 32, 128, 1), (32, 32, 256, 1), (32, 16, 64, 2))),
 }
 _APART_BYTES = 8 * 2**20
 _MOST_TURNS = 64
+_LARGEST_KEPT_BYTES = 32 * 2**20 - 2**16
+_FRESH_BYTES = 16 * 2**20
+_OPTIMIZED = ((4, 100), (100, 100), (2, 1_000_000))
 _OPTIMIZERS = {"sgd": {}, "momentum": {"momentum": 0.9}, "adam": {}, "adamw": {}}
 
 
@@ -56,8 +63,30 @@ def cases(device: str) -> Iterator[Case]:
     """Yield every case, starting with those that all predictions need; tensors are created when a case is reached and freed at
     the next one.
     """
-    for family in (_chain, _matmul, _elementwise, _optimizers, _convolution, _rows, _images, _attention, _lookups, _recurrent):
+    _keep_freed_memory()
+    for family in (
+        _chain,
+        _matmul,
+        _elementwise,
+        _optimizers,
+        _fresh,
+        _convolution,
+        _rows,
+        _images,
+        _attention,
+        _lookups,
+        _recurrent,
+    ):
         yield from family(device)
+
+
+def _keep_freed_memory() -> None:
+    """Make the C library reuse the memory of tensors for what is measured next, because fresh memory is measured on its own. It
+    keeps up to twice the largest block that it has freed; larger blocks than this one never count.
+    """
+    import torch
+
+    torch.empty(_LARGEST_KEPT_BYTES, dtype=torch.uint8)
 
 
 def _turns(make: Callable[[], Any], size_bytes: float) -> Callable[[], Any]:
@@ -176,6 +205,7 @@ def _elementwise(device: str) -> Iterator[Case]:
         "tanh": (8.0, torch.tanh),
         "reduction": (4.0, torch.sum),
         "random": (4.0, lambda x: torch.bernoulli(x, 0.5)),
+        "dropout": (9.0, functions.dropout),
     }
     for count in _ELEMENTS:
         pair = _turns(lambda c=count: (torch.randn(c, device=device), torch.randn(c, device=device)), 8.0 * count)  # type: ignore[misc]
@@ -238,13 +268,36 @@ def _optimizers(device: str) -> Iterator[Case]:
 
     makers = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     for name, more in _OPTIMIZERS.items():
-        for tensors, elements in ((100, 100), (2, 1_000_000)):
+        for tensors, elements in _OPTIMIZED:
             weights = [torch.nn.Parameter(torch.randn(elements, device=device)) for _ in range(tensors)]
             for weight in weights:
                 weight.grad = torch.randn_like(weight)
             optimizer: Any = makers[name](weights, lr=1e-6, **more)
             sizes = (tensors, tensors * elements)
             yield Case(kind=f"optimizer.{name}", sizes=sizes, work=tensors * elements, unit="elements", call=optimizer.step)
+
+
+def _fresh(device: str) -> Iterator[Case]:
+    """Yield the writing of memory that was written before, and of memory that is fresh from the system."""
+    import torch
+
+    if device != "cpu" or not _returns_memory():
+        return
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+
+    def tensor() -> Any:
+        return torch.frombuffer(mmap.mmap(-1, _FRESH_BYTES, flags=private), dtype=torch.float32)
+
+    known = tensor()
+    cases: dict[str, Callable[[], Any]] = {"known": lambda: known.fill_(1.0), "fresh": lambda: tensor().fill_(1.0)}
+    for kind, call in cases.items():
+        yield Case(kind=f"write.{kind}", sizes=(_FRESH_BYTES,), work=_FRESH_BYTES, unit="B", call=call)
+
+
+def _returns_memory() -> bool:
+    """Return whether tensors come from the heap of the GNU C library, whose rules `step.memory.heap` knows."""
+    replaced = any(name in os.environ.get("LD_PRELOAD", "") for name in ("jemalloc", "tcmalloc", "mimalloc"))
+    return platform.libc_ver()[0] == "glibc" and not replaced
 
 
 def _chain(device: str) -> Iterator[Case]:

@@ -1,8 +1,9 @@
 """Computes the time of a step on a measured device: every op's time comes from the nearest measured rows.
 
-Nothing is fitted or assumed about the device: rates between measured sizes are interpolated on logarithmic scales, and anything
-smaller than the smallest measured size takes the same time as that one. The framework's own time per call comes from a chain of
-small layers. Ops run one after another, as on a CPU.
+Nothing is assumed about the device. The times of products follow the trend of measured ones (`trend.py`). Other times are
+interpolated by bytes on logarithmic scales, and anything smaller than the smallest measured size takes the same time as that
+one. The framework's own time per call comes from a chain of small layers. Memory that the C library returned to the system and
+requests again takes extra time, at a measured rate. Ops run one after another, as on a CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy as np
 
 from gpuwise.core.errors import BadFile
 from gpuwise.kernels.registry import KINDS
+from gpuwise.live.bench.trend import trend_of
 from gpuwise.live.bench.types import Profile, Row
+from gpuwise.step.memory.heap import fresh_bytes
 from gpuwise.workload.model.evaluate import call_counts, op_bytes, op_flops, product_values
 from gpuwise.workload.model.types import Op, Workload
 
@@ -21,16 +24,16 @@ __all__ = ["NEEDED", "Priced", "price"]
 
 NEEDED = ("chain.forward", "chain.step", "matmul.fp32", "elementwise", "columns")  # the framework takes part in every step
 
-_NEAR = 0.05  # of a doubling; a measured size this close counts as the same
-
 
 class Priced:
-    """Seconds of a step by phase and by kind of op; `spread_fraction` is that of the rows used, weighted by their seconds in
-    the step, as if all errors had the same sign.
+    """Seconds of a step by kind of op, for the framework, and for memory that is fresh from the system. `spread_fraction` is that
+    of the rows used, weighted by their seconds in the step, as if all errors had the same sign.
     """
 
-    def __init__(self, seconds: float, overhead_s: float, by_kind: dict[str, float], spread_fraction: float) -> None:
-        self.seconds, self.overhead_s, self.by_kind, self.spread_fraction = seconds, overhead_s, by_kind, spread_fraction
+    def __init__(self, *, overhead_s: float, fresh_s: float, by_kind: dict[str, float], unsure_s: float) -> None:
+        self.seconds = sum(by_kind.values()) + overhead_s + fresh_s
+        self.overhead_s, self.fresh_s, self.by_kind = overhead_s, fresh_s, by_kind
+        self.spread_fraction = unsure_s / self.seconds if self.seconds > 0 else 0.0
 
 
 def price(workload: Workload, profile: Profile, batch: float | None = None, seq: float | None = None) -> Priced:
@@ -53,8 +56,16 @@ def price(workload: Workload, profile: Profile, batch: float | None = None, seq:
     by_kind["optimizer"], spread = _optimizer_s(workload, values[0], profile)
     unsure_s += by_kind["optimizer"] * spread
     overhead, spread = _overhead_s(workload, counts, profile)
-    whole = sum(by_kind.values()) + overhead
-    return Priced(whole, overhead, by_kind, (unsure_s + overhead * spread) / whole if whole > 0 else 0.0)
+    unsure_s += overhead * spread
+    per_byte = _fresh_s_per_byte(profile)
+    fresh = per_byte * fresh_bytes(workload, batch, seq) if per_byte else 0.0
+    return Priced(overhead_s=overhead, fresh_s=fresh, by_kind=by_kind, unsure_s=unsure_s)
+
+
+def _fresh_s_per_byte(profile: Profile) -> float:
+    """Return the seconds that memory fresh from the system takes beyond other memory; 0 if the C library's rules are unknown."""
+    known, fresh = profile.of("write.known"), profile.of("write.fresh")
+    return max(fresh[0].seconds / fresh[0].work - known[0].seconds / known[0].work, 0.0) if known and fresh else 0.0
 
 
 def _op_s(op: Op, sizes: dict[str, float], flops: float, moved: float, profile: Profile) -> tuple[float, float]:
@@ -76,15 +87,8 @@ def _measured(rows: Sequence[Row], size_count: int | None = None) -> list[Row]:
 
 
 def _by_rate(rows: Sequence[Row], sizes: tuple[float, ...], work: float) -> tuple[float, float]:
-    """Return seconds from the rates of measured sizes, weighting nearer ones more, on a scale of doublings."""
-    rows = _measured(rows, len(sizes))
-    known = np.log2(np.maximum([row.sizes for row in rows], 1.0))
-    rates = np.log([row.work / row.seconds for row in rows])
-    distance = np.abs(known - np.log2(np.maximum(sizes, 1.0))).sum(axis=1)
-    weight = 1.0 / np.maximum(distance, _NEAR) ** 2
-    seconds = work / float(np.exp((weight * rates).sum() / weight.sum()))
-    least = min(row.seconds for row in rows if row.work == min(other.work for other in rows)) if work < rows[0].work else 0.0
-    return max(seconds, least), float((weight * [row.spread_fraction for row in rows]).sum() / weight.sum())
+    """Return seconds from the trend of measured sizes."""
+    return trend_of(tuple(_measured(rows, len(sizes)))).seconds(sizes, work)
 
 
 def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
@@ -102,17 +106,20 @@ def _by_bytes(rows: Sequence[Row], moved: float) -> tuple[float, float]:
 def _optimizer_s(
     workload: Workload, values: np.ndarray[tuple[int], np.dtype[np.float64]], profile: Profile
 ) -> tuple[float, float]:
-    """Return a cost per tensor and one per element, from measured optimizers with many small and with a few large tensors."""
+    """Return a cost per step, one per tensor and one per element, from measured optimizers with few and many, small and large
+    tensors.
+    """
     ops = [op for op in workload.ops if op.kind == "optimizer"]
     if not ops:
         return 0.0, 0.0
     elements = max(float(values[op.sizes[0]]) for op in ops)
     tensors = max(float(values[op.sizes[1]]) for op in ops)
     rows = _measured(profile.of(f"optimizer.{workload.optimizer}") or profile.of("optimizer.adamw"), 2)
-    many, large = sorted(rows, key=lambda row: row.work)[0], sorted(rows, key=lambda row: row.work)[-1]
-    matrix = np.array([many.sizes, large.sizes])
-    per_tensor, per_element = np.maximum(np.linalg.lstsq(matrix, np.array([many.seconds, large.seconds]), rcond=None)[0], 0.0)
-    return float(tensors * per_tensor + elements * per_element), max(many.spread_fraction, large.spread_fraction)
+    matrix = np.array([[1.0, *row.sizes] for row in rows])
+    seconds = np.array([row.seconds for row in rows])
+    weighted = np.linalg.lstsq(matrix / seconds[:, None], np.ones(len(rows)), rcond=None)[0]
+    found = float(np.array([1.0, tensors, elements]) @ np.maximum(weighted, 0.0))
+    return found, max(row.spread_fraction for row in rows)
 
 
 def _overhead_s(

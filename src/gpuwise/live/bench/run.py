@@ -20,7 +20,7 @@ from gpuwise.live.bench.types import VERSION, Profile, Row
 
 __all__ = ["device_here", "device_name", "measure", "waiter"]
 
-_CASES = 160  # the approximate number of cases, for the share of time that each may take
+_CASES = 180  # the approximate number of cases, for the share of time that each may take
 _LEAST_BUDGET_S = 0.02
 _MOST_SHARE = 0.05  # of the remaining time, for one case
 _OVER = "out of time; increase `--seconds`"

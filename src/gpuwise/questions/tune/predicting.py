@@ -24,7 +24,7 @@ from gpuwise.workload.model.types import Workload
 
 __all__ = ["Expected", "Predictor", "predictor_of"]
 
-_PROFILED = (0.7, 1.5)  # as `predict --on-this-machine`: assumed from ten small models
+_PROFILED = (0.7, 1.5)  # as `predict --on-this-machine`, from 42 small models
 _UNKNOWN = (0.9, 1.1)  # of a gain on a GPU without a published pair of steps; assumed
 
 
