@@ -192,7 +192,7 @@ def test_a_card_at_hand_that_costs_less_per_run_is_kept_until_it_is_used_enough(
     assert seldom.best.kind == "keep"
     sold = [one for one in seldom.options if one.kind.startswith("buy") and one.gpu.memory_bytes >= seldom.best.gpu.memory_bytes]
     assert all((one.usd_per_run or 0.0) > (seldom.best.usd_per_run or 0.0) for one in sold)
-    assert "a rented RTX 5090" in seldom.verdict
+    assert "a rented RTX A5000" in seldom.verdict
     (change,) = (text for text in seldom.changes_if if "lower cost per run" in text)
     hours = float(re.findall(r"above (\d+) hours of use a week", change)[0])
     assert [keeps(hours + off).best.kind for off in (-1, 1)] == ["keep", "buy used"]
