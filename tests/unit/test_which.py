@@ -180,7 +180,9 @@ def test_equal_speed_with_more_memory_is_mentioned() -> None:
 
 def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
     found = asked()
-    assert re.search(r"Renting an? .* is cheaper for up to \d+ hours of use a week(\. At|, but at) 25 hours a week, ", found["verdict"])
+    assert re.search(
+        r"Renting an? .* is cheaper for up to \d+ hours of use a week(\. At|, but at) 25 hours a week, ", found["verdict"]
+    )
     assert not any("renting" in text for text in found["changes_if"])  # the verdict has said it
     (hours,) = (text for text in asked("--budget", "1500")["changes_if"] if "renting" in text)
     assert "(this answer assumes 25)" in hours
