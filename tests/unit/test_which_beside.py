@@ -57,7 +57,7 @@ def test_a_laptop_gpu_has_a_laptop_cpu() -> None:
     answer = gpuwise.which(laptop=True, budget="2000")
     (note,) = (note for note in answer.assumptions if note.name == "cpu")
     assert note.value.startswith("laptop")
-    assert "no faster laptop" in answer.verdict
+    assert "No faster laptop" in answer.verdict
 
 
 def test_the_cheapest_option_for_text_is_named_where_it_costs_far_less() -> None:

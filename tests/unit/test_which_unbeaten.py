@@ -97,6 +97,7 @@ def within_limits(answer: WhichAnswer) -> list[Candidate]:
 def faults(answer: WhichAnswer) -> list[str]:
     """Everything in which an option, shown or not, contradicts the verdict."""
     best, verdict, able = answer.best, answer.verdict, within_limits(answer)
+    told = verdict.lower()
     if best is None:
         return []
     found = []
@@ -121,7 +122,7 @@ def faults(answer: WhichAnswer) -> list[str]:
             if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine and one.gpu.memory_bytes >= least
         ]
     if best.kind == "keep":
-        if "less than on any" in verdict:
+        if "less than on any" in told:
             found += [
                 f"{one.key} costs less per run"
                 for one in bought
@@ -140,23 +141,23 @@ def faults(answer: WhichAnswer) -> list[str]:
         if quickest.gpu.memory_bytes < best.gpu.memory_bytes and quickest.name not in verdict:
             found.append(f"{quickest.key} is much faster with less memory, and is not mentioned")
     own = [one.gpu.memory_bytes for one in answer.every if one.kind == "keep" and one.run.fits]
-    if "with as much memory" in verdict:
+    if "with as much memory" in told:
         bought = [one for one in bought if one.gpu.memory_bytes >= min(max(own), 24 * 2**30)]
     single = [one for one in bought if one.gpu_count == 1]
-    if "no faster card or set of cards" in verdict:
+    if "no faster card or set of cards" in told:
         found += [f"{one.key} is faster" for one in bought if one.run.seconds < (1 - SAME) * best.run.seconds]
-    if "no faster single card costs" in verdict:
+    if "no faster single card costs" in told:
         found += [f"{one.key} is faster" for one in single if one.run.seconds < (1 - SAME) * best.run.seconds]
     named = best if best.kind.startswith("buy") else None
-    if "no rented GPU that is as fast" in verdict:
+    if "no rented gpu that is as fast" in told:
         found += [
             f"renting {one.name} costs less"
             for one in rents
             if one.run.seconds <= best.run.seconds and (one.usd_per_run or 0.0) < mine
         ]
-    if named and "lowest cost per run of all single cards" in verdict:
+    if named and "lowest cost per run of all single cards" in told:
         found += [f"{one.key} costs less per run" for one in single if (one.usd_per_run or 0.0) < (1 - SAME) * mine]
-    if named and "lowest cost per run of all cards" in verdict:
+    if named and "lowest cost per run of all cards" in told:
         found += [f"{one.key} costs less per run" for one in bought if (one.usd_per_run or 0.0) < (1 - SAME) * mine]
     shown = {one.key: one for one in answer.options}
     if best.key not in shown:

@@ -83,19 +83,23 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     meets = in_time(survey, run, " and" if have else ", which") if survey.query.limits.deadline_s is not None else ""
     time = f"{_describe_ways(survey)}{survey.pace(run)}{ratio}{meets}"
     if best.kind == "keep":
-        return ("pick", f"Keep {_every_own(survey, best)}: {time}, and "), ("why", f"{nothing_better(survey, chosen, _sold)}.")
+        return ("pick", f"Keep {_every_own(survey, best)}: {time}. "), ("why", _sentence(nothing_better(survey, chosen, _sold)))
     if best.kind == "rent" and best.rent is not None:
         rate, why = survey.query.book.currency.show(best.rent.usd_per_gpu_hour, 2), cheaper_rented(survey, chosen, best)
-        return ("pick", f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}, and "), ("why", f"{why}.")
+        return ("pick", f"Rent {a(best.name)} ({rate} an hour{_for_all(best)}): {time}. "), ("why", _sentence(why))
     known = best.upfront_usd is not None
     price = f"{survey.money(best.upfront_usd)}{_for_all(best)}{_made_of(survey, best)}" if known else "price unknown"
     time = f"together with {f'your {best.run.beside[0].name}' if best.run.beside else 'yours'}, {time}" if best.added else time
     return (
-        ("pick", f"Buy {one_more(best) or a(best.name)} ({price}): {time}, and "),
-        ("why", f"{_why_best(survey, chosen)}."),
+        ("pick", f"Buy {one_more(best) or a(best.name)} ({price}): {time}. "),
+        ("why", _sentence(_why_best(survey, chosen))),
         ("rent", renting(survey, chosen, best)),
         ("machine", _to_change(survey, best)),
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _every_own(survey: Survey, best: Candidate) -> str:
