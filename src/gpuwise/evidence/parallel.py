@@ -66,7 +66,7 @@ class SourceFit(msgspec.Struct, frozen=True, kw_only=True):
     on models left out of the fit.
     """
 
-    launch_s: float = 33e-6
+    launch_s: float = 36e-6
     neighbour_s: float = 2e-5
     message_s: float = 0.0
     step_s: float = 0.0

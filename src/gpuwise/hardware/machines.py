@@ -173,8 +173,6 @@ def _host(name: str, row: Mapping[str, Any]) -> Host:
         example=row["example"],
         core_count=row["core_count"],
         launch_s=parse(row["launch"], "time"),
-        launch_low_s=parse(row["launch_low"], "time"),
-        launch_high_s=parse(row["launch_high"], "time"),
         memory_bytes_per_s=parse(row["memory_bandwidth"], "bandwidth"),
         memory_channels=row.get("memory_channels", 0),
         source=sources()[row["source"]],

@@ -206,8 +206,6 @@ class Host:
     example: str
     core_count: int
     launch_s: float
-    launch_low_s: float
-    launch_high_s: float
     memory_bytes_per_s: float
     memory_channels: int = 0
     source: Source

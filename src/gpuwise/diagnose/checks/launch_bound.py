@@ -6,7 +6,7 @@ for idle time before or inside CUDA graphs. It reports this time if it is at lea
 a few microseconds.
 
 ## Why it costs time
-Eager PyTorch needs 5 to 60 µs of host time for each op. Kernels shorter than that finish before the next one is
+Eager PyTorch needs 10 to 60 µs of host time for each op. Kernels shorter than that finish before the next one is
 launched. A faster GPU does not help, because it would only wait longer.
 
 ## What to do
