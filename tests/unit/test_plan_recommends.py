@@ -179,7 +179,7 @@ def test_separate_runs_are_compared_with_the_plan_in_the_headline() -> None:
     assert answer.separate is not None
     assert answer.separate.one_job_samples_per_s == answer.recommended.samples_per_s == answer.scaling()[-1]["samples_per_s"]
     assert answer.separate.samples_per_s > WITHIN * answer.separate.one_job_samples_per_s
-    assert "Two separate training runs, each on one GPU," in _verdict(answer)
+    assert "Two separate training runs, each on one GPU with a batch of " in _verdict(answer)
 
 
 def test_samples_of_each_kind_are_listed_in_words() -> None:

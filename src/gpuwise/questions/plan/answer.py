@@ -164,13 +164,16 @@ def _separate(answer: PlanAnswer) -> SeparateJobs | None:
     if answer.alone:
         able = [(count, point.weak) for count, point in answer.alone if point.weak is not None]
         jobs, rate, each = sum(count for count, _ in able), sum(count * one.samples / one.step_s for count, one in able), 1
+        batch = able[0][1].samples if able else 0
     else:
         first, each = known[0].weak, known[0].gpu_count
         jobs = answer.cluster.gpu_count // each
-        rate = jobs * first.samples / first.step_s if first else 0.0
+        rate, batch = (jobs * first.samples / first.step_s, first.samples) if first else (0.0, 0)
     if not rate or jobs < _SEVERAL:
         return None
-    return SeparateJobs(jobs=jobs, gpus_each=each, samples_per_s=rate, one_job_samples_per_s=whole.samples_per_s)
+    return SeparateJobs(
+        jobs=jobs, gpus_each=each, batch_each=batch, samples_per_s=rate, one_job_samples_per_s=whole.samples_per_s
+    )
 
 
 plan = face(PlanOptions, answer)

@@ -116,6 +116,7 @@ class SeparateJobs:
 
     jobs: int
     gpus_each: int
+    batch_each: int
     samples_per_s: float
     one_job_samples_per_s: float
 

@@ -266,7 +266,8 @@ def _describe_separate(answer: PlanAnswer) -> list[str]:
     rates = [format_rate(rate) for rate in (found.samples_per_s, found.one_job_samples_per_s)]
     ratio = found.samples_per_s / found.one_job_samples_per_s
     return [
-        f"{opening(found.jobs)} separate training runs, each on {each}, process {rates[0]} samples/s in total, which is "
+        f"{opening(found.jobs)} separate training runs, each on {each} with a batch of {found.batch_each:,}, process {rates[0]} "
+        f"samples/s in total, which is "
         f"{share_of(ratio, 'the throughput')} of one run on all GPUs ({rates[1]} samples/s)."
     ]
 
