@@ -86,7 +86,7 @@ def run(job: ComparedJob, rigs: Sequence[Rig], stack: str, cpu: str, progress: C
     if job.text is not None and not job.common:
         return _run_text(job, rigs, job.text)
     gpus = [gpu for rig in rigs for gpu, _ in rig.parts]
-    shared = "" if job.precision or job.text else shared_precision(gpus, job.mode, job.method)
+    shared = "" if job.precision or job.text else shared_precision(gpus, job.mode, job.method, job.phase)
 
     def at(size: int | None) -> tuple[Throughput, ...]:
         if job.text is not None:

@@ -13,14 +13,17 @@ from gpuwise.questions.compare.types import Pair
 __all__ = ["describe_precision", "shared_precision"]
 
 
-def shared_precision(gpus: Sequence[Gpu], mode: str, method: str = "") -> str:
+def shared_precision(gpus: Sequence[Gpu], mode: str, method: str = "", phase: str = "") -> str:
     """The precision to use on all of these GPUs; empty where each keeps the usual one, as `predict` does.
 
     GPUs without matrix cores usually run fp32. They run 16 bit here if all GPUs can and lose nothing by it, as Apple's do: fp32
-    on one side and 16 bit on the other would compare precisions, not GPUs.
+    on one side and 16 bit on the other would compare precisions, not GPUs. Decoding reads weights and computes little, so people
+    keep them in 16 bits on every GPU that can store them.
     """
     if method:
         return usual_low(gpus)
+    if phase == "decode" and all("fp16" in supported(gpu) for gpu in gpus):
+        return "fp16"
     is_trained = mode == "train"
     if any("fp16" not in supported(gpu) for gpu in gpus):
         alike = all("bf16" in supported(gpu) for gpu in gpus)
