@@ -24,7 +24,7 @@ from gpuwise.questions.sweep.options import SweepOptions
 from making_traces import training
 
 pytestmark = pytest.mark.slow
-MODELS = "resnet18 resnet34 resnet50 vgg16 alexnet bert-base gpt2 bert-large vgg11".split()
+MODELS = "resnet18 resnet34 resnet50 vgg16 alexnet bert-base gpt2 bert-large vgg11 resnet101 resnet152 densenet121".split()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def _command(models: Path, out: Path, on: str) -> list[str]:
         "--gpus",
         "curated",
         "--batches",
-        "1..16",
+        "1..64",
         "--out",
         str(out),
         "--on",

@@ -53,7 +53,7 @@ def test_a_failing_model_costs_only_itself(tmp_path: Path, monkeypatch: pytest.M
     path.write_text(MODELS, encoding="utf-8")
     names = ["good", "raises", "good", "dies", "good", "hangs", "good"]
     requests = [Request(model=f"{path}:{name}") for name in names]
-    answers = list(capture_many(requests, timeout_s=8))
+    answers = list(capture_many(requests, timeout_s=24))  # a busy machine needs more than 8 s to import torch twice
     assert [request for request, _ in answers] == requests
     found = dict(zip(range(len(names)), (answer for _, answer in answers), strict=True))
     assert [isinstance(found[place], Workload) for place in found] == [name == "good" for name in names]
