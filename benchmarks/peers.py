@@ -104,7 +104,7 @@ def neusight(options: argparse.Namespace) -> list[Row]:
     note += "the GPU in question."
     if skipped:
         reasons = ", ".join(f"{reason} ({count} rows)" for reason, count in skipped.items())
-        note += f" The remaining rows were left out: {reasons}."
+        note += f" Rows that were left out: {reasons}."
     figures = [(name, pick(theirs), pick(ours)) for name, pick in (("median", np.median), ("mean", np.mean))]
     return [
         Row(
@@ -133,7 +133,8 @@ def hta(options: argparse.Namespace) -> list[Row]:
     asked = f"reading and diagnosing a {size:,.0f} MB Kineto trace"
     version = _version(python, "HolisticTraceAnalysis")
     note = f"HTA {version} loads the trace and computes four breakdowns, while gpuwise loads it and runs all checks. "
-    note += "We ran them three times alternately. The table gives the least CPU time of each, our highest peak and HTA's lowest."
+    note += "We ran the two tools alternately, three times each. The table gives the lowest CPU time of each tool, gpuwise's "
+    note += "highest memory peak and HTA's lowest."
     return [
         Row(
             peer="HTA",

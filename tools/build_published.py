@@ -51,17 +51,17 @@ Keep the following in mind:
 
 At batch size 1, the host usually limits the step. Hugging Face measured these models with PyTorch 2.0, with and without
 torch.compile ([source](https://github.com/huggingface/transformers/blob/v4.40.0/docs/source/en/perf_torch_compile.md)),
-and ELS-RD measured BERT with mixed precision ([source](https://github.com/ELS-RD/kernl/pull/134)). Neither names the
-CPU. We assume that Hugging Face used cloud machines. The table contains every published row for the three models of
-Hugging Face. None of the rows is part of the fit, but [decision
-38](decisions/0038-what-a-launch-costs-the-host.md) derives the time per call from those marked as such.
+and ELS-RD measured BERT with mixed precision ([source](https://github.com/ELS-RD/kernl/pull/134)). Neither
+source names the CPU. We assume that Hugging Face used cloud machines. The table contains every row that Hugging Face
+published for these three models. None of the rows is part of the fit, but the marked ones were used to derive the time
+per call ([decision 38](decisions/0038-what-a-launch-costs-the-host.md)).
 
 {summary}
 
 {latencies}
 
-SegFormer is predicted to be too fast at every batch size. A part of the difference is that transformers computed
-attention in separate kernels in 2023, while the prediction assumes fused attention. We do not know the rest.
+SegFormer is predicted to be too fast at every batch size. One reason is that transformers computed attention in
+separate kernels in 2023, while the prediction assumes fused attention. We do not know the other reasons.
 """
 
 
