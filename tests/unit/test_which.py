@@ -62,9 +62,9 @@ def test_nothing_faster_is_said_only_where_no_row_is_faster() -> None:
     best, *others = answer["options"]
     faster = any(other["run_s"] < best["run_s"] for other in others if other["source"].startswith("buy"))
     nothing = (
-        r"[Nn]o faster card or set of cards( with as much memory)? costs|need more power or space than a typical machine provides"
+        "[Nn]o faster card or set of cards( with as much memory)? is available|need more power or space than a typical machine"
     )
-    assert re.search("[Nn]o faster single card( with as much memory)? costs" if faster else nothing, answer["verdict"])
+    assert re.search("[Nn]o faster single card( with as much memory)? is available" if faster else nothing, answer["verdict"])
     assert "times as fast as on your GTX 1080 Ti" in answer["verdict"]
 
 
@@ -181,7 +181,8 @@ def test_equal_speed_with_more_memory_is_mentioned() -> None:
 def test_renting_that_is_already_cheaper_is_not_told_as_if_it_were_not() -> None:
     found = asked()
     assert re.search(
-        r"Renting an? .* is cheaper for up to \d+ hours of use a week(\. At|, but at) 25 hours a week, ", found["verdict"]
+        r"Renting an? .* is cheaper for up to \d+ hours of use a week(\. At 25 hours a week, |, but .* at 25 hours a week)",
+        found["verdict"],
     )
     assert not any("renting" in text for text in found["changes_if"])  # the verdict has said it
     (hours,) = (text for text in asked("--budget", "1500")["changes_if"] if "renting" in text)

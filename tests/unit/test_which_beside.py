@@ -122,7 +122,7 @@ def test_a_slight_power_limit_keeps_a_set_within_the_outlet() -> None:
     assert "Limit each card to 540 W, which costs 1 to 2% of the speed in training" in here.verdict
     assert "Limit each" not in there.verdict
     assert "Limit each" not in lab.verdict
-    assert "Plug it into a circuit with a higher rating" in lab.verdict
+    assert "connect it to a circuit with a higher rating" in lab.verdict
 
 
 def test_the_speed_for_each_of_several_users_is_given() -> None:

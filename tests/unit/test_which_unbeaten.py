@@ -146,7 +146,7 @@ def faults(answer: WhichAnswer) -> list[str]:
     single = [one for one in bought if one.gpu_count == 1]
     if "no faster card or set of cards" in told:
         found += [f"{one.key} is faster" for one in bought if one.run.seconds < (1 - SAME) * best.run.seconds]
-    if "no faster single card costs" in told:
+    if "no faster single card is available" in told:
         found += [f"{one.key} is faster" for one in single if one.run.seconds < (1 - SAME) * best.run.seconds]
     named = best if best.kind.startswith("buy") else None
     if "no rented gpu that is as fast" in told:

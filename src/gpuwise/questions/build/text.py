@@ -19,7 +19,12 @@ _MARKS = {"pass": "pass ", "tight": "TIGHT", "fail": "FAIL "}
 _INDENT = " " * 21
 _HIGH_COST = 0.15  # of the speed: a larger power supply is better then
 _MOST_LINES = 25  # of a brief answer: a terminal's height
-_SUMMARY = {"pass": "works", "tight": "works, but with little margin", "fail": "does not work as specified"}
+_SUMMARY = {
+    "pass": "this build works",
+    "tight": "this build works, but with little margin",
+    "fail": "this build does not work as specified",
+}
+_NAMED = {"tight": "tight", "fail": "failed"}
 
 
 def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = False, verbose: bool = False) -> str:
@@ -27,7 +32,7 @@ def render(answer: BuildAnswer, *, width: int | None = None, colour: bool = Fals
     option for. Everything with `verbose`."""
     cards = " + ".join(f"{each.count} x {each.gpu.name}" for each in answer.cards)
     failing = [line.check for line in answer.lines if line.verdict == answer.verdict]
-    why = "" if answer.verdict == "pass" else f" ({', '.join(dict.fromkeys(failing))})"
+    why = "" if answer.verdict == "pass" else f" ({_NAMED[answer.verdict]}: {', '.join(dict.fromkeys(failing))})"
     head = wrapped(f"{bold(cards, colour=colour)}: {_SUMMARY[answer.verdict]}{why}{_describe_limit(answer)}", width, "  ")
     notes = join_notes([wrapped(note, width, "  ") for note in folded(answer.assumptions, verbose=verbose)])
     checks = "\n".join(_line(line, width or WIDTH) for line in answer.lines)
@@ -48,8 +53,8 @@ def _describe_limit(answer: BuildAnswer) -> str:
     lowest = min(limits.values())
     rated = [each.gpu.tdp_watts for each in answer.cards if is_geforce(each.gpu) and each.gpu.tdp_watts]
     lost = [most for watts in rated for _, most in measured_losses(lowest / watts).values()]
-    slow = ", but at a high cost in speed" if max(lost, default=0.0) > _HIGH_COST else ""
-    return f"; a limit of {lowest:.0f} W for each GPU would solve the problems with {both(limits)}{slow}"
+    slow = ", but make the GPUs much slower" if max(lost, default=0.0) > _HIGH_COST else ""
+    return f". A limit of {lowest:.0f} W for each GPU would solve the problems with {both(limits)}{slow}."
 
 
 def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:

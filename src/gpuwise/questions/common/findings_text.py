@@ -67,9 +67,10 @@ def cost(finding: Finding, per: str = "per step") -> str:
 
 
 def promise(gain: Gain) -> str:
-    """Return what a fix would gain, or that the range is too wide to say."""
+    """Return what a fix would gain, and whether the range is wide."""
     if gain.is_wide:
-        return f"this trace cannot tell you whether a fix would make the run {gain.low:.2f} or {gain.high:.2f} times as fast"
+        known = f"a fix would make the run between {gain.low:.2f} and {gain.high:.2f} times as fast"
+        return f"{known} (this trace does not allow a more precise estimate)"
     return f"a fix would make the run {gain.low:.2f} to {gain.high:.2f} times as fast"
 
 

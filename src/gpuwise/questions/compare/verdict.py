@@ -98,9 +98,10 @@ def _describe_order(ran: Sequence[RunJob], rigs: Sequence[Rig], place: int) -> s
     doubt = _doubt((base, rig), shared, ran)
     several = rig.count > 1 or base.count > 1
     by_precision = "" if several or doubt else _describe_by_precision(shared)
-    order = [by_precision or _describe_lead(_lead(shared), doubt, first=not several)]
+    lead = _lead(shared)
+    order = [by_precision or _describe_lead(lead, doubt, first=not several)]
     if several:
-        order = [f"With one job, {order[0]}", _describe_separate(ran, (base, rig), shared)]
+        order = [f"With one job, {order[0]}", _describe_separate(ran, (base, rig), shared, lead)]
     return f"{'; '.join([*order, *alone])}."
 
 
@@ -125,12 +126,17 @@ def _describe_by_precision(pairs: Sequence[Pair]) -> str:
     return f"With mixed precision (amp, a few lines in PyTorch), {faster}; {slower}"
 
 
-def _describe_separate(ran: Sequence[RunJob], rigs: Sequence[Rig], shared: Sequence[Pair]) -> str:
-    """Return the order with separate jobs, on the workloads for which each GPU has room."""
+def _describe_separate(ran: Sequence[RunJob], rigs: Sequence[Rig], shared: Sequence[Pair], together: _Lead) -> str:
+    """Return the order with separate jobs, on the workloads for which each GPU has room; `together` is the order in one job."""
     apart = [pair for pair in shared if pair.ratio_separate is not None]
     if apart:
         lead = _lead(apart, separate=True, exact=same_gpu(rigs))
-        return f"with separate jobs, {_describe_lead(lead, '', first=False)}"
+        text = f"with separate jobs, {_describe_lead(lead, '', first=False)}"
+        if lead.fast != together.fast:
+            return text
+        again = "they are" if are(lead.fast) == "are" else "it is"
+        text = text.replace(f"{the(lead.fast)} {are(lead.fast)}", again, 1)
+        return text.replace(f" times as fast as {the(lead.slow)}", " times as fast", 1)
     return _describe_no_room(ran, rigs)
 
 
@@ -154,8 +160,8 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
     if lead.probability < TIED and lead.is_split:
         return _describe_split(lead, first=first) + doubt
     if lead.probability < TIED:
-        again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast"
-        return f"{fast} and {slow} are tied: {again} and only {chance}{doubt}"
+        again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast{' and' if doubt else ', but'} only {chance}"
+        return f"{fast} and {slow} are tied: {again}{doubt}"
     if all(map(is_tie, gains)):
         return f"{fast} and {slow} are tied: {the(lead.fast)} {are(lead.fast)} {span} times as fast{doubt}"
     odds = f" ({chance})" if lead.probability < SURE - _ROUNDING else ""

@@ -29,8 +29,8 @@ def general(survey: Survey, chosen: Selection, shown: Sequence[Candidate]) -> Pa
     price = f"{survey.money(value.upfront_usd)}{price_kind(survey, value)}, {value.gpu.memory_bytes / GIB:.0f} GB"
     return (
         ("pick", f"The best value is {a(value.name)} ({price}). "),
-        ("why", "Of the cards for sale below, it has the lowest cost per run."),
+        ("why", "It has the lowest cost per run of the cards for sale in the table."),
         ("new", f"{sold_new(survey, value)}{faster}"),
         ("rent", renting(survey, chosen, value)),
-        ("rows", " The other rows are the best cards at other budgets. Add `--model` and `--budget` for your own case."),
+        ("rows", " The other rows show the best cards at other budgets. Add `--model` and `--budget` for your own case."),
     )

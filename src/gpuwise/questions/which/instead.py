@@ -63,10 +63,10 @@ def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Ca
 
 def _nothing_faster(survey: Survey, kept: Candidate) -> str:
     budget = survey.query.limits.budget_usd
-    within = "is for sale" if budget is None else f"costs {survey.money(budget)} or less"
+    within = "is for sale" if budget is None else f"is available for {survey.money(budget)} or less"
     if any(isinstance(pace, LanguagePace) and pace.offloaded for pace in kept.run.paces):  # only what needs no CPU was considered
         return f"nothing that holds the whole model {within}"
-    return f"nothing that is faster and has as much memory {within}"
+    return f"nothing faster with as much memory {within}"
 
 
 def _cheaper_kept(survey: Survey, chosen: Selection, kept: Candidate, bought: Candidate, among: str) -> str:
@@ -88,7 +88,7 @@ def _dearer_rented(survey: Survey, kept: Candidate, rented: Candidate) -> str:
     """Return what a run on the user's own GPUs costs, and on the cheapest faster one to rent, if nothing faster is for sale."""
     own, other = survey.money(kept.usd_per_run), survey.money(rented.usd_per_run)
     gain = f"{kept.run.seconds / rented.run.seconds:.1f} times as fast"
-    return f"a {survey.work} costs {own}; rented {rented.name} would be {gain}, at {other} per {survey.work}"
+    return f"a {survey.work} costs {own}; if you rented {a(rented.name)}, it would be {gain} and cost {other}"
 
 
 def _smaller_but_faster(survey: Survey, kept: Candidate) -> str:
@@ -195,9 +195,9 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     reach = "at any number of hours" if hours is None else f"for up to {plural(f'{hours:.0f}', 'hour')} of use a week"
     if less < _HARDLY_LESS:
         pace = f" and takes {slower:.1f} times as long" if slower >= _SLOWER else ""
-        pace = f", although it is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
+        quick = f", which is {1 / slower:.1f} times as fast," if slower * _SLOWER <= 1 else ""
         now = plural(f"{168 * terms.utilization:.0f}", "hour")
-        return f" Renting {a(rented.name)} is cheaper {reach}, but at {now} a week, it saves only {less:.0%}{pace}."
+        return f" Renting {a(rented.name)}{quick} is cheaper {reach}, but it saves only {less:.0%} at {now} a week{pace}."
     pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, a {survey.work} costs {less:.0%} less"
@@ -256,8 +256,12 @@ def describe_hired_work(survey: Survey, rented: Candidate, hours: float) -> str:
 
 
 def describe_hired_pace(survey: Survey, rented: Candidate) -> str:
-    """How fast rented GPUs produce images or tokens."""
-    return rate_text(rented.run) if survey.query.text else f"{format_si(1 / rented.run.samples_per_s, 's')} per image"
+    """How fast rented GPUs produce images or tokens, as the end of a sentence."""
+    return (
+        f", at {rate_text(rented.run)}"
+        if survey.query.text
+        else f", and an image takes {format_si(1 / rented.run.samples_per_s, 's')}"
+    )
 
 
 def in_time(survey: Survey, run: TaskRun, link: str) -> str:

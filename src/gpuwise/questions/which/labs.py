@@ -41,8 +41,8 @@ def _circuit(survey: Survey, best: Candidate) -> str:
     short = next((line for line in survey.build.get(best.key, ()) if line.check == "outlet" and line.verdict == "fail"), None)
     if short is None or short.value is None or short.limit is None:
         return ""
-    needs = f"the machine draws up to {short.value / 1000:.1f} kW, but the usual outlet delivers only {short.limit / 1000:.1f} kW"
-    return f" Plug it into a circuit with a higher rating, as a lab is assumed to have: {needs}."
+    needs = f"The machine draws up to {short.value / 1000:.1f} kW, but the usual outlet delivers only {short.limit / 1000:.1f} kW"
+    return f" {needs}, so connect it to a circuit with a higher rating."
 
 
 def _tokens_trained(survey: Survey, best: Candidate) -> str:

@@ -170,7 +170,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
         what = "single card" if several else "card or set of cards"
         what = "laptop" if survey.query.wanted.laptop else "computer" if best and whole(best.gpu) else what
         what += _as_roomy(survey)
-        return f"no faster {what} costs {most} or less{_odds(survey, best, bought)}"
+        return f"no faster {what} is available for {most} or less{_odds(survey, best, bought)}"
     less = _against(fastest, best) if best and fastest.gpu_count > 1 else ""
     what = "single card" if best and best.gpu_count == fastest.gpu_count == 1 else "option"
     costs = f"costs {_difference(survey, fastest, best)}{f', but {less}' if less else ''}"
@@ -274,9 +274,9 @@ def _rent_instead(survey: Survey) -> str:
     makes = survey.query.text or (survey.query.media == "images" and len(survey.query.jobs) == 1)
     each = format_si(best.run.seconds, "s")
     if hours >= terms.hours:
-        pace = describe_hired_pace(survey, best) if makes else f"{each} per run"
+        pace = describe_hired_pace(survey, best) if makes else f", and a run takes {each}"
         whole = f"{a(best.name)} for {survey.horizon} costs {survey.money(best.total_usd)}"
-        return f" Renting {whole} ({rate} an hour{_for_all(best)}), at {pace}."
+        return f" Renting {whole} ({rate} an hour{_for_all(best)}){pace}."
     weeks = plural(f"{hours / weekly:,.0f}", "week") if hours >= weekly else "less than a week"
     lasts = f"enough for {weeks} at {plural(f'{weekly:.0f}', 'hour')} a week"
     runs = hours * 3600 / best.run.seconds
