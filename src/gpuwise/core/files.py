@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuwise.core.errors import BadFile
 
-__all__ = ["check_place", "check_readable", "home", "write_whole"]
+__all__ = ["check_here", "check_place", "check_readable", "home", "write_whole"]
 
 _LARGEST_TEXT = 64 * 2**20
 
@@ -19,6 +19,14 @@ def home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.devnull)
+
+
+def check_here() -> None:
+    """Refuse to work in a folder that has been deleted."""
+    try:
+        Path.cwd()
+    except OSError:
+        raise BadFile("the current folder no longer exists", hint="change to another folder, such as with `cd`") from None
 
 
 def check_readable(path: Path, hint: str, most_bytes: int = _LARGEST_TEXT) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gpuwise.core.errors import BadFile, MissingExtra
 from gpuwise.core.files import check_readable
@@ -14,6 +14,7 @@ from gpuwise.evidence.types import Table
 __all__ = ["KINDS", "read_table"]
 
 _LARGEST = 4 * 2**30  # bytes
+_LONGEST_LINE = 2**20  # characters
 # table -> columns it must have
 KINDS: Mapping[str, frozenset[str]] = {
     "e2e": frozenset("source gpu gpu_count model mode precision batch_per_gpu image_or_seq step_ms".split()),
@@ -53,7 +54,7 @@ def read_table(path: Path) -> Table:
 
 def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
+        rows = list(csv.reader(_lines(path, file)))
     if not rows or not rows[0]:
         raise BadFile(f"{path} is empty", hint="put the column names in the first line")
     head, body = rows[0], [row for row in rows[1:] if row]  # empty lines are not rows
@@ -62,6 +63,14 @@ def _csv(path: Path) -> tuple[dict[str, tuple[Any, ...]], dict[int, str]]:
         raise BadFile(f"{path} line 2 has {odd[0]}, and no other line is complete", hint="check that the file is complete")
     usable = [[""] * len(head) if number in odd else row for number, row in enumerate(body)]
     return {name: tuple(row[place] for row in usable) for place, name in enumerate(head)}, odd
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, without reading a file that has none into memory as one line."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise BadFile(f"{path} has a line of more than {_LONGEST_LINE:,} characters", hint="check that it is a CSV file")
+        yield line
 
 
 def _parquet(path: Path) -> dict[str, tuple[Any, ...]]:

@@ -72,9 +72,10 @@ class EventStream:
             text = bytearray(b"[")
             text += rest
             text += piece
+            del rest, piece  # an event that does not end makes all of these large
             boundary = _last_boundary(text)
             if boundary is None:
-                rest = bytes(text[1:])
+                rest = bytes(memoryview(text)[1:])
                 self._refuse_endless(rest)
                 continue
             rest = bytes(text[boundary[1] :])

@@ -24,6 +24,8 @@ def find_files(named: Sequence[str], most: int = _MOST_FILES) -> tuple[Path, ...
     """Return the files for paths, folders and patterns, each once, in order of name; at most `most`."""
     found: dict[Path, None] = {}
     for text in named:
+        if not text:  # otherwise, it would mean the current folder
+            raise BadFile("a file name is empty", hint="check the variable that it comes from, or pass `.` for this folder")
         path = Path(text)
         if path.is_dir():
             inside = _in_folder(path)
@@ -53,7 +55,13 @@ def _in_folder(folder: Path) -> list[Path]:
     """Return what looks like a trace by name; of a TensorFlow profile only the xplane.pb, which its trace.json.gz partly
     repeats.
     """
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and _is_meant(file))
+
+    def refuse(fault: OSError) -> None:
+        if fault.filename == str(folder):  # folders below it that cannot be read are left out
+            raise BadFile(f"the folder '{folder}' cannot be read: {fault.strerror}", hint="check its permissions") from None
+
+    inside = (Path(where, name) for where, _, names in os.walk(folder, onerror=refuse) for name in names)
+    files = sorted(file for file in inside if os.path.isfile(file) and _is_meant(file))  # noqa: PTH113 (never raises)
     planes = {
         file.with_name(file.name.removesuffix(".xplane.pb") + ".trace.json.gz")
         for file in files

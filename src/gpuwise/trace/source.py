@@ -66,8 +66,8 @@ class ByteSource:
             self.size_bytes = path.stat().st_size
             self._file = path.open("rb")
         except OSError as fault:
-            raise BadFile(f"'{path}' cannot be read: {fault.strerror}", hint="check the path and its permissions") from None
-        self._gzip = self._file.read(2) == _GZIP_MAGIC
+            raise self._unreadable(fault) from None
+        self._gzip = self._raw(2) == _GZIP_MAGIC
         self._file.seek(0)
         self._inflater = zlib.decompressobj(wbits=31)
         self._waiting = b""
@@ -82,13 +82,23 @@ class ByteSource:
 
     def read(self, wanted: int) -> bytes:
         """Return up to `wanted` bytes; nothing at the end, even if the end came too early (`cut` then says so)."""
-        piece = self._inflate(wanted) if self._gzip else self._file.read(wanted)
+        piece = self._inflate(wanted) if self._gzip else self._raw(wanted)
         self.given_bytes += len(piece)
         self._guard()
         if self._text:
             piece = self._recoded(piece)
         self._progress(min(self._file.tell() / self.size_bytes, 1.0) if self.size_bytes else 1.0)
         return piece
+
+    def _raw(self, wanted: int) -> bytes:
+        try:
+            return self._file.read(wanted)
+        except OSError as fault:  # a bad disk, or a server that has gone
+            self._file.close()
+            raise self._unreadable(fault) from None
+
+    def _unreadable(self, fault: OSError) -> BadFile:
+        return BadFile(f"'{self._path}' cannot be read: {fault.strerror}", hint="check the path and its permissions")
 
     def _recoded(self, piece: bytes) -> bytes:
         """Read the first piece, which shows the encoding: UTF-16 is decoded piece by piece, and everything else is left
@@ -106,7 +116,7 @@ class ByteSource:
         pieces: list[bytes] = []
         have = 0
         while have < wanted and not self.cut:
-            raw = self._waiting or self._file.read(_READ_BYTES)
+            raw = self._waiting or self._raw(_READ_BYTES)
             if not raw:
                 if not self._inflater.eof:
                     self.cut = "in the middle of its gzip data"
@@ -127,7 +137,7 @@ class ByteSource:
 
     def _next_member(self) -> None:
         """Read several concatenated gzip files as one file."""
-        rest = (self._inflater.unused_data + self._file.read(_READ_BYTES)).lstrip(b"\0")
+        rest = (self._inflater.unused_data + self._raw(_READ_BYTES)).lstrip(b"\0")
         self._waiting = b""
         if rest.startswith(_GZIP_MAGIC):
             self._inflater = zlib.decompressobj(wbits=31)

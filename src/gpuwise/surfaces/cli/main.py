@@ -51,7 +51,25 @@ def main() -> None:
     except BrokenPipeError:
         _leave(0)  # the reader (head, less) has gone: no error
     except OSError as fault:
-        _complain(f"error: the output cannot be written: {fault.strerror}\n\nhint: check the disk or the output file", 2)
+        _complain(_of_system(fault), 2)
+    except SystemExit as leaving:  # so rich reacts to a reader that has gone, when it prints the help
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
+        _leave(0)
+
+
+def _of_system(fault: OSError) -> str:
+    """The text for an error of the system. The output is the only file without a name that is used here."""
+    from gpuwise.core.errors import BadFile
+    from gpuwise.core.files import check_here
+
+    try:
+        check_here()
+    except BadFile as gone:
+        return str(gone)
+    if fault.filename is not None:
+        return f"error: '{fault.filename}' cannot be used: {fault.strerror}\n\nhint: check the path and its permissions"
+    return f"error: the output cannot be written: {fault.strerror}\n\nhint: check the disk or the output file"
 
 
 def _refuse(fault: Any) -> None:
@@ -68,7 +86,10 @@ def _complain(text: str, code: int) -> None:
     if sys.stderr is not None:
         from gpuwise.core.text import plain
 
-        sys.stderr.write("\n".join(_wrapped(plain(line)) for line in text.split("\n")) + "\n")
+        try:
+            sys.stderr.write("\n".join(_wrapped(plain(line)) for line in text.split("\n")) + "\n")
+        except OSError:  # nobody can be told, but the exit code can still be right
+            _silence(2)
     _leave(code)
 
 
@@ -83,5 +104,9 @@ def _wrapped(line: str) -> str:
 
 def _leave(code: int) -> None:
     """Exit without a second error from the flush at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _silence(1)
     sys.exit(code)
+
+
+def _silence(descriptor: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

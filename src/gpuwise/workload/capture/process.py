@@ -19,6 +19,7 @@ import msgspec
 
 from gpuwise.core import errors
 from gpuwise.core.errors import BadValue, GpuwiseError
+from gpuwise.core.files import check_here
 from gpuwise.core.processes import PARENT, TOKEN, Tail, held_bytes, kill
 from gpuwise.core.text import plain
 from gpuwise.workload.capture.failures import Failure, is_lack_of_memory
@@ -52,6 +53,7 @@ def capture(
     """Return the workload for this request. Runs code the user named, in a subprocess; `rests_on` receives what that code
     read.
     """
+    check_here()
     try:
         question = msgspec.json.encode(request)
     except UnicodeEncodeError:

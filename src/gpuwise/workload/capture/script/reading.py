@@ -63,13 +63,21 @@ def watch_reading() -> Callable[[], RestsOn]:
             name = getattr(module, "__file__", None)
             if isinstance(name, str) and _is_users(name):
                 own.setdefault(str(Path(name).resolve()), state_of(name))
-        texts = [Path(name).read_bytes().decode("utf-8", "replace") for name in own if name.endswith(".py") and own[name]]
+        texts = [_text_of(name) for name in own if name.endswith(".py") and own[name]]
         names = {name for text in texts for name in _IMPORT.findall(text)} | set(_ALWAYS)
         packages = {name: version_of(name) for name in names if version_of(name)}
         asked = {name for text in texts for name in _VARIABLE.findall(text)}
         return RestsOn(own, packages, {name: variables.get(name) for name in asked})
 
     return told
+
+
+def _text_of(name: str) -> str:
+    """The text of a source file, or an empty string if the code has deleted it since it was read."""
+    try:
+        return Path(name).read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _note(event: str, arguments: tuple[Any, ...], states: dict[str, str], written: set[str]) -> None:

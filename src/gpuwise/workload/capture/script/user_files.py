@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuwise.core.errors import GpuwiseError
+from gpuwise.core.files import check_readable
 from gpuwise.workload.capture.keras.backend import choose_backend
 from gpuwise.workload.capture.torch.torchvision import import_torchvision
 
@@ -18,6 +19,7 @@ _USE_TORCHVISION = ("torchvision", "timm", "transformers")
 
 def text_of(path: Path) -> str:
     """The text of a source file, whatever its encoding."""
+    check_readable(path, "pass a Python file with the code of a model")
     return path.read_bytes().decode("utf-8", errors="replace")
 
 
