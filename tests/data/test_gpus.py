@@ -137,9 +137,9 @@ def test_fp32_accumulation_is_halved_on_geforce_only(gpu: Gpu) -> None:
 def test_power_is_in_line_with_relatives(gpu: Gpu) -> None:
     """Watts per unit and clock within a factor of five of the architecture's median: catches a misplaced digit."""
     relatives = [g for g in CURATED if g.architecture is gpu.architecture and g.tdp_watts]
-    typical = median(g.tdp_watts / g.peak_flops_per_s["vector"]["fp32"] for g in relatives if g.tdp_watts)
+    typical = median(g.tdp_watts / (g.sm_count * g.boost_clock_hz) for g in relatives if g.tdp_watts)
     assert gpu.tdp_watts is not None
-    assert 0.2 < gpu.tdp_watts / gpu.peak_flops_per_s["vector"]["fp32"] / typical < 5
+    assert 0.2 < gpu.tdp_watts / (gpu.sm_count * gpu.boost_clock_hz) / typical < 5
 
 
 def _row(name: str) -> dict[str, str]:

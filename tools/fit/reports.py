@@ -18,7 +18,7 @@ from gpuwise.evidence.e2e import Question
 from gpuwise.evidence.tables import read_table
 from gpuwise.evidence.today import TodayQuestion, today_questions
 
-__all__ = ["REPORTED", "image_questions", "single_reports"]
+__all__ = ["REPORTED", "image_questions", "reported", "run_of", "single_reports"]
 
 REPORTED = ("sd_data_webui",)  # by many people, on their own machines and with their own settings
 _FEWEST = 3
@@ -33,7 +33,7 @@ def image_questions(folder: Path) -> list[Question]:
     alone = [row.question for row in asked if row.cells["source"] not in REPORTED and row.question is not None]
     groups: dict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in _single(asked):
-        groups[(question.gpu.name, *_run(question), question.batch)].append(question)
+        groups[(question.gpu.name, *run_of(question), question.batch)].append(question)
     return [*alone, *(_middle(members) for members in groups.values() if len(members) >= _FEWEST)]
 
 
@@ -43,6 +43,13 @@ def single_reports(folder: Path) -> dict[str, list[Question]]:
     for question in _single(_asked(folder)):
         found[question.gpu.name].append(question)
     return found
+
+
+def reported(folder: Path) -> list[list[Question]]:
+    """All reports, and figures from a single source as reports of one figure."""
+    asked = _asked(folder)
+    alone = [[row.question] for row in asked if row.cells["source"] not in REPORTED and row.question is not None]
+    return [*alone, *map(_steady, _reports([row for row in asked if row.cells["source"] in REPORTED]))]
 
 
 def _asked(folder: Path) -> list[TodayQuestion]:
@@ -86,7 +93,7 @@ def _steady(report: Sequence[Question]) -> list[Question]:
     return kept
 
 
-def _run(question: Question) -> tuple[object, ...]:
+def run_of(question: Question) -> tuple[object, ...]:
     """What two figures must share to describe the same thing."""
     precision = question.request.settings.precision
     shared = "16 bit" if precision in _HALVES else precision

@@ -5,16 +5,18 @@ coverage of ranges.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from gpuwise.evidence.types import Accuracy, Residual
 
-__all__ = ["accuracy", "baselines"]
+__all__ = ["CardRow", "accuracy", "baselines", "card_speeds", "order_agreement"]
 
 _CLEARLY = 0.03  # GPUs measured closer than this are not ranked
+_ROUNDS = 40  # of medians by workload and by card in turn
 
 
 def accuracy(residuals: Sequence[Residual]) -> Accuracy:
@@ -99,3 +101,45 @@ def _figures(errors: Sequence[float]) -> dict[str, float]:
         return {}
     size = np.abs(np.array(errors))
     return {"median_ape": float(np.median(size)), "p90_ape": float(np.quantile(size, 0.9))}
+
+
+# ---------------------------------------------------------------- one speed for each card
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """One figure from one person's report, as the logarithms of images/s."""
+
+    card: str
+    workload: Hashable
+    report: int
+    measured: float
+    predicted: float
+
+
+def card_speeds(rows: Sequence[CardRow], *, predicted: bool = False) -> dict[str, float]:
+    """One speed for each card, as a logarithm: a row's speed is that of its card times that of its workload, and both are found
+    as medians in turn."""
+    speeds = np.array([row.predicted if predicted else row.measured for row in rows])
+    cards, workloads = _places([row.card for row in rows]), _places([row.workload for row in rows])
+    card, workload = np.zeros(len(rows)), np.zeros(len(rows))
+    for _ in range(_ROUNDS):
+        for places in workloads.values():
+            workload[places] = np.median(speeds[places] - card[places])
+        for places in cards.values():
+            card[places] = np.median(speeds[places] - workload[places])
+    return {str(name): float(card[places[0]]) for name, places in cards.items()}
+
+
+def _places(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        found[key].append(place)
+    return found
+
+
+def order_agreement(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Kendall's tau: pairs of cards that both put in the same order, minus the others, as a share. Pairs that are nearly equal in
+    the first are left out."""
+    pairs = [(a, b) for a, b in combinations(sorted(one.keys() & other.keys()), 2) if abs(one[a] - one[b]) > _CLEARLY]
+    return float(np.mean([np.sign((one[a] - one[b]) * (other[a] - other[b])) for a, b in pairs]))
