@@ -73,7 +73,7 @@ def main() -> int:
             _ask(target, options.again.read_bytes(), Path(name), found)
         else:
             _rounds(_chosen(TARGETS, options.target), Path(name), found, options)
-    _tell(found)
+    _tell(found, each=bool(options.each) and not options.again)
     return 1 if found.faults else 0
 
 
@@ -115,6 +115,7 @@ def _rounds(targets: list[Any], folder: Path, found: Found, options: argparse.Na
         for target in targets:
             for _ in range(options.each - len(seeds[target.name])):
                 _ask(target, mutated(chance.choice(seeds[target.name]), chance), folder, found)
+            print(_line(target.name, found, max(len(one.name) for one in targets)), flush=True)
         return
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
@@ -237,13 +238,18 @@ def _guided(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(found: Found) -> None:
+def _tell(found: Found, *, each: bool) -> None:
+    """Print one line per target, unless each has printed its own when it ended, and the totals."""
     width = max(map(len, found.asked), default=0)
-    for name, count in found.asked.items():
-        failed = sum(target == name for target, _ in found.faults)
-        slowest, largest = found.slowest[name], found.largest.get(name, 0.0)
-        print(f"{name:{width}}  {count:>9,} asked  slowest {slowest:5.2f} s  {largest:4.0f} MB  {failed or 'no'} faults")
+    for name in () if each else found.asked:
+        print(_line(name, found, width))
     print(f"{sum(found.asked.values()):,} inputs, {len(found.faults)} faults")
+
+
+def _line(name: str, found: Found, width: int) -> str:
+    failed = sum(target == name for target, _ in found.faults)
+    slowest, largest = found.slowest[name], found.largest.get(name, 0.0)
+    return f"{name:{width}}  {found.asked[name]:>9,} asked  slowest {slowest:5.2f} s  {largest:4.0f} MB  {failed or 'no'} faults"
 
 
 if __name__ == "__main__":
