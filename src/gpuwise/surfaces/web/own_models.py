@@ -149,7 +149,7 @@ def _check_unpacked(own: Own) -> None:
     if size > _MOST_UNPACKED:
         raise BadFile(
             f"{plain(own.name)} unpacks to more than {_MOST_UNPACKED // 2**20} MiB",
-            hint="use it on the command line, which has no such limit: `gpuwise predict FILE`",
+            hint=_CAPTURE,
         )
 
 
