@@ -154,7 +154,7 @@ def page(tested: Sequence[tuple[Row, float]], low: float, high: float, found: Fi
     said = (
         f"The range given for an estimate is {low:.2f} to {high:.2f} times the estimate. This range contains 80% of the "
         "prices in the test.",
-        f"At any given time, the price of a used card, relative to its launch price, is {loss:.0%} lower for each year of age. A "
+        f"At any given time, a used card costs {loss:.0%} less, relative to its launch price, for each year of its age. A "
         f"new card loses {first:.0%} of its value as soon as it becomes a used card. These two rates determine the default "
         "resale value in `which` and `cost`, which also deduct 10% for the cost of selling. According to the collected prices, "
         f"prices across the whole market rose by {rise:.0%} per year. Estimates apply to the date of the newest price. Neither "

@@ -13,7 +13,8 @@ Keep the pool on. Do not set `PYTORCH_NO_CUDA_MEMORY_CACHING` and do not call `e
 to a few lengths, set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`, or use a smaller batch if memory is full.
 
 ## Confidence
-Confidence in the calls and their time is high. The lower end of the gain assumes that half of the calls remain.
+Confidence is high, because the trace records the calls and their time. The lower end of the gain assumes that half of
+the calls remain.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ __all__ = ["CODE", "check"]
 
 CODE = "allocator_churn"
 _LEAST = 0.005
-
 
 def check(view: View) -> Finding | None:
     """Find allocating calls in steady steps."""

@@ -3,9 +3,9 @@
 ## What it detects
 This check looks for element-wise, normalisation and optimizer kernels, and for copies within the device, that take
 longer than 10 µs and are limited by memory bandwidth. It reports them if together they take at least 30% of the step.
-It leaves out kernels with less than one block for every four multiprocessors, which cannot use the whole bandwidth.
-On a CPU, it looks only for chains of at least five element-wise ops, because single ops, norms and pooling cannot be
-fused into a convolution or matrix product there.
+It leaves out kernels with less than one block for every four multiprocessors, because such kernels cannot use the whole
+bandwidth. On a CPU, it looks only for chains of at least five element-wise ops, because single ops, norms and pooling
+cannot be fused into a convolution or matrix product there.
 
 ## Why it costs time
 Each of these kernels reads and writes whole tensors but computes very little. More compute power does not help, but
@@ -42,7 +42,6 @@ _FEWER_COPIES = (
     "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
 )
 
-
 def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
@@ -76,7 +75,6 @@ def check(view: View) -> Finding | None:
         if copies
         else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )
-
 
 def _in_chains(alike: Mask, thread: npt.NDArray[np.int32]) -> Mask:
     """Return the ops that follow one another on their thread, at least `_CHAIN` in a row."""

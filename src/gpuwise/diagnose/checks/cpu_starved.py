@@ -1,9 +1,10 @@
 """The host has too few free CPU cores.
 
 ## What it detects
-This check looks for a main thread that was ready to run but had to wait for a core at least 5% of the time (according
-to Linux) while the cores were at least 90% busy. It also reports runs with more loader workers than cores. If other
-programs cause most of the load, the finding is listed after the causes in your program.
+This check looks for a main thread that had to wait for a CPU core. It reports the thread if, according to Linux, it was
+ready to run but had to wait for at least 5% of the time, while the cores were at least 90% busy. It also reports runs
+with more loader workers than cores. If other programs cause most of the load, the finding is listed after the causes in
+your program.
 
 ## Why it costs time
 Workers, the training process and other programs take turns on the cores. If a kernel is launched late, the GPU is idle
@@ -32,7 +33,6 @@ _DELAYED = 0.05
 _MOST = 0.9
 _OWN = 0.5
 _LIKELY = 1 / 3
-
 
 def check_live(vitals: Vitals) -> Finding | None:
     """Find a main thread delayed on busy cores, or more workers than cores."""
@@ -65,7 +65,6 @@ def check_live(vitals: Vitals) -> Finding | None:
         verify="threads should wait for a free core less than 5% of the time",
         circumstance=foreign,
     )
-
 
 def _title(*, crowded: bool, foreign: bool) -> str:
     if crowded:

@@ -12,9 +12,9 @@ Reset the limit with `nvidia-smi -pl` if you have permission. The limit is often
 more than speed.
 
 ## Confidence
-Confidence in the limit is high. If the limit is raised by a given percentage, speed is assumed to rise by at most a
-fifth of that percentage. A V100 limited to 80% of its power was only about 4% slower (Zeus, NSDI 2023). The range
-starts at 1.0 (no gain), because a GPU that is often idle does not reach its limit.
+Confidence is high, because the driver reports the limit. If the limit is raised by a given percentage, speed is assumed
+to rise by at most a fifth of that percentage. A V100 limited to 80% of its power was only about 4% slower (Zeus, NSDI
+2023). The range starts at 1.0 (no gain), because a GPU that is often idle does not reach its limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ __all__ = ["CODE", "check_live"]
 CODE = "power_limited"
 _BELOW = 0.98
 _SLOWER = 0.2  # share of the removed power that is lost as speed
-
 
 def check_live(vitals: Vitals) -> Finding | None:
     """Find the GPU whose limit is lowest relative to its default."""

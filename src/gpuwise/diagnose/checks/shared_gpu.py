@@ -11,7 +11,7 @@ Kernels from two processes take turns. Memory used by other processes is not ava
 Stop the other processes, wait for them to finish, or choose another GPU (`CUDA_VISIBLE_DEVICES`).
 
 ## Confidence
-Confidence in the processes that the driver lists is high. In a container, the driver may list the host's process IDs.
+Confidence is high for the processes that the driver lists. In a container, the driver may list the host's process IDs.
 In that case, the check reports nothing.
 """
 
@@ -25,7 +25,6 @@ __all__ = ["CODE", "check_live"]
 CODE = "shared_gpu"
 _BUSY = 0.05
 _HELD_BYTES = 1e9
-
 
 def check_live(vitals: Vitals) -> Finding | None:
     """Find the GPU that other processes use most."""

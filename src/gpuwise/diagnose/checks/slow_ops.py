@@ -2,9 +2,9 @@
 
 ## What it detects
 This check compares the time of each matmul, convolution, attention, normalisation and element-wise op of known size
-with the time that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It reports
-ops that take at least 1% of the step and run at half the expected speed or less, if the time they lose adds up to at
-least 5% of the step.
+with the time that the kernel models of `gpuwise predict` expect on the same GPU and in the same data type. It considers
+ops that take at least 1% of the step and run at half the expected speed or less. It reports them if the time they lose
+adds up to at least 5% of the step.
 
 ## Why it costs time
 A library may have no good kernel for a size, a type or a memory layout. It may then convert the layout before and after
@@ -37,7 +37,6 @@ _SURE = 1 / 3
 _LIKELY = 0.25
 _TOLD = 3
 _MOST = 20
-
 
 def check(view: View) -> Finding | None:
     """Find ops that run well below what the kernel models expect."""

@@ -5,10 +5,10 @@ This check looks for collectives that take much longer on some ranks than on oth
 ranks, or one file with several GPUs. A collective ends at the same time on all ranks, so the rank that spends the least
 time in it arrived last and the others waited for it. This method does not depend on the hosts' clocks. Within a process
 group, the nth collective of a kind on one rank is compared with the nth on the others. The check reports a rank if the
-wait takes at least 5% of the step and the same rank is late in most steps. It also says what that rank spends more time
-on. Across many GPUs (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5% below the
-median of its peers, or that is busy for at least 10% less time. A GPU that waits for its host is less busy, while its
-peers look busy because they wait for it inside collectives.
+wait takes at least 5% of the step and the same rank is late in most steps. The finding also says what that rank spends
+more time on. Across many GPUs (`gpuwise watch --prometheus`), it reports a GPU whose clock under load is at least 5%
+below the median of its peers, or that is busy for at least 10% less time. A GPU that waits for its host is less busy,
+while its peers look busy because they wait for it inside collectives.
 
 ## Why it costs time
 Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a busy host or uneven data on one rank slows
@@ -20,10 +20,11 @@ host, slower kernels (clock, temperature) or more kernels (sequence lengths, exp
 runs the other checks on that rank.
 
 ## Confidence
-Confidence is high or medium, depending on the share, and low with fewer than three steps. The upper end of the gain
-assumes that the late rank arrives together with the median rank. The lower end is half of that gain. Across many GPUs,
-confidence is medium if labels name the shared job, and low if the peers are inferred from host and product.
-Memory-bound work does not scale with the clock, so the lower end assumes a third of the gain that the clock suggests.
+Confidence is high or medium, depending on how large the wait is, and low if there are fewer than three steps. The upper
+end of the gain assumes that the late rank arrives together with the median rank. The lower end is half of that gain.
+Across many GPUs, confidence is medium if labels name the shared job, and low if the peers are inferred from host and
+product. Memory-bound work does not scale with the clock, so the lower end assumes a third of the gain that the clock
+suggests.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ _FOLLOWS = 1 / 3
 _THIN = "only one step was recorded, so the evidence is limited"
 _UNTOLD = "nothing in the recording takes longer on this rank than on a typical one"
 
-
 def check_ranks(
     ranks: Sequence[Rank], checked: Callable[[View], Sequence[Finding]] = lambda view: ()
 ) -> Finding | Abstained | None:
@@ -80,7 +80,6 @@ def check_ranks(
         return None
     view = ranks[late.place].view
     return _finding(ranks, late, usual.step_s, why_late(view, usual, late.lost_s, checked(view), checked(usual)))
-
 
 def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None) -> Finding:
     name = ranks[late.place].label
@@ -112,7 +111,6 @@ def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None
         verify=f"the time in collectives should be similar on all {who}",
     )
 
-
 def check_peers(members: Sequence[Member]) -> list[Named]:
     """Find GPUs that are slower than their peers. If one job has several, only the slowest holds up the whole job."""
     groups: dict[str, list[int]] = defaultdict(list)
@@ -125,7 +123,6 @@ def check_peers(members: Sequence[Member]) -> list[Named]:
         if len(numbers) >= _FEW_PEERS:
             found += _slow_ones(members, numbers)
     return found
-
 
 def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]:
     gpus = [members[number].vitals for number in numbers]
@@ -147,7 +144,6 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
             lines.append(f"busy {by_work * work:.0%} of the time, compared with a median of {work:.0%}")
         told.append(Named(number=number, finding=_slow_one(member, ratio, lines), holds=0 if place else len(numbers)))
     return told
-
 
 def _slow_one(member: Member, ratio: float, lines: Sequence[str]) -> Finding:
     return Finding(
