@@ -80,7 +80,7 @@ def test_nothing_within_reach_shows_all_and_says_so(page: Page) -> None:
     count = page.run(f"return {_RANKING}.querySelectorAll('.grid tbody tr').length")
     assert count
     told = page.run(f"return {_RANKING}.querySelector('[role=status]').textContent")
-    assert re.match(r"0 within reach; all \d+ shown\.", told)
+    assert re.match(r"No card is within reach, so all \d+ are shown\.", told)
     pressed = "return [...document.querySelectorAll('[aria-label^=\"Show: \"][aria-pressed=true]')].map((one) => one.textContent)"
     assert page.run(pressed) == ["all"]
     page.open(model="resnet50", budget="800")

@@ -29,6 +29,7 @@ __all__ = ["CODE", "check"]
 CODE = "allocator_churn"
 _LEAST = 0.005
 
+
 def check(view: View) -> Finding | None:
     """Find allocating calls in steady steps."""
     scene = view.scene

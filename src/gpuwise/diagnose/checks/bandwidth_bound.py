@@ -42,6 +42,7 @@ _FEWER_COPIES = (
     "avoid clone(), contiguous() and cat() on large tensors, and write results in place; torch.compile removes many copies"
 )
 
+
 def check(view: View) -> Finding | None:
     """Find time in long kernels that only move data."""
     scene = view.scene
@@ -75,6 +76,7 @@ def check(view: View) -> Finding | None:
         if copies
         else f"there should be far fewer element-wise kernels {view.per}, with names that start with triton_",
     )
+
 
 def _in_chains(alike: Mask, thread: npt.NDArray[np.int32]) -> Mask:
     """Return the ops that follow one another on their thread, at least `_CHAIN` in a row."""

@@ -34,6 +34,7 @@ _MOST = 0.9
 _OWN = 0.5
 _LIKELY = 1 / 3
 
+
 def check_live(vitals: Vitals) -> Finding | None:
     """Find a main thread delayed on busy cores, or more workers than cores."""
     delayed = min(vitals.delayed_fraction or 0.0, _MOST)
@@ -65,6 +66,7 @@ def check_live(vitals: Vitals) -> Finding | None:
         verify="threads should wait for a free core less than 5% of the time",
         circumstance=foreign,
     )
+
 
 def _title(*, crowded: bool, foreign: bool) -> str:
     if crowded:

@@ -49,6 +49,7 @@ _IN_INFERENCE = (
 )
 _AHEAD = "a host that does not wait can run ahead, which also closes later gaps"
 
+
 def check(view: View) -> Finding | None:
     """Find gaps after synchronising calls."""
     if view.scene.on_cpu:
@@ -78,10 +79,12 @@ def check(view: View) -> Finding | None:
         verify="these calls should no longer appear in steady steps",
     )
 
+
 def _remedy(view: View) -> str:
     if view.scene.serial.any():
         return _SERIAL
     return _IN_TRAINING if view.scene.trains else _IN_INFERENCE
+
 
 def reading_spans(view: View) -> Spans:
     """Return when Python reads values one by one. Without a GPU, nothing waits, but each `.item()` keeps Python busy until the
@@ -95,6 +98,7 @@ def reading_spans(view: View) -> Spans:
     whole = (following - items.start_ns < _CLOSE_NS) | _makes_values(trace, items, following)
     return union(items.start_ns, np.where(whole, following, items.end_ns))
 
+
 def _makes_values(trace: Trace, items: Events, following: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Whether the time after an `unbind` counts: Python makes an object for each value before it reads the first. It counts if
     no other op lies in between."""
@@ -103,6 +107,7 @@ def _makes_values(trace: Trace, items: Events, following: npt.NDArray[np.int64])
     after = np.searchsorted(starts, items.end_ns, side="left")
     later = starts[np.minimum(after, len(starts) - 1)]
     return np.asarray(unbinds & (after < len(starts)) & (later == following))
+
 
 def _on_cpu(view: View) -> Finding | None:
     scene = view.scene

@@ -28,6 +28,7 @@ CODE = "power_limited"
 _BELOW = 0.98
 _SLOWER = 0.2  # share of the removed power that is lost as speed
 
+
 def check_live(vitals: Vitals) -> Finding | None:
     """Find the GPU whose limit is lowest relative to its default."""
     lowered = [

@@ -26,6 +26,7 @@ CODE = "shared_gpu"
 _BUSY = 0.05
 _HELD_BYTES = 1e9
 
+
 def check_live(vitals: Vitals) -> Finding | None:
     """Find the GPU that other processes use most."""
     shared = [gpu for gpu in vitals.gpus if gpu.other_busy_fraction >= _BUSY or gpu.other_memory_bytes >= _HELD_BYTES]

@@ -38,6 +38,7 @@ _LIKELY = 0.25
 _TOLD = 3
 _MOST = 20
 
+
 def check(view: View) -> Finding | None:
     """Find ops that run well below what the kernel models expect."""
     rows, factors = slow_ops(view, _REACHED, _LEAST_SHARE)

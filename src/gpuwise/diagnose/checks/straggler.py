@@ -55,6 +55,7 @@ _FOLLOWS = 1 / 3
 _THIN = "only one step was recorded, so the evidence is limited"
 _UNTOLD = "nothing in the recording takes longer on this rank than on a typical one"
 
+
 def check_ranks(
     ranks: Sequence[Rank], checked: Callable[[View], Sequence[Finding]] = lambda view: ()
 ) -> Finding | Abstained | None:
@@ -80,6 +81,7 @@ def check_ranks(
         return None
     view = ranks[late.place].view
     return _finding(ranks, late, usual.step_s, why_late(view, usual, late.lost_s, checked(view), checked(usual)))
+
 
 def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None) -> Finding:
     name = ranks[late.place].label
@@ -111,6 +113,7 @@ def _finding(ranks: Sequence[Rank], late: Late, step: float, cause: Cause | None
         verify=f"the time in collectives should be similar on all {who}",
     )
 
+
 def check_peers(members: Sequence[Member]) -> list[Named]:
     """Find GPUs that are slower than their peers. If one job has several, only the slowest holds up the whole job."""
     groups: dict[str, list[int]] = defaultdict(list)
@@ -123,6 +126,7 @@ def check_peers(members: Sequence[Member]) -> list[Named]:
         if len(numbers) >= _FEW_PEERS:
             found += _slow_ones(members, numbers)
     return found
+
 
 def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]:
     gpus = [members[number].vitals for number in numbers]
@@ -144,6 +148,7 @@ def _slow_ones(members: Sequence[Member], numbers: Sequence[int]) -> list[Named]
             lines.append(f"busy {by_work * work:.0%} of the time, compared with a median of {work:.0%}")
         told.append(Named(number=number, finding=_slow_one(member, ratio, lines), holds=0 if place else len(numbers)))
     return told
+
 
 def _slow_one(member: Member, ratio: float, lines: Sequence[str]) -> Finding:
     return Finding(

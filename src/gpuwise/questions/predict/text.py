@@ -226,7 +226,7 @@ def _why(results: Sequence[Prediction]) -> str:
     return (
         f"{the(fast.gpu.name, first=True)} is {ratio:.1f} times as fast as {the(slow.gpu.name)}. It has "
         f"{_multiple(bandwidth, 'the memory bandwidth')} and "
-        f"{_multiple(flops, 'the arithmetic throughput')} in {_types(slow, fast)}, and this model is "
+        f"{_multiple(flops, 'the arithmetic throughput')} in {_types(slow, fast)}. On {the(slow.gpu.name)}, the step is "
         f"limited by {_split(slow)}.{held}"
     )
 

@@ -3,7 +3,7 @@
 import { fill, h } from "./ui.js";
 
 const WAYS = [
-  ["PyTorch", "Record a few steps after the first ones, which are slow for other reasons. Drop trace.json.gz.",
+  ["PyTorch", "Skip the first steps, which include start-up work, and record the next few. Drop trace.json.gz.",
     `from torch.profiler import profile, schedule
 
 with profile(schedule=schedule(wait=5, warmup=2, active=6), record_shapes=True,
@@ -16,7 +16,7 @@ with profile(schedule=schedule(wait=5, warmup=2, active=6), record_shapes=True,
   ["Keras", "With the TensorFlow or JAX backend, TensorBoard’s callback records the batches you name. Drop the .xplane.pb file in logs/plugins/profile/.",
     `trace = keras.callbacks.TensorBoard("logs", profile_batch=(10, 15))
 model.fit(data, epochs=1, callbacks=[trace])`],
-  ["JAX", "Wait for the result before you stop. Drop the .xplane.pb file in logs/plugins/profile/.",
+  ["JAX", "Wait for the result before you stop the trace. Drop the .xplane.pb file in logs/plugins/profile/.",
     `import jax
 
 for step in range(20):
@@ -29,7 +29,7 @@ jax.profiler.stop_trace()`],
   ["Nsight Systems", "For any framework. Drop run.sqlite.",
     `nsys profile --trace=cuda,nvtx,osrt --delay=30 --duration=10 -o run python train.py
 nsys export --type=sqlite run.nsys-rep`],
-  ["Several GPUs", "Have every process write its own file, and drop them all at once.",
+  ["Several GPUs", "Let every process write its own file, and drop all the files at once.",
     `rank = torch.distributed.get_rank()
 on_trace_ready=lambda p: p.export_chrome_trace(f"trace-{rank}.json.gz")`],
 ];

@@ -32,7 +32,7 @@ export function mount(root) {
     h("div", { class: "pair" }, card("Compared with simple rules", rules), card("Unpredictable differences", noise)));
   return async (state, signal) => {
     const [answer, choices] = await Promise.all([look("accuracy", signal), look("choices", signal)]);
-    verdict.textContent = `This is for ${f.number(answer.predicted)} published steps. Each was predicted by a fit that had not seen its GPU, as for a card that nobody has measured yet.`;
+    verdict.textContent = `The chart shows ${f.number(answer.predicted)} published steps. Each was predicted by a fit that excludes its GPU, as if nobody had measured that GPU yet.`;
     headline.textContent = `Half of all predictions are within ${f.percent(answer.median_ape)}, nine in ten within ${f.percent(answer.p90_ape)}`;
     fill(numbers, figures(answer));
     fill(gpus, byGpu(answer));

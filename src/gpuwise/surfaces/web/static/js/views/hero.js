@@ -119,7 +119,7 @@ function budgeted(option, state) {
   const [machine, budget] = [around(option), Number(state.budget)];
   if (!machine || !budget || state.machine !== "" || option.upfront_usd + machine <= budget) return null;
   return h("div", { class: "offer" },
-    h("p", {}, `This needs a desktop. If you have none, the rest of the machine costs about ${f.usd(machine)}. The total is then ${f.usd(option.upfront_usd + machine)}, which is ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
+    h("p", {}, `You also need a desktop. If you do not have one, the rest of the machine costs about ${f.usd(machine)}. The total is then ${f.usd(option.upfront_usd + machine)}, which is ${f.usd(option.upfront_usd + machine - budget)} over your budget.`),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: "0" }) }, "I have a desktop"),
     h("button", { type: "button", class: "plain", onclick: () => set({ machine: String(machine) }) }, "Include it in my budget"));
 }
@@ -141,7 +141,7 @@ function nearest(answer, state) {
   if (!least || !state.budget) return null;
   const enough = Math.ceil(price(least));
   return h("div", { class: "offer" },
-    h("p", {}, `${f.several(least.gpu_count, least.gpu)} would do it, at ${f.usd(enough - Number(state.budget))} over your budget.`),
+    h("p", {}, `${f.several(least.gpu_count, least.gpu)} would be enough, but ${least.gpu_count > 1 ? "cost" : "costs"} ${f.usd(enough - Number(state.budget))} more than your budget.`),
     h("button", { type: "button", class: "plain primary", id: "raise-budget", onclick: () => set({ budget: String(enough) }) }, `Raise the budget to ${f.usd(enough)}`));
 }
 

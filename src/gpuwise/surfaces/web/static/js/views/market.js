@@ -93,7 +93,7 @@ export function cardTable(market, answer, state, gpus) {
   ];
   return [
     cardFacets(state, within),
-    h("p", { class: "note", role: "status" }, none ? `0 within reach; all ${kept.length} shown. ` : `${kept.length} of ${single.length} single-card entries match. `, kept.length < found.length && [h("button", { type: "button", class: "quiet", id: "show-out-of-reach", onclick: () => set({ fits: "0" }) }, `${found.length - kept.length} more are out of reach`), ". "], "Cards without a known price are in ", inside("the whole catalogue", { view: "gpus" }), "."),
+    h("p", { class: "note", role: "status" }, none ? `No card is within reach, so all ${kept.length} are shown. ` : `${kept.length} of ${single.length} single-card entries match. `, kept.length < found.length && [h("button", { type: "button", class: "quiet", id: "show-out-of-reach", onclick: () => set({ fits: "0" }) }, `${found.length - kept.length} more are out of reach`), ". "], "Cards without a known price are in ", inside("the whole catalogue", { view: "gpus" }), "."),
     unpriced(gpus, wanted, market, state),
     kept.length > 0 && grid(columns, kept, { caption: "All cards", usual: speed.rising ? "speed" : "-speed", style: (entry) => ({ class: key(entry) === chosen ? "best" : entry.short_of ? "off" : "" }) }),
   ];
