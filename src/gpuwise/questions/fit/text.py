@@ -253,7 +253,7 @@ def _describe_ladder(result: Fit) -> str:
     if result.fits:
         return ""
     rungs = result.advice.ladder
-    return both(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f} times the GPU time)" if rungs else "no known remedy"
+    return both(rung.title for rung in rungs) + f" ({rungs[-1].cost:.2f}x the time)" if rungs else "no known remedy"
 
 
 # ---------------------------------------------------------------- the catalogue

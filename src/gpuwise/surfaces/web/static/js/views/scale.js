@@ -134,7 +134,7 @@ function helps(answer, price) {
   const cost = dearer < 0.95 ? `A ${unit.name} costs ${f.percent(1 - dearer)} less` : dearer < 1.05 ? `A ${unit.name} costs about the same` : `A ${unit.name} costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
   const rented = price?.rent_market ? ` (${f.cents(perMillion(answer, last, price))} for a million ${unit.name}s when rented, instead of ${f.cents(perMillion(answer, first, price))})` : "";
   const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)}`;
-  const ideal = faster > 1.02 * perfect ? `That is more than the ${f.number(perfect)} times of perfect scaling, because each GPU holds less of the model and has room for larger micro-batches.` : `Perfect scaling would be ${f.number(perfect)} times.`;
+  const ideal = faster > 1.02 * perfect ? `That is better than perfect scaling (${f.number(perfect)} times), because each GPU holds less of the model and has room for larger micro-batches.` : `With perfect scaling, they would be ${f.number(perfect)} times as fast.`;
   const paid = `${cost}${rented}.`;
   if (faster < 1.05) return [`No: ${gpus(last.gpu_count)} are not faster than ${gpus(first.gpu_count)} for this batch`, paid];
   if (stop === first.gpu_count) return [`Not much: ${whole}`, ideal, paid];
