@@ -132,7 +132,7 @@ def hta(options: argparse.Namespace) -> list[Row]:
         ours, theirs = why.alternately(path, str(python), rounds=3)
     asked = f"reading and diagnosing a {size:,.0f} MB Kineto trace"
     version = _version(python, "HolisticTraceAnalysis")
-    note = f"HTA {version} loads the trace and computes four breakdowns, while gpuwise loads it and runs all checks. "
+    note = f"HTA {version} loads the trace and computes four breakdowns. gpuwise loads the trace and runs all checks. "
     note += "We ran the two tools alternately, three times each. The table gives the lowest CPU time of each tool, gpuwise's "
     note += "highest memory peak and HTA's lowest."
     return [
