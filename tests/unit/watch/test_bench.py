@@ -82,6 +82,21 @@ def resnet() -> Workload:
     return replace(found.workload, batch=8)
 
 
+def test_depthwise_convolutions_with_strides_have_rows_of_their_own() -> None:
+    """A profile from before those rows existed takes the rows without strides."""
+    mobile = gpuwise.capture("mobilenet_v2", precision="fp32", optimizer="adamw", mode="train").workload
+    before = made()
+    plain = [one for one in before.rows if one.kind.startswith("depthwise.")]
+    strided = tuple(
+        msgspec.structs.replace(one, kind=f"depthwise_strided.{one.kind.partition('.')[2]}", seconds=9 * one.seconds)
+        for one in plain
+    )
+    old, new = price(mobile, before, 8.0), price(mobile, msgspec.structs.replace(before, rows=(*before.rows, *strided)), 8.0)
+    slow = tuple(msgspec.structs.replace(one, seconds=9 * one.seconds) if one in plain else one for one in before.rows)
+    all_slow = price(mobile, msgspec.structs.replace(before, rows=slow), 8.0)
+    assert old.by_kind["conv"] < new.by_kind["conv"] < all_slow.by_kind["conv"]
+
+
 def test_a_quiet_machine_is_measured_with_few_runs() -> None:
     ticks = accumulate(repeat(0.01))
     seconds, spread, runs = stable_seconds(lambda: None, lambda: None, 10.0, ticks.__next__)

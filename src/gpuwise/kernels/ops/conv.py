@@ -207,9 +207,15 @@ def _measured(op: Signature, size: Mapping[str, float]) -> Measured:
     depthwise = int(op.attrs["groups"]) > 1 and int(op.attrs["groups"]) >= size["c_in"]  # type: ignore[arg-type]
     stride = op.attrs["stride"]
     strided = isinstance(stride, tuple) and max(stride) > 1
-    kind = f"{'depthwise' if depthwise else 'strided' if strided else 'conv'}.{op.attrs['pass']}"
+    if depthwise:  # older profiles have no strided ones
+        names = ("depthwise_strided", "depthwise") if strided else ("depthwise",)
+    else:
+        names = ("strided",) if strided else ("conv",)
     inputs = 1.0 if depthwise else size["c_in"]
-    return Measured((kind,), (size["n"], inputs, size["c_out"], size["kernel"], size["out_positions"]))
+    return Measured(
+        tuple(f"{name}.{op.attrs['pass']}" for name in names),
+        (size["n"], inputs, size["c_out"], size["kernel"], size["out_positions"]),
+    )
 
 
 CONV = OpKind(

@@ -117,7 +117,9 @@ def _convolution(device: str) -> Iterator[Case]:
         if edge > 1 and c_in > 3:
             yield from _one_convolution(device, "strided", (n, c_in, c_out, edge, pixels), stride=2)
     for n, channels, edge, pixels in _DEPTHWISE:
-        yield from _one_convolution(device, "depthwise", (n, channels, channels, edge, pixels), groups=channels)
+        shape = n, channels, channels, edge, pixels
+        yield from _one_convolution(device, "depthwise", shape, groups=channels)
+        yield from _one_convolution(device, "depthwise_strided", shape, stride=2, groups=channels)
 
 
 def _one_convolution(

@@ -50,7 +50,7 @@ def _whole_vectors(channels: float) -> float:
 
 _PARTS: dict[str, Callable[..., tuple[float, ...]]] = {
     "matmul": _of_matmul,
-    **dict.fromkeys(("conv", "strided", "depthwise"), _of_convolution),
+    **dict.fromkeys(("conv", "strided", "depthwise", "depthwise_strided"), _of_convolution),
     **dict.fromkeys(("lstm", "gru", "rnn"), _of_layers),
     "attention": _of_attention,
 }
