@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -61,7 +62,9 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as fault:
-        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint="check the folder and its permissions") from None
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free some space there, or choose another folder" if full else "check the folder and its permissions"
+        raise BadFile(f"{path} cannot be written: {fault.strerror}", hint=hint) from None
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
