@@ -138,3 +138,12 @@ def test_training_that_is_not_covered_says_what_is(model: str) -> None:
         gpuwise.fit(model, gpu="RTX 4090", mode="train", method="lora")
     assert "`sdxl`" in refused.value.hint
     assert gpuwise.fit("sdxl", gpu="RTX 4090", mode="train", method="lora", remedies=False).results[0].mode == "train"
+
+
+def test_images_that_do_not_fit_are_not_promised_and_the_next_command_is_given() -> None:
+    answer = gpuwise.predict("flux-dev", gpu="RTX 4090", steps=20)
+    text = " ".join(str(answer).split())
+    assert "would be" in text
+    assert "if the model fitted" in text
+    assert '`gpuwise fit flux-dev --gpu "RTX 4090" --steps 20`' in text
+    assert not gpuwise.predict("flux-dev", gpu="RTX 4090", steps=20, weights="fp8").notes

@@ -16,7 +16,7 @@ _GIB = 2**30
 _MEANING = {
     "compute": "the GPU's arithmetic throughput",
     "memory": "the GPU's memory bandwidth",
-    "launch": "the host, which cannot launch kernels fast enough, so a faster GPU would not help",
+    "launch": "the time to start many small kernels, so a faster GPU would help little",
     "copy": "the part that runs on the CPU",
     "communication": "communication between GPUs",
 }

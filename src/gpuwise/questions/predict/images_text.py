@@ -17,6 +17,7 @@ def render(answer: ImageAnswer, *, width: int | None = None, colour: bool = Fals
     results = [result for result in answer.results if isinstance(result, ImagePrediction)]
     body = _sheet(answer, results[0], width, colour) if len(results) == 1 else _side_by_side(answer, results, width, colour)
     said = folded([note for result in results for note in result.assumptions], verbose=verbose)
+    said = [*(f"note: {note}" for note in answer.notes), *said]
     return body + join_notes([wrapped(line, width, "  ") for line in said])
 
 
@@ -41,14 +42,19 @@ def _sheet(answer: ImageAnswer, result: ImagePrediction, width: int | None, colo
         ("program overhead", told.program_s),
         ("moving weights", told.moved_s),
     )
+    title = f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}"
+    memory = wrapped(f"  memory     {_memory(result)}", width, " " * 13)
+    if not result.fits:
+        time = f"would be {format_si(told.seconds_per_image, 's')} per image if the model fitted   ({basis} {ends})"
+        return f"{title}\n\n{memory}\n{wrapped(f'  time       {time}', width, ' ' * 13)}"
     lines = [
-        f"{_head(answer, result, colour)} on {bold(result.gpu.name, colour=colour)}",
+        title,
         "",
         f"  time       {format_si(told.seconds_per_image, 's')} per image   ({basis} {ends})",
         f"  speed      {told.it_per_s:.3g} it/s, {told.images_per_minute:.3g} images per minute",
         wrapped("  parts      " + ", ".join(f"{name} {format_si(took, 's')}" for name, took in parts if took), width, " " * 13),
         f"  limited by {result.bound}",
-        wrapped(f"  memory     {_memory(result)}", width, " " * 13),
+        memory,
     ]
     return "\n".join(lines)
 

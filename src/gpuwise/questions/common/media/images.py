@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 from gpuwise.core.errors import BadValue
 from gpuwise.core.provenance import Assumption, assumed
+from gpuwise.core.text import either, the
 from gpuwise.hardware import tables
 from gpuwise.hardware.types import Gpu
 from gpuwise.prediction.images import PACKED, Drawings, draw
+from gpuwise.questions.common.fit_command import fit_command
 from gpuwise.questions.common.gpu_list import counted
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.prediction_types import PredictAnswer, Prediction
@@ -196,13 +198,31 @@ def drawings(query: ImageQuery, weights: str | None = None) -> Drawings:
 def predict_images(query: ImageQuery) -> ImageAnswer:
     """Images on each GPU of the question."""
     drawn = drawings(query)
+    results = tuple(_prediction(query, drawn, place) for place in range(len(query.step.gpus)))
     return ImageAnswer(
         model=query.model,
-        results=tuple(_prediction(query, drawn, place) for place in range(len(query.step.gpus))),
+        results=results,
         assumptions=query.assumptions,
-        notes=(),
+        notes=_fit_note(query, [result.gpu for result in results if not result.fits]),
         data_date=tables.data_date(),
     )
+
+
+def _fit_note(query: ImageQuery, short: Sequence[Gpu]) -> tuple[str, ...]:
+    """Return the command to run next if the images do not fit on some GPUs."""
+    if not short:
+        return ()
+    pipeline = query.pipeline
+    command = fit_command(
+        query.model,
+        short,
+        weights=query.weights,
+        steps=query.step_count if query.step_count != pipeline.steps else None,
+        image=query.image if query.image != pipeline.image else None,
+        batch=query.images if query.images > 1 else None,
+    )
+    names = either(the(gpu.name) for gpu in short)
+    return (f"the model does not fit on {names}; to see what would make it fit, run `{command}`",)
 
 
 def _prediction(query: ImageQuery, drawn: Drawings, place: int) -> ImagePrediction:
