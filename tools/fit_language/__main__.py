@@ -2,7 +2,8 @@
 
     python -m tools.fit_language ../shared/evidence
 
-Reads `today_language.csv`, `gemm_lowp.parquet` and `attention.parquet`, and writes
+Reads `today_language.csv`, `gemm_lowp.parquet`, `attention.parquet` and `reports.csv` (single measurements that users published,
+mostly with newer versions and on other GPUs), and writes
 `src/gpuwise/step/data/fitted_engines.json` and `docs/accuracy-language.md`. The GPU kernel models are unchanged. Each engine
 gets a few constants of its own, each shrunk towards a prior that all engines share.
 """
@@ -16,6 +17,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,29 +31,32 @@ from gpuwise.kernels.times import load_constants
 
 from .kernels import of_engine, read_kernels
 from .page import Tested, page, statistics
-from .problem import Problem, common_constants, family_constants, is_fused
-from .solve import errors_of
+from .problem import Problem, common_constants, family_constants, is_fused, problem_of, shared
+from .solve import FOLDS, fitted, inside, left_out
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).resolve().parents[2]
 FITTED = HERE / "src/gpuwise/step/data/fitted_engines.json"
 PAGE = HERE / "docs/accuracy-language.md"
+REPORTS = Path(__file__).with_name("reports.csv")
 _ENOUGH, _SEVERAL = 20, 4  # rows and GPUs below which an engine uses the range of all engines
 
 
-def read_rows(path: Path) -> list[GenerationRow]:
-    """The rows that can be predicted."""
-    catalog, found = load_catalog(), []
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, cells in enumerate(csv.DictReader(file)):
-            gpu = _gpu(catalog, cells)
-            if gpu is None or "suspect" in cells["note"] or "DO NOT USE" in cells["note"]:
-                continue
-            try:
-                row = generation_row(number, cells, gpu)
-                found += [row] if row.unit != "GiB" else []
-            except Unusable:
-                continue
+def read_rows(*paths: Path) -> list[GenerationRow]:
+    """The rows of these tables that can be predicted, numbered through all tables."""
+    catalog, found, tables = load_catalog(), [], []
+    for path in paths:
+        with path.open(encoding="utf-8", newline="") as file:
+            tables.append(list(csv.DictReader(file)))
+    for number, cells in enumerate(chain.from_iterable(tables)):
+        gpu = _gpu(catalog, cells)
+        if gpu is None or "suspect" in cells["note"] or "DO NOT USE" in cells["note"]:
+            continue
+        try:
+            row = generation_row(number, cells, gpu)
+            found += [row] if row.unit != "GiB" else []
+        except Unusable:
+            continue
     return found
 
 
@@ -72,7 +77,7 @@ def entry(problem: Problem, theta: Array, version: str, ranges: dict[str, tuple[
         "rows": len(own),
         "gpus": sorted({row.gpu.name for row in own}),
         "layer_s": float(f"{values[f'layer:{version}']:.6g}"),
-        "step_s": float(f"{values['step']:.6g}"),
+        "step_s": float(f"{shared(values, 'step', version):.6g}"),
         "constants": _rounded(common_constants(values, problem.engine, version, load_constants())),
         "families": {family: _rounded(family_constants(values, family)) for family in problem.families},
         "ranges": ranges,
@@ -85,19 +90,21 @@ def _rounded(table: Mapping[str, float]) -> dict[str, float]:
 
 
 def main(folder: Path) -> None:
-    rows, kernels = read_rows(folder / "today_language.csv"), read_kernels(folder)
+    rows, kernels = read_rows(folder / "today_language.csv", REPORTS), read_kernels(folder)
     by_engine: dict[str, list[GenerationRow]] = defaultdict(list)
     for row in rows:
         by_engine[row.engine.name].append(row)
-    tested: list[Tested] = []
-    fits = {}
     names = sorted(by_engine, key=lambda name: -len(by_engine[name]))
+    problems = [problem_of(by_engine[name], of_engine(kernels, name)) for name in names]
     with ProcessPoolExecutor() as pool:
-        found = pool.map(errors_of, [by_engine[name] for name in names], [of_engine(kernels, name) for name in names])
-        for name, (problem, theta, errors) in zip(names, found, strict=True):
-            fits[name] = (problem, theta)
-            tested += [Tested(row, tuple(one)) for row, one in zip(by_engine[name], errors.tolist(), strict=True)]
-            print(name, len(errors), *(statistics(one) for one in errors.T), sep="  ", flush=True)
+        thetas = list(pool.map(fitted, problems))
+        tasks = [(problem, theta, key) for key in FOLDS.values() for problem, theta in zip(problems, thetas, strict=True)]
+        found = list(pool.map(left_out, *zip(*tasks, strict=True)))
+    tested, fits = [], dict(zip(names, zip(problems, thetas, strict=True), strict=True))
+    for place, (problem, theta) in enumerate(fits.values()):
+        errors = np.array([inside(problem, theta), *found[place :: len(names)]]).T
+        tested += [Tested(row, tuple(one)) for row, one in zip(problem.rows, errors.tolist(), strict=True)]
+        print(problem.engine, len(errors), *(statistics(one) for one in errors.T), sep="  ", flush=True)
     results: dict[str, object] = {}
     for name, (problem, theta) in sorted(fits.items()):
         ranges = {phase: _range(tested, name, phase) for phase in ("decode", "prefill")}

@@ -129,10 +129,16 @@ To compute the rank correlation (*tau*), we compare pairs of GPUs (or of sets wi
 same model in the same format with the same engine. Pairs whose measurements differ by less than 3% are left out,
 because repeated measurements can differ by that much. The last column compares single GPUs only.
 
+Most tables of measurements are from 2023 and 2024. The file `tools/fit_language/reports.csv` adds single measurements
+that users published with versions from November 2024 on, on Macs and on GPUs that the tables lack. Each row names the
+discussion that it comes from. Where a user did not state the number of cores of a Mac, the largest is assumed. Reports
+whose repeated runs differ by more than 15% were not collected ([decision
+39](decisions/0039-versions-of-an-engine-share-constants.md)).
+
 On a single NVIDIA GPU, the versions of llama.cpp from 2024 ran every pass as one CUDA graph. When the layers were split
 over several GPUs, [the graph changed with every pass](https://github.com/ggml-org/llama.cpp/pull/13814) until May 2025,
 so kernels were started one by one. The fit treats rows measured in this way as a separate version. Without the graph, a
 layer took up to 30 µs longer on most sets of GPUs and up to 48 µs longer on four H100s, but 85 to 124 µs longer on four
-A100s. No known property of the A100 explains this, so it is not modelled. Most of the pairs that we predict in the
+A100s. No known property of the A100 explains this, so it is not modelled. Many of the pairs that we predict in the
 wrong order include the machine with these four A100s.
 """

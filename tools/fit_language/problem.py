@@ -5,11 +5,14 @@ bytes, flops a clock  the most that a unit moves and computes per clock, for eac
 cache, prompt         the same for attention in decoding and in reading a prompt, by version
 experts               how well it multiplies the matrices of experts, relative to others
 expand                how often keys and values are copied for all heads in decoding, for an engine that does so
-intel, intel_rate     the same for Intel's GPUs, relative to NVIDIA's, by version, because each version has another backend
+apple, amd, intel     how well GPUs of other makers read packed weights, relative to NVIDIA's, and with `_rate` how well they
+                      multiply them
 *_start               how much longer GPUs from Apple and Intel, and NVIDIA's systems on a chip, take to start a kernel
 pipelined             how well chunks of a prompt are pipelined through layers on several GPUs: 1 is ideal, 0 is not at all
 layer, start          seconds of the host for a layer, and of the GPU to start a kernel, by version
-step                  seconds of the host for a step. All versions share it: the newest is measured on few GPUs
+step                  seconds of the host for a step
+*_of                  how much a version differs from the engine, if there are several: in its steps, its products and its
+                      kernels for each maker. A version with few rows stays close to the others
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 
 from gpuwise.evidence.generation import GenerationRow
 from gpuwise.kernels.times import load_constants
+from gpuwise.kernels.types import MAKERS
 from gpuwise.step.time.engines import PIPELINED, Engine
 from gpuwise.step.types import Stack
 
@@ -30,6 +34,7 @@ from .kernels import KernelSet
 
 Array = NDArray[np.float64]
 
+_OF = "_of"  # how much a version differs
 # The prior of each constant and how far it may deviate, as a logarithm. Constants that engines share have narrow priors.
 _PRIORS = {
     "bandwidth": (1.12, 0.1),
@@ -41,10 +46,8 @@ _PRIORS = {
     "layer": (3e-5, 1.5),
     "step": (4e-4, 1.0),
     "ecc": (0.92, 0.05),
-    "apple": (0.8, 0.3),
-    "amd": (0.8, 0.3),
-    "intel": (0.6, 0.4),
-    "intel_rate": (0.6, 0.4),
+    **dict.fromkeys(("apple", "apple_rate", "amd", "amd_rate"), (0.8, 0.3)),
+    **dict.fromkeys(("intel", "intel_rate"), (0.6, 0.4)),
     "start": (2.5e-6, 0.4),
     "apple_start": (3.0, 0.4),
     "intel_start": (3.0, 0.4),
@@ -52,11 +55,14 @@ _PRIORS = {
     "pipelined": (0.7, 0.3),
     "bytes": (7.0, 0.6),
     "flops": (1500.0, 0.7),
+    _OF: (1.0, 0.4),
 }
 _STARTS = ("apple_start", "intel_start", "soc_start")
+_MAKERS = tuple(f"{maker}{suffix}" for maker in MAKERS for suffix in ("", "_rate"))
+_SHARED = ("rate", "step", *_MAKERS)  # by all versions, each of which may differ somewhat
 _BY_ENGINE, _BY_VERSION, _BY_FAMILY = (
-    ("bandwidth", "rate", "experts", "ecc", "apple", "amd", "step", *_STARTS, "pipelined"),
-    ("cache", "prompt", "layer", "start", "intel", "intel_rate"),
+    ("bandwidth", *_SHARED, "experts", "ecc", *_STARTS, "pipelined"),
+    ("cache", "prompt", "layer", "start", *(f"{name}{_OF}" for name in _SHARED)),
     ("bytes", "flops"),
 )
 # Host seconds per layer if every kernel is issued from Python, by engine and version. transformers: between 0.9 ms (21 to 25 ms a
@@ -72,7 +78,7 @@ _EXPANDS = ("transformers",)  # keys and values are repeated for every head that
 _NARROW = ("llama.cpp", "exllama")  # products accumulate in fp16, and packed weights are multiplied in int8 if that is faster
 # Versions that write attention out, from before flash attention was the default.
 _UNFUSED = {("llama.cpp", "2024"), ("llama.cpp", "2024 without graphs")}
-_OWN_KERNELS = ("llama.cpp", "mlc", "exllama")  # for 16-bit weights as well; other engines call the GPU vendor's libraries
+_OWN_KERNELS = ("llama.cpp", "mlc", "mlx", "exllama")  # for 16-bit weights as well; other engines call the GPU vendor's libraries
 _LIBRARY_FAMILIES = ("plain", "fp8")  # formats that those libraries multiply
 
 
@@ -92,11 +98,11 @@ class Problem:
     def _middle(self, name: str, of: str) -> float:
         version = f"{self.engine} {of}".strip()
         own = {"layer": _EAGER.get(version), "start": _LAUNCHED.get(version), "bytes": _IN_FLIGHT.get(self.engine)}
-        return own.get(name) or _PRIORS[name][0]
+        return own.get(name) or _prior(name)[0]
 
     @property
     def spread(self) -> Array:
-        return np.array([_PRIORS[name.split(":")[0]][1] for name in self.names])
+        return np.array([_prior(name.partition(":")[0])[1] for name in self.names])
 
     @property
     def newest(self) -> str:
@@ -108,6 +114,10 @@ class Problem:
         return sorted({row.weights.family for row in self.rows} | {one.family for one in self.kernels})
 
 
+def _prior(name: str) -> tuple[float, float]:
+    return _PRIORS[_OF if name.endswith(_OF) else name]
+
+
 def problem_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> Problem:
     """The constants to fit for an engine with these rows."""
     engine, versions = rows[0].engine.name, sorted({row.version for row in rows})
@@ -116,7 +126,7 @@ def problem_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> P
     names = [
         *_BY_ENGINE,
         *(["expand"] if engine in _EXPANDS else []),
-        *(f"{name}:{version}" for name in _BY_VERSION for version in versions),
+        *(f"{name}:{version}" for name in _BY_VERSION for version in versions if len(versions) > 1 or not name.endswith(_OF)),
         *(f"{name}:{family}" for name in _BY_FAMILY for family in capped),
     ]
     return Problem(engine, tuple(rows), tuple(kernels), tuple(names))
@@ -127,15 +137,13 @@ def touches(name: str, row: GenerationRow) -> bool:
     name, _, of = name.partition(":")
     if name in _BY_VERSION and row.version != of:
         return False
+    name = name.removesuffix(_OF)
     if name in _BY_FAMILY:
         return row.weights.family == of
     asked = {
         "experts": bool(row.shape.experts),
-        "apple": row.gpu.vendor == "Apple",
+        **{each: row.gpu.vendor.lower() == each.removesuffix("_rate") for each in _MAKERS},
         "apple_start": row.gpu.vendor == "Apple",
-        "amd": row.gpu.vendor == "AMD",
-        "intel": row.gpu.vendor == "Intel",
-        "intel_rate": row.gpu.vendor == "Intel",
         "intel_start": row.gpu.vendor == "Intel",
         "soc_start": row.gpu.vendor == "NVIDIA" and row.gpu.segment in ("soc", "embedded"),
         "pipelined": row.split == "layers" and row.gpu_count > 1,
@@ -148,7 +156,7 @@ def touches_kernel(name: str, one: KernelSet, newest: str) -> bool:
     name, _, of = name.partition(":")
     if name in _BY_FAMILY:
         return one.family == of and one.kind == "linear"
-    return (name not in _BY_VERSION or of == newest) and name not in ("pipelined", "layer", "step")
+    return (name not in _BY_VERSION or of == newest) and name.removesuffix(_OF) not in ("pipelined", "layer", "step")
 
 
 def stack_maker(values: Mapping[str, float]) -> Callable[[Engine, str, str, str], Stack]:
@@ -163,11 +171,16 @@ def stack_maker(values: Mapping[str, float]) -> Callable[[Engine, str, str, str]
             how="graph",
             constants={**common_constants(values, engine.name, version, known), **family_constants(values, family)},
             layer_s=values[f"layer:{version}"],
-            step_s=values["step"],
+            step_s=shared(values, "step", version),
             fused_attention=is_fused(engine.name, version),
         )
 
     return stack_of
+
+
+def shared(values: Mapping[str, float], name: str, version: str) -> float:
+    """A constant that versions share, for one of them."""
+    return values[name] * values.get(f"{name}{_OF}:{version}", 1.0)
 
 
 def is_fused(engine: str, version: str) -> bool:
@@ -180,10 +193,10 @@ def common_constants(values: Mapping[str, float], engine: str, version: str, kno
     prompt = values[f"prompt:{version}"]
     return {
         "linear.bandwidth": values["bandwidth"],
-        "linear.rate": values["rate"],
+        "linear.rate": shared(values, "rate", version),
         "linear.narrow": float(engine in _NARROW),
-        **{f"linear.{name}": values[name] for name in ("experts", "ecc", "apple", "amd")},
-        **{f"linear.{name}": values[f"{name}:{version}"] for name in ("intel", "intel_rate")},
+        **{f"linear.{name}": values[name] for name in ("experts", "ecc")},
+        **{f"linear.{name}": shared(values, name, version) for name in _MAKERS},
         "attention.cache": values[f"cache:{version}"],
         "attention.forward": known["attention.forward"] * prompt,
         "attention.score_bytes.forward": known["attention.score_bytes.forward"] / prompt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +14,12 @@ from gpuwise.evidence.generation import GenerationRow, predicted_s, predicted_va
 from gpuwise.kernels.times import load_constants
 
 from .kernels import KernelSet
-from .problem import Problem, common_constants, family_constants, problem_of, stack_maker, touches, touches_kernel
+from .problem import Problem, common_constants, family_constants, stack_maker, touches, touches_kernel
 
 Array = NDArray[np.float64]
 _NOISE, _HUBER, _ROUNDS, _LEAST_ROWS = 0.08, 1.5, 12, 3
 _STEP = 0.02  # step of a logarithm for numerical derivatives
+_NEAR = 0.5  # as a logarithm; while constants move by less than this, the slopes of the whole fit are used
 _KERNEL_NOISE = 0.12  # for a kernel timed alone; two engines differ by that much on one shape
 _SPLIT_PROMPT = 0.3  # weight of prompts read by several GPUs, whose gain follows rules that no row states
 
@@ -59,9 +60,9 @@ def _noise_of(problem: Problem) -> Array:
     return np.concatenate([np.full(len(problem.rows), _NOISE), np.full(kernels, _KERNEL_NOISE)])
 
 
-def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) -> Array:
+def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS, known: Array | None = None) -> Array:
     """The constants with the smallest loss, found with the Levenberg-Marquardt algorithm. The loss is Huber's loss of the
-    logarithms plus the distance from the priors."""
+    logarithms plus the distance from the priors. Slopes that are `known` from a fit nearby are kept in all rounds."""
     theta = problem.middle if start is None else start.copy()
     measured, noise = measured_logs(problem), _noise_of(problem)
     weight, middle, precision = precisions_of(problem), problem.middle, 1.0 / problem.spread**2
@@ -74,7 +75,7 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
     found = logs(problem, theta)
     best, damping = loss(theta, found), 1.0
     for _ in range(rounds):
-        slope = np.stack([_slope(problem, theta, found, place) for place in range(len(theta))], axis=1)
+        slope = slopes(problem, theta, found) if known is None else known
         far = np.abs(found - measured) / noise
         robust = weight * np.minimum(1.0, _HUBER / np.maximum(far, 1e-9)) / noise**2
         normal = (slope * robust[:, None]).T @ slope
@@ -92,6 +93,11 @@ def fitted(problem: Problem, start: Array | None = None, rounds: int = _ROUNDS) 
         if gained < 0.05:
             break
     return theta
+
+
+def slopes(problem: Problem, theta: Array, found: Array) -> Array:
+    """How every logarithm changes with every constant, as (logarithms, constants)."""
+    return np.stack([_slope(problem, theta, found, place) for place in range(len(theta))], axis=1)
 
 
 def _slope(problem: Problem, theta: Array, found: Array, place: int) -> Array:
@@ -118,10 +124,26 @@ def _slope(problem: Problem, theta: Array, found: Array, place: int) -> Array:
 Key = Callable[[GenerationRow], tuple[str, ...]]
 
 
+def _gpu(row: GenerationRow) -> tuple[str, ...]:
+    return (row.gpu.name,)
+
+
+def _model(row: GenerationRow) -> tuple[str, ...]:
+    return (row.shape.name,)
+
+
+def _gpu_and_source(row: GenerationRow) -> tuple[str, ...]:
+    return (row.gpu.name, row.cells["source"])
+
+
+FOLDS: dict[str, Key] = {"GPU unseen": _gpu, "model unseen": _model, "GPU and source unseen": _gpu_and_source}
+
+
 def left_out(problem: Problem, whole: Array, key: Key) -> Array:
     """Predicted over measured for every row, as logarithms. For each row, the engine is fitted without all rows that share a part
     of its key and, if that part is a GPU, without its kernels. If too few rows remain, only the priors are used."""
     rows, found = problem.rows, np.zeros(len(problem.rows))
+    slope = slopes(problem, whole, logs(problem, whole))
     groups = defaultdict(list)
     for place, row in enumerate(rows):
         groups[key(row)].append(place)
@@ -132,23 +154,24 @@ def left_out(problem: Problem, whole: Array, key: Key) -> Array:
         enough = len(kept) >= _LEAST_ROWS or kernels
         left = (*(row.row for row in kept), *map(id, kernels))
         if enough and left not in known:
-            known[left] = fitted(replace(problem, rows=kept, kernels=kernels), start=whole, rounds=3)
+            part = replace(problem, rows=kept, kernels=kernels)
+            places_kept = _kept(problem, part)
+            theta = fitted(part, start=whole, known=slope[places_kept])
+            known[left] = theta if np.abs(theta - whole).max() < _NEAR else fitted(part, start=theta, rounds=3)
         theta = known[left] if enough else problem.middle
         tested = replace(problem, rows=tuple(rows[place] for place in places), kernels=())
         found[places] = logs(tested, theta) - measured_logs(tested)
     return found
 
 
-FOLDS: dict[str, Key] = {
-    "GPU unseen": lambda row: (row.gpu.name,),
-    "model unseen": lambda row: (row.shape.name,),
-    "GPU and source unseen": lambda row: (row.gpu.name, row.cells["source"]),
-}
+def _kept(problem: Problem, part: Problem) -> Array:
+    """Which logarithms of a problem those of a part of it are."""
+    rows, kernels = set(map(id, part.rows)), set(map(id, part.kernels))
+    of_kernels = [np.full(len(one.measured_s), id(one) in kernels) for one in problem.kernels]
+    return np.concatenate([np.array([id(row) in rows for row in problem.rows], bool), *of_kernels])
 
 
-def errors_of(rows: Sequence[GenerationRow], kernels: Sequence[KernelSet]) -> tuple[Problem, Array, Array]:
-    """An engine's problem, its constants, and the errors of its rows in sample and for each fold, as (rows, folds + 1)."""
-    problem = problem_of(rows, kernels)
-    theta = fitted(problem)
-    inside = (logs(problem, theta) - measured_logs(problem))[: len(rows)]
-    return problem, theta, np.array([inside, *(left_out(problem, theta, key) for key in FOLDS.values())]).T
+def inside(problem: Problem, theta: Array) -> Array:
+    """Predicted over measured for every row, as logarithms, with constants that were fitted to these rows."""
+    found: Array = (logs(problem, theta) - measured_logs(problem))[: len(problem.rows)]
+    return found

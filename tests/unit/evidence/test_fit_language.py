@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from fit_language import solve
-from fit_language.problem import Problem, problem_of
+from fit_language.__main__ import REPORTS, read_rows
+from fit_language.problem import Problem, problem_of, shared
 from gpuwise.evidence.generation import GenerationRow, generation_row, predicted_s
 from gpuwise.hardware.catalog import load_catalog
 
@@ -88,7 +90,7 @@ def test_what_is_left_the_same_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -
     ]
     fits = []
 
-    def fitted(problem: Problem, start: object = None, rounds: int = 0) -> np.ndarray:
+    def fitted(problem: Problem, start: object = None, rounds: int = 0, known: object = None) -> np.ndarray:
         fits.append([row.row for row in problem.rows])
         return problem.middle
 
@@ -96,6 +98,35 @@ def test_what_is_left_the_same_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -
     problem = problem_of(found, ())
     solve.left_out(problem, problem.middle, lambda row: (row.gpu.name, row.cells["source"]))
     assert fits == [[10, 11, 12]]  # the other source has too few rows left without this one
+
+
+def test_a_version_without_rows_of_its_own_takes_what_the_others_show() -> None:
+    """Only the older version ran on this Mac, twice as fast as the prior of either version says."""
+    old, new = rows("llama.cpp 2024-05 Metal", ("M4 Max",) * 6), rows("llama.cpp b9739 CUDA", ("RTX 3090",) * 3)
+    (guess,) = rows("llama.cpp b9739 Metal", ("M4 Max",))
+    problem = problem_of([*old, *new], ())
+    prior = predicted_s([guess], solve.stack_maker(dict(zip(problem.names, np.exp(problem.middle), strict=True))))[0]
+    fast = [replace(row, value=2.0 * row.counted / seconds) for row, seconds in zip(old, [prior] * 6, strict=True)]
+    fitted = replace(problem, rows=(*fast, *new))
+    found = dict(zip(problem.names, np.exp(solve.fitted(fitted)), strict=True))
+    assert shared(found, "apple", "") > 1.1 * math.exp(problem.middle[problem.names.index("apple")])
+    assert shared(found, "apple", "") < shared(found, "apple", "2024")
+
+
+def test_slopes_of_a_fit_nearby_lead_to_the_same_constants() -> None:
+    problem = problem_of(rows("llama.cpp b9739", ("RTX 3090", "RTX 4090", "A40", "H100 PCIe")), ())
+    whole = solve.fitted(problem)
+    slope = solve.slopes(problem, whole, solve.logs(problem, whole))
+    part = replace(problem, rows=problem.rows[:3])
+    exact, quick = solve.fitted(part, start=whole), solve.fitted(part, start=whole, known=slope[:3])
+    assert quick == pytest.approx(exact, abs=0.05)
+
+
+def test_every_report_can_be_predicted_and_says_where_it_is_from() -> None:
+    with REPORTS.open(encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert len(read_rows(REPORTS)) == len(cells)
+    assert all(row["origin"].startswith("https://github.com/") for row in cells)
 
 
 @pytest.mark.parametrize("gpu", ["RTX 3090", "RTX 4090", "A40", "H100 PCIe", "M1 Max"])
