@@ -173,8 +173,12 @@ def test_labs_learn_how_many_tokens_their_servers_train() -> None:
 
 
 def test_doubt_about_a_recommendation_is_told_with_it() -> None:
-    amd = gpuwise.which(budget=1200, vendor="amd", model="llama-3-8b").verdict
-    assert "in which no AMD GPU was measured" in amd
+    transformers, llamacpp = (
+        gpuwise.which(budget=1200, vendor="amd", model="llama-3-8b", weights=weights, engine=engine).verdict
+        for weights, engine in (("fp16", "transformers"), ("q4_k_m", "llama.cpp"))
+    )
+    assert "in which no AMD GPU was measured" in transformers
+    assert "was measured" not in llamacpp
     assert "was measured" not in gpuwise.which(budget=1200, model="llama-3-8b").verdict
     assert "has no bf16" in gpuwise.which(budget=2000, model="llama-3.3-70b", weights="int4").verdict
     assert "slower than most people read" in gpuwise.which(budget=2500, vendor="apple", model="llama-3.3-70b").verdict
