@@ -266,3 +266,17 @@ def test_which_and_cost_expect_the_same_resale_value() -> None:
     assert len(new) > 3
     for one in new:
         assert gpuwise.cost(gpu=one.gpu.name, new=True).query.resale_usd == pytest.approx(one.resale_usd)
+
+
+@pytest.mark.parametrize("question", [{}, {"hours_per_week": 40.0}])
+def test_a_rent_that_is_much_faster_for_no_more_money_is_mentioned(question: dict[str, Any]) -> None:
+    found = choose(ask(WhichOptions(**question), today=date(2026, 11, 16)))
+    named = found.best or min(found.options, key=lambda one: one.usd_per_run)
+    rents = [one for one in found.every if one.kind == "rent" and one.gpu_count == 1 and one.run.fits]
+    quick = [one for one in rents if one.usd_per_run <= named.usd_per_run and one.run.seconds * 1.5 <= named.run.seconds]
+    if quick:
+        fastest = min(quick, key=lambda one: one.run.seconds)
+        assert re.search(rf"For the same work, renting an? {fastest.name} costs", found.verdict)
+    else:
+        assert "For the same work, renting" not in found.verdict
+    assert quick or question  # the first case has such a rent

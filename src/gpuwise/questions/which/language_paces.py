@@ -117,8 +117,9 @@ class LanguagePacer:
         for members in groups.values():
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
+            held = generation_memory(steps.serving).total_bytes  # the same on all of them
             for place, gpu in enumerate(each):
-                found, known = pace_of(steps, place, gpu, members[0][1].format_name), self._paces[gpu, gpu_count]
+                found, known = pace_of(steps, place, gpu, members[0][1].format_name, held), self._paces[gpu, gpu_count]
                 if known is None or (found.fits, found.tokens_per_s) > (known.fits, known.tokens_per_s):
                     self._paces[gpu, gpu_count] = found
         return {gpu.name: pace for gpu in gpus if (pace := self._paces[gpu, gpu_count]) is not None}
@@ -149,15 +150,15 @@ class LanguagePacer:
         return () if query is None else tuple(note for note in query.assumptions if note.code in _TOLD_BY_ALL)
 
 
-def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str) -> LanguagePace:
-    """The pace of one of the GPUs for which these passes were predicted."""
+def pace_of(steps: Generations, place: int, gpu: Gpu, weights: str, held_bytes: float | None = None) -> LanguagePace:
+    """The pace of one of the GPUs for which these passes were predicted; `held_bytes` is their memory, if it is known already."""
     serving = steps.serving
     return LanguagePace(
         gpu=gpu,
         choices=Choices(precision=_COMPUTED, gpu_count=serving.gpu_count),
         batch=serving.users,
         step_s=float(steps.decode_s[place]),
-        memory_bytes=generation_memory(serving).total_bytes,
+        memory_bytes=generation_memory(serving).total_bytes if held_bytes is None else held_bytes,
         usable_bytes=room_bytes(serving, gpu),
         bound="copy" if serving.offloaded else steps.decode.bound_name(0, place),
         tokens_per_s=float(steps.tokens_per_s[place]),

@@ -23,6 +23,7 @@ from gpuwise.questions.which.instead import (
     describe_hired_work,
     describe_limit,
     describe_sparing,
+    far_faster_rented,
     in_time,
     nothing_better,
     rented_for_less,
@@ -250,7 +251,8 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     rents = [one for one in (chosen.hired, chosen.rented) if one and (one.usd_per_run or inf) < (1 - SAME) * best.usd_per_run]
     if survey.query.limits.budget_usd is not None:
         rents = [one for one in rents if one is chosen.hired]
-    return rented_for_less(survey, best, rents[0]) if rents else ""
+    less = rented_for_less(survey, best, rents[0]) if rents else ""
+    return less + far_faster_rented(survey, best, rents[0] if rents else None)
 
 
 def _for_all(option: Candidate) -> str:

@@ -289,6 +289,12 @@ def _format_name(
     return name
 
 
+@lru_cache(maxsize=16384)
+def _is_runnable(engine: str, gpu: Gpu, weights: str, kv: str) -> bool:
+    """Return whether the engine runs these formats; to choose a GPU, this is asked thousands of times."""
+    return refusal(engines()[engine], gpu, weights, kv) is None
+
+
 def _engine(text: str, weights: str, kv: str, gpus: Sequence[Gpu], said: list[Assumption]) -> Engine:
     """The engine asked for, or the most usual one that runs these weights and this cache on all of these GPUs."""
     if text:
@@ -296,7 +302,7 @@ def _engine(text: str, weights: str, kv: str, gpus: Sequence[Gpu], said: list[As
     named = preferred_engines(weights)
 
     def is_able(name: str) -> bool:
-        return all(refusal(engines()[name], gpu, weights, kv) is None for gpu in gpus)
+        return all(_is_runnable(name, gpu, weights, kv) for gpu in gpus)
 
     usual = next(filter(is_able, named), "")
     if not usual:
