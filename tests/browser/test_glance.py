@@ -77,7 +77,7 @@ def test_training_is_shown_in_the_unit_of_the_model(page: Page, server: Server, 
     rate = result["samples_per_s"] * (result["seq"] if unit == "tokens" else 1)
     shown = page.run(_FACTS)[f"{unit} per second"].split()[0].replace(",", "")
     assert float(shown) == pytest.approx(rate, rel=0.01)
-    assert page.run("return document.querySelectorAll('.chart')[2].layout.yaxis.title.text") == f"{unit} per second"
+    assert page.run("return document.querySelector('.chart.growth').layout.yaxis.title.text") == f"{unit} per second"
 
 
 def test_a_rented_card_has_its_price_per_hour_in_the_table(page: Page, server: Server) -> None:

@@ -75,11 +75,11 @@ def test_the_curve_ends_where_the_last_request_fits(page: Page, server: Server) 
     page.size(1440)
     page.open(view="model", model="llama-3-8b", gpu="RTX 4090", users="8")
     told = server.ask("predict", model="llama-3-8b", gpu=["RTX 4090"], users=8).json["results"][0]["generation"]
-    page.until("return document.querySelectorAll('.chart')[2]?.data?.length > 2")
-    labels = page.run("return document.querySelectorAll('.chart')[2].layout.annotations.map((one) => one.text)")
+    page.until("return document.querySelector('.chart.growth')?.data?.length > 2")
+    labels = page.run("return document.querySelector('.chart.growth').layout.annotations.map((one) => one.text)")
     assert labels == ["your 8 users", f"at most {told['users_fit']} fit"]
     fits, beyond = page.run(
-        "const { data } = document.querySelectorAll('.chart')[2];"
+        "const { data } = document.querySelector('.chart.growth');"
         "const lines = ['fits', 'does not fit'].map((name) => data.find((one) => one.name === name));"
         "return lines.map((one) => [[...one.x], [...one.y]])"
     )

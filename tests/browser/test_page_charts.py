@@ -51,8 +51,9 @@ def test_more_labels_than_room_are_still_apart(page: Page) -> None:
 @pytest.mark.parametrize("model", ["resnet50", "bert-base"])
 def test_no_op_is_drawn_above_the_roof(page: Page, server: Server, model: str) -> None:
     page.open(view="model", model=model, gpu="RTX 4090")
-    page.until("return document.querySelectorAll('.chart')[1]?.data?.length === 2")
-    roof, ops = page.run("return document.querySelectorAll('.chart')[1].data.map((trace) => [[...trace.x], [...trace.y]])")
+    page.run("document.querySelector('details:has(.roofline)').open = true")
+    page.until("return document.querySelector('.chart.roofline').data?.length === 2")
+    roof, ops = page.run("return document.querySelector('.chart.roofline').data.map((trace) => [[...trace.x], [...trace.y]])")
     peak, bandwidth = roof[1][-1], roof[1][0] / roof[0][0]
     gpu = server.ask("gpus", names=["RTX 4090"]).json["gpus"][0]
     assert bandwidth == pytest.approx(gpu["memory_bytes_per_s"])
@@ -88,10 +89,10 @@ def test_options_and_the_best_for_their_cost_are_named_where_there_is_room(
 
 def test_the_largest_batch_is_where_the_api_says(page: Page, server: Server) -> None:
     page.open(view="model", model="resnet50", gpu="RTX 3090")
-    page.until("return document.querySelectorAll('.chart')[2]?.data?.length > 2")
+    page.until("return document.querySelector('.chart.growth')?.data?.length > 2")
     most = server.ask("fit", model="resnet50", gpu=["RTX 3090"], remedies=False).json["max_batch"]
-    fits = page.run("return [...document.querySelectorAll('.chart')[2].data.find((trace) => trace.name === 'fits').x]")
-    beyond = page.run("return [...document.querySelectorAll('.chart')[2].data.find((one) => one.name === 'does not fit').x]")
+    fits = page.run("return [...document.querySelector('.chart.growth').data.find((trace) => trace.name === 'fits').x]")
+    beyond = page.run("return [...document.querySelector('.chart.growth').data.find((one) => one.name === 'does not fit').x]")
     assert fits[-1] == beyond[0] == most
 
 
@@ -111,7 +112,7 @@ def test_the_price_at_which_the_order_changes_is_the_answers_own(page: Page, ser
 
 _PHONE = [
     ({"view": "rent", "gpu": "H100 PCIe 80GB"}, 1),
-    ({"view": "model", "model": "resnet50"}, 3),
+    ({"view": "model", "model": "resnet50"}, 2),
     ({"view": "compare", "cards": "RTX 3090,RTX 4090,RTX 5090"}, 2),
     ({"task": "learning", "budget": "800"}, 1),
     ({"view": "scale", "model": "bert-base"}, 1),

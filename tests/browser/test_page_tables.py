@@ -67,7 +67,7 @@ def test_options_on_a_phone_are_laid_out_as_all_cards_are(page: Page, server: Se
     heads = (
         "return [...document.querySelectorAll('{0} thead th')].filter((one) => one.checkVisibility()).map((one) => one.innerText)"
     )
-    assert page.run(heads.format(".options")) == ["card", "speed", "upfront"]
+    assert page.run(heads.format(".options")) == ["card", "speed", "price"]
     rows = page.run(
         "return [...document.querySelectorAll('.options tbody tr')].map((row) => [row.cells[0].innerText,"
         " [...row.cells].filter((cell) => cell.checkVisibility()).map((cell) => cell.getBoundingClientRect().right)])"

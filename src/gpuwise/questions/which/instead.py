@@ -27,7 +27,6 @@ __all__ = [
     "describe_hired_work",
     "describe_limit",
     "describe_sparing",
-    "far_faster_rented",
     "faster",
     "in_time",
     "nothing_better",
@@ -38,7 +37,6 @@ __all__ = [
 TROUBLE = "you have to upload your data and wait for a machine to become available"
 _SLOWER = 1.05  # times as long: a smaller difference is not mentioned
 _HARDLY_LESS = 0.10  # of the cost: a smaller saving is not worth two sentences
-_FAR_FASTER = 1.5  # times as fast: from here, renting is worth mentioning although it does not save money
 
 
 def nothing_better(survey: Survey, chosen: Selection, sold: Callable[[Survey, Candidate], str]) -> str:
@@ -204,20 +202,6 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
     pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, a {survey.work} costs {less:.0%} less"
     return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
-
-
-def far_faster_rented(survey: Survey, best: Candidate, told: Candidate | None) -> str:
-    """The fastest rented GPU that does the same work for no more money, if it is much faster and not the one told already."""
-    rents = [one for one in survey.options if one.kind == "rent" and one.gpu_count <= best.gpu_count and one.run.fits]
-    able = [
-        one for one in rents if not shortfall(one, survey.query.limits) and (one.usd_per_run or inf) <= (best.usd_per_run or 0.0)
-    ]
-    quick = min(able, key=lambda one: one.run.seconds, default=None)
-    if quick is None or quick is told or quick.run.seconds * _FAR_FASTER > best.run.seconds:
-        return ""
-    less = 1 - (quick.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
-    cost = "costs about the same" if less < SAME else f"costs {less:.0%} less"
-    return f" For the same work, renting {a(quick.name)} {cost} and is {best.run.seconds / quick.run.seconds:.1f} times as fast."
 
 
 def unpriced_macs(survey: Survey) -> str:

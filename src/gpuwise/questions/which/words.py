@@ -23,7 +23,6 @@ from gpuwise.questions.which.instead import (
     describe_hired_work,
     describe_limit,
     describe_sparing,
-    far_faster_rented,
     in_time,
     nothing_better,
     rented_for_less,
@@ -49,6 +48,7 @@ from gpuwise.questions.which.types import Parts
 
 __all__ = ["alike", "one_more", "renting", "sold_new", "verdict"]
 
+_FAR_FASTER = 1.5  # times as fast: from here, renting is worth mentioning although it does not save money
 _MOST_HOURS = 3.0  # times the hours of use: more than anybody would rent
 _ALIKE = 1.05  # times as long: about as fast
 
@@ -252,7 +252,21 @@ def renting(survey: Survey, chosen: Selection, best: Candidate) -> str:
     if survey.query.limits.budget_usd is not None:
         rents = [one for one in rents if one is chosen.hired]
     less = rented_for_less(survey, best, rents[0]) if rents else ""
-    return less + far_faster_rented(survey, best, rents[0] if rents else None)
+    return less + _far_faster_rented(survey, best, rents[0] if rents else None)
+
+
+def _far_faster_rented(survey: Survey, best: Candidate, told: Candidate | None) -> str:
+    """The fastest rented GPU that does the same work for no more money, if it is much faster and not the one told already."""
+    rents = [one for one in survey.options if one.kind == "rent" and one.gpu_count <= best.gpu_count and one.run.fits]
+    able = [
+        one for one in rents if not shortfall(one, survey.query.limits) and (one.usd_per_run or inf) <= (best.usd_per_run or 0.0)
+    ]
+    quick = min(able, key=lambda one: one.run.seconds, default=None)
+    if quick is None or quick is told or quick.run.seconds * _FAR_FASTER > best.run.seconds:
+        return ""
+    less = 1 - (quick.usd_per_run or 0.0) / (best.usd_per_run or 1.0)
+    cost = "costs about the same" if less < SAME else f"costs {less:.0%} less"
+    return f" For the same work, renting {a(quick.name)} {cost} and is {best.run.seconds / quick.run.seconds:.1f} times as fast."
 
 
 def _for_all(option: Candidate) -> str:

@@ -164,7 +164,7 @@ export async function draw(node, label, build, onclick) {
   const layout = {
     margin: { l: 56, r: 12, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: hovered(traces), dragmode: false,
     hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink"), size: 13 } }, ...more,
-    font: { family: "system-ui, sans-serif", size: 13, color: colour("ink"), ...font },
+    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink"), ...font },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 13 }, ...legend }, xaxis: axis(x), yaxis: axis(y),
   };
   node.style.minHeight = more.height ? "0" : "";

@@ -43,7 +43,7 @@ const [PAD, LINE, FIRST, WIDE] = [12, 19, 150, 250];
 export function toPicture(rows) {
   const canvas = document.createElement("canvas");
   const pen = canvas.getContext("2d");
-  const font = (place) => `${place === 0 ? "600 " : ""}14px system-ui, sans-serif`;
+  const font = (place) => `${place === 0 ? "600 " : ""}14px ${getComputedStyle(document.body).fontFamily}`;
   const width = (column) => (column === 0 ? FIRST : WIDE);
   const laid = rows.map((row, place) => {
     pen.font = font(place);

@@ -45,7 +45,7 @@ function header(column, columns, usual) {
 }
 
 // `columns`: key, title, value (for the order), cell; `left`, `falls` (largest first), `wide` (left out on a phone).
-export function grid(columns, entries, { caption, usual, first = 25, style = () => ({}) }) {
+export function grid(columns, entries, { caption, usual, first = 15, style = () => ({}) }) {
   const found = sorted(columns, entries, usual);
   const box = h("div", { class: "grid" });
   const show = (count) => {

@@ -60,10 +60,10 @@ export function open(value, { title, formula, rows = [], answer = {}, assumption
   dialog.showModal();
 }
 
-// `kind` "minor": small, for what is worth knowing and does not decide.
+// A share is drawn as a bar under its figure. `kind` "minor": small, for what is worth knowing and does not decide.
 export const facts = (entries, kind = "") =>
-  entries.some(Boolean) && h("dl", { class: `facts ${kind}` }, entries.filter(Boolean).map(([name, value, small]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, value, small && [" ", h("small", {}, small)]))));
+  entries.some(Boolean) && h("dl", { class: `facts ${kind}` }, entries.filter(Boolean).map(([name, value, small, share]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value, share > 0 && bar(share), small && [" ", h("small", {}, small)]))));
 
 // ---------------------------------------------------------------- tables and bars
 
@@ -105,7 +105,7 @@ export const head = (text) => h("th", { scope: "col", class: "left" }, text || u
 const unsaid = (text) => h("span", { class: "hidden" }, text);
 
 export const bar = (fraction) =>
-  h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * Math.min(1, Math.max(0, fraction))}%` } }));
+  h("div", { class: fraction > 1 ? "bar over" : "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * Math.min(1, Math.max(0, fraction))}%` } }));
 
 export function stack(pieces, whole, { limit, label }) {
   const shown = pieces.filter((piece) => piece.value > 0);

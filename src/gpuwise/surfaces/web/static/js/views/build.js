@@ -47,7 +47,7 @@ export function mount(root) {
   const box = h("div", { class: "drop", ondragover: over, ondragleave: () => box.classList.remove("over"), ondrop: dropped },
     h("p", { class: "note" }, "Drag cards and a power supply here, or click them below."), inside);
   const machine = h("div", {});
-  const verdict = h("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  const verdict = h("div", { class: "verdict", role: "status", "aria-live": "polite" });
   const headline = h("h2", { class: "pick" });
   const example = h("p", { class: "purpose" });
   const [watts, checks, limits, rest, servers, numbers, fixes] = [1, 2, 3, 4, 5, 6, 7].map(() => h("div", {}));
@@ -91,8 +91,8 @@ export function mount(root) {
     example.hidden = !example.textContent;
     const inServer = isServer(parts, answer);
     const first = answer.lines.find((line) => line.verdict === "fail");
-    headline.textContent = inServer ? `${names}: build a server` : first ? `Does not work: ${FAULTS[first.check] ?? first.check}` : `${names}: ${answer.verdict === "tight" ? "works, with tight margins" : "works"}`;
-    verdict.textContent = inServer ? `${names} ${/^\d/.test(names) ? "belong" : "belongs"} in a server with forced airflow and its own power supplies: a desktop has too little power, space or airflow.` : told(answer, names);
+    headline.textContent = inServer ? `${names}: build a server` : first ? `${names}: ${FAULTS[first.check] ?? first.check}` : `${names}: ${answer.verdict === "tight" ? "works, with tight margins" : "works"}`;
+    fill(verdict, (inServer ? [`${names} ${/^\d/.test(names) ? "belong" : "belongs"} in a server with forced airflow and its own power supplies: a desktop has too little power, space or airflow.`] : told(answer)).map((text, place) => h("p", { class: place ? null : "lead" }, text)));
     shown.dataset.result = inServer ? "tight" : answer.verdict;
     fill(fixes, !inServer && first && mends(answer, state));
     servers.hidden = !inServer;
@@ -108,12 +108,12 @@ export function mount(root) {
 }
 
 // The first thing that fails and how to fix it; else what is tight.
-function told(answer, names) {
+function told(answer) {
   const failed = answer.lines.filter((line) => line.verdict === "fail");
   const tight = answer.lines.filter((line) => line.verdict === "tight");
-  if (!failed.length) return tight.length ? `No check fails. ${tight.length > 1 ? `These ${tight.length} have little margin` : "This one has little margin"}: ${tight.map(called).join(", ")}.` : "Every check passes.";
+  if (!failed.length) return [tight.length ? `No check fails. ${tight.length > 1 ? `These ${tight.length} have little margin` : "This one has little margin"}: ${tight.map(called).join(", ")}.` : "Every check passes."];
   const [first, ...others] = failed;
-  return [`${names}: ${f.sentence(first.text)}`, first.remedy && `Fix: ${f.sentence(first.remedy)}`, others.length && `Also failed: ${others.map(called).join(", ")}.`].filter(Boolean).join(" ");
+  return [f.sentence(first.text), first.remedy && `Fix: ${f.sentence(first.remedy)}`, others.length && `Also failed: ${others.map(called).join(", ")}.`].filter(Boolean);
 }
 
 // Fixes that only change the inputs, each with a button.
@@ -214,7 +214,7 @@ function wattsBar(answer) {
   const whole = Math.max(psu.value, psu.limit ?? 0) * 1.05;
   return [
     stack(pieces, whole, { limit: psu.limit, label: psu.text }),
-    h("p", { class: "note" }, f.sentence(psu.text), psu.limit ? " The dashed line marks the power supply rating." : ""),
+    psu.limit && h("p", { class: "note" }, `The dashed line marks the ${f.watts(psu.limit)} of the power supply.`),
     h("ul", { class: "key" }, pieces.map((entry) => h("li", {}, h("i", { style: { background: entry.colour } }), `${entry.name} `, num(entry.text, { title: entry.name, formula: psu.text, answer })))),
   ];
 }
@@ -253,7 +253,17 @@ function limitTable(answer) {
   const measured = shown.some((point) => point.measured_speed);
   const kept = ([low, high]) => (f.percent(low) === f.percent(high) ? f.percent(high) : `${f.percent(low).slice(0, -1)} – ${f.percent(high)}`);
   const seen = ({ watts, measured_speed: speed }) => (speed ? num(kept(speed), { title: `Speed measured at ${f.watts(watts)}`, value: kept(speed), formula: "speed of GeForce cards at this share of their usual power ÷ speed at the usual power, over all kinds of work that were measured", answer }) : "–");
-  return [measured && h("p", { class: "note" }, "The speeds are predicted. In measurements, GeForce cards lost more speed at low limits."), h("div", { class: "snug" }, table(["limit", ...kinds.map((kind) => h("th", { scope: "col", class: kind === "cnn_training" ? "roomy" : null }, KINDS[kind] ?? f.words(kind))), measured && "measured"].filter(Boolean),
-    shown.map((point) => row([num(`${several ? `${point.gpu}: ` : ""}${f.watts(point.watts)}`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / of(point.gpu)[0].watts)} of the highest limit shown`, answer }), ...kinds.map((kind) => h("td", { class: kind === "cnn_training" ? "roomy" : null }, num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.watts(point.watts)}`, formula: "speed at this limit ÷ speed at the default limit", answer }))), measured && seen(point)].filter(Boolean))),
-    { caption: "Speed at power limits" }))];
+  const watts = (point) => num(`${several ? `${point.gpu}: ` : ""}${f.watts(point.watts)}`, { title: `${point.gpu}: power limit`, formula: `${f.percent(point.watts / of(point.gpu)[0].watts)} of the highest limit shown`, answer });
+  const predicted = h("div", { class: "snug" }, table(["limit", ...kinds.map((kind) => KINDS[kind] ?? f.words(kind))],
+    shown.map((point) => row([watts(point), ...kinds.map((kind) => num(f.percent(point.relative_speed[kind]), { title: `Speed at ${f.watts(point.watts)}`, formula: "speed at this limit ÷ speed at the default limit", answer }))])), { caption: "Predicted speed at power limits" }));
+  if (!measured) return [h("p", { class: "note" }, "Speed that remains, by kind of work, as predicted. No card of this kind was measured."), predicted];
+  return [
+    h("p", { class: "note" }, "Speed that remains, as measured on GeForce cards, over all kinds of work."),
+    h("div", { class: "snug" }, table(["limit", "speed that remains", h("th", { scope: "col" }, h("span", { class: "hidden" }, "as a bar"))],
+      shown.map((point) => row([watts(point), seen(point), point.measured_speed && band(point.measured_speed)])), { caption: "Speed at power limits" })),
+    fold("What physics alone predicts, by kind of work", h("p", { class: "note" }, "These are upper bounds: at low limits, cards were measured to be slower."), predicted),
+  ];
 }
+
+// A range of shares as a bar: full up to its low end, lighter up to its high end.
+const band = ([low, high]) => h("div", { class: "bar band", "aria-hidden": "true" }, h("span", { style: { width: `${100 * high}%` } }), h("span", { style: { width: `${100 * low}%` } }));

@@ -89,7 +89,7 @@ function optionTable(answer, state) {
   const roomy = (...content) => h("td", { class: "roomy" }, content);
   const wide = (title) => h("th", { scope: "col", class: "roomy" }, title);
   const made = table(
-    [h("th", { scope: "col" }, "card"), h("th", { scope: "col", class: "roomy left" }, "source"), speed.title, "upfront", wide(`${state.years || 3}-year total`), wide(written ? "per million tokens" : "cost per run"), wide("CO₂e"), wide("build")],
+    [h("th", { scope: "col" }, "card"), h("th", { scope: "col", class: "roomy left" }, "source"), speed.title, "price", wide(`${state.years || 3}-year total`), wide(written ? "per million tokens" : "cost per run"), wide("CO₂e"), wide("build")],
     ordered.map((option) =>
       row([
         h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, [...shared, ...(option.gpu_count > 1 ? together : []), ...often.map(([note]) => note)])),

@@ -52,31 +52,34 @@ export function mount(root) {
     advice.hidden = !rest.length;
     fill(numbers, figures(own));
     assume(assumedBy(own));
-    reading.textContent = `${names.length > 2 ? "Each card" : f.the(names[1], true)} compared with ${f.the(names[0])} (dotted line at 1). The lines show likely ranges.`;
-    fill(below, own.assumptions.length > 0 && assumptions(own));
     const [only] = own.pairs;
+    const turn = own.pairs.length === 1 && both(only) && only.ratio < 1; // of two cards, the faster one is compared with the other one, as in the headline
+    const base = turn ? names[1] : names[0];
+    reading.textContent = `How many times as fast ${names.length > 2 ? "each card" : f.the(turn ? names[0] : names[1])} is as ${f.the(base)}, which is the dotted line at 1. The lines show likely ranges.`;
+    fill(below, own.assumptions.length > 0 && assumptions(own));
     because.textContent = own.pairs.length === 1 && both(only) ? `Why: ${f.sentence(f.capital(only.why).replace(/\.$/, ""))}` : "";
     because.hidden = !because.textContent;
     pairs.hidden = !because.hidden; // one pair needs no table
     fill(mine, pairTable(own, names.length === 2));
     fill(sheets, sheetTable(sheet.gpus, own));
     const misfits = own.pairs.filter((pair) => !pair.fits || !pair.baseline_fits);
-    fill(ways, misfits.length > 0 && remediesFor(misfits, names));
+    fill(ways, misfits.length > 0 ? remediesFor(misfits, names) : onward(own, state));
     fill(flips, own.flips.length ? points(own.flips) : h("p", { class: "note" }, misfits.length ? "A comparison needs a model that fits on all cards." : "No small change would affect this result."));
     const deals = own.deals.filter((deal) => deal.price_is_current).map((deal) => ({ name: deal.gpu, usd: deal.price_usd, low_usd: deal.price_low_usd, high_usd: deal.price_high_usd, flip_usd: deal.even_usd }));
     prices.hidden = !deals.some((deal) => deal.flip_usd != null);
     if (!prices.hidden) await draw(prices, flipSays(deals), () => flipChart(deals));
-    common(names, signal, usual, chart);
+    common(names, turn, signal, usual, chart);
   };
 }
 
 // Common jobs take a moment longer, and do not hold the answer up.
-async function common(names, signal, usual, chart) {
+async function common(names, turn, signal, usual, chart) {
   if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common workloads …"));
   try {
-    const answer = readable(await ask("compare", { names }, signal));
+    const found = readable(await ask("compare", { names }, signal));
+    const answer = turn ? { ...found, pairs: found.pairs.map((pair) => (both(pair) ? turned(pair) : pair)) } : found;
     fill(usual, fold("As a table", pairTable(answer)));
-    await draw(chart, `Speed relative to ${f.the(names[0])} on common workloads`, () => ratios(answer));
+    await draw(chart, `Speed relative to ${f.the(names[turn ? 1 : 0])} on common workloads`, () => ratios(answer));
   } catch (error) {
     if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
   }
@@ -106,6 +109,13 @@ function remediesFor(misfits, names) {
 }
 
 const both = (pair) => pair.fits && pair.baseline_fits;
+
+// What can be asked next about the card that the headline names.
+function onward({ pairs }, state) {
+  const rates = [[pairs[0]?.baseline, 1], ...pairs.filter(both).map((pair) => [pair.gpu, pair.ratio])];
+  const [gpu] = rates.reduce((most, one) => (one[1] > most[1] ? one : most));
+  return h("p", { class: "ways" }, inside(`${gpu}: speed and memory`, { view: "model", gpu, count: "1" }), inside("Buy it or rent it", { view: "rent", gpu, count: "1", price: "" }), inside("Check the build", { view: "build", parts: gpu, psu: "", standard: "", limit: "" }), inside("Find something better", { view: "choose", task: "", model: model(state) }));
+}
 
 // What each card costs and how fast it runs the model, side by side.
 function figures(answer) {

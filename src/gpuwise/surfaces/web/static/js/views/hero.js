@@ -37,7 +37,7 @@ function fits(option, answer) {
   const has = option.usable_memory_bytes ?? entry?.memory_bytes;
   const text = option.fits ? "Fits" : "Does not fit";
   if (!needed) return [h("span", { class: option.fits ? "yes" : "no" }, text)];
-  return [tinted(option.fits ? "yes" : "no", text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`];
+  return [tinted(option.fits ? "yes" : "no", text, { title: "Memory", value: text, formula: `${f.gib(needed)} needed on each GPU, ${f.gib(has)} available`, answer }), `${f.gib(needed)} of ${f.gib(has)}${option.gpu_count > 1 ? " each" : ""}`, needed / has];
 }
 
 const NEAR = 1.1; // an option that takes a tenth longer still counts as equally fast
@@ -49,21 +49,25 @@ function pace(other, option) {
   return ratio > 1 ? `${f.number(ratio, 2)} times as fast` : `takes ${f.number(1 / ratio, 2)} times as long`;
 }
 
-// The cheapest rent of cards that are at least as fast; where clouds have none, of the fastest ones.
+// What renting costs for the work that the recommended one does in its hours.
+const forSameWork = (entry, option) => (entry.usd_per_run && option.usd_per_run ? (option.total_usd * entry.usd_per_run) / option.usd_per_run : entry.total_usd);
+
+// The cheapest rent, for the same work, of cards that are at least as fast; where clouds have none, of the fastest ones.
 function rental(answer, option) {
   if (!option || option.source === "rent") return null;
   const all = answer.looked_at.filter((entry) => entry.source === "rent" && entry.total_usd > 0 && entry.short_of !== "memory");
-  const equal = all.filter((entry) => entry.run_s <= NEAR * option.run_s).sort((a, b) => a.total_usd - b.total_usd);
+  const equal = all.filter((entry) => entry.run_s <= NEAR * option.run_s).sort((a, b) => forSameWork(a, option) - forSameWork(b, option));
   return equal[0] ?? [...all].sort((a, b) => a.run_s - b.run_s)[0] ?? null;
 }
 
 function renting(answer, option, state) {
   const found = rental(answer, option);
   if (!found) return null;
-  const saves = option.total_usd - found.total_usd;
+  const cost = forSameWork(found, option);
+  const saves = option.total_usd - cost;
   const [name, period] = [f.several(found.gpu_count, found.gpu), `over ${f.plural(state.years || 3, "year")}`];
   const over = found.short_of === "budget" ? "more than your budget" : "";
-  return [`${state.years || 3}-year rent`, num(f.usd(found.total_usd), { title: "Renting", formula: `${name} ${period}: ${f.usd(found.total_usd)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}`, answer }), [over || (saves > 0 && `${f.usd(saves)} less`), `for ${f.the(name)}, ${pace(found, option)}`].filter(Boolean).join(", ")];
+  return [`${state.years || 3}-year rent`, num(f.usd(cost), { title: "Renting", formula: `${name} ${period}, for the same work: ${f.usd(cost)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}\nrented for just as many hours: ${f.usd(found.total_usd)}`, answer }), [over || (saves > 0 && `${f.usd(saves)} less`), `same work on ${f.the(name)}, ${pace(found, option)}`].filter(Boolean).join(", ")];
 }
 
 // Whether a typical machine takes the cards, and what to look at where it does not.

@@ -88,7 +88,7 @@ export function cardTable(market, answer, state, gpus) {
     { key: "source", title: "source", left: true, value: (entry) => entry.source, cell: (entry) => entry.source, wide: true },
     { key: "memory", title: "memory", falls: true, value: (entry) => entry.memory_bytes, cell: (entry) => opener(entry, f.gib(entry.memory_bytes)), wide: true },
     { key: "speed", title: speed.title, falls: !speed.rising, value: (entry) => (holds(entry) ? speed.value(entry) : null), cell: (entry) => (holds(entry) ? opener(entry, speed.of(entry)) : "–") },
-    { key: "upfront", title: "upfront", value: (entry) => (entry.source === "rent" ? null : entry.upfront_usd), cell: (entry) => opener(entry, entry.source === "rent" ? hourly(entry) : f.usd(entry.upfront_usd)) },
+    { key: "upfront", title: "price", value: (entry) => (entry.source === "rent" ? null : entry.upfront_usd), cell: (entry) => opener(entry, entry.source === "rent" ? hourly(entry) : f.usd(entry.upfront_usd)) },
     { key: "cost", title: perRun, wide: true, value: (entry) => (holds(entry) ? entry.usd_per_run : null), cell: (entry) => (holds(entry) && entry.usd_per_run ? opener(entry, f.cents(entry.usd_per_run)) : "–") },
   ];
   return [

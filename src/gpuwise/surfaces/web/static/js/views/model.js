@@ -25,15 +25,18 @@ export function mount(root) {
   const lead = h("p", { class: "lead" });
   const verdict = h("p", { class: "verdict hidden", role: "status", "aria-live": "polite" }); // the figures say the same to the eye
   const [numbers, ways, rest, memory, cures, ops] = [1, 2, 3, 4, 5, 6].map(() => h("div", {}));
-  const [waterfall, roofline, growth] = [1, 2, 3].map(() => h("div", { class: "chart" }));
+  const [waterfall, roofline, growth] = ["waterfall", "roofline", "growth"].map((kind) => h("div", { class: `chart ${kind}` }));
   const growthTitle = h("h2", {});
+  const details = fold("Every kind of operation, and how close it comes to what the GPU allows",
+    roofline, h("p", { class: "note" }, "Each dot is one kind of operation. Those without multiplications are at the left edge, where their height shows the bandwidth they reach."), ops);
+  let drawRoof = () => {};
+  details.addEventListener("toggle", () => details.open && drawRoof()); // a chart needs its width
   const cure = card("What would make it fit", cures);
   const speed = h("div", { class: "body" },
     h("div", { class: "pair" },
-      card("Time per step by op", waterfall, key([["limited by compute", "c0"], ["limited by memory bandwidth", "c1"]].map(([name, shade]) => ({ name, value: 1, text: "", colour: `var(--${shade})` })))),
-      card("Roofline", roofline, h("p", { class: "note" }, "Each dot is a class of ops. Ops without multiplications are at the left edge, where their height shows the bandwidth they reach."))),
-    h("section", { class: "card" }, growthTitle, growth),
-    card("All classes of ops", ops));
+      card("Where the time of a step goes", waterfall, key([["limited by compute", "c0"], ["limited by memory bandwidth", "c1"]].map(([name, shade]) => ({ name, value: 1, text: "", colour: `var(--${shade})` })))),
+      h("section", { class: "card" }, growthTitle, growth)),
+    h("section", { class: "card" }, details));
   cure.hidden = true;
   const answered = h("section", { class: "card verdict-card" }, headline, lead, numbers, verdict, ways, rest);
   root.append(answered, cure, card("Memory", memory), speed);
@@ -58,9 +61,10 @@ export function mount(root) {
       return;
     }
     fill(ops, opTable(one));
+    drawRoof = () => draw(roofline, `Roofline of ${f.the(gpu.name)} with each class of ops`, () => rooflineChart(one));
+    if (details.open) drawRoof();
     await Promise.all([
       draw(waterfall, `Time per step by class of ops: ${result.by_op.map((op) => `${op.op} ${f.seconds(op.seconds)}`).join(", ")}`, () => waterfallChart(one)),
-      draw(roofline, `Roofline of ${f.the(gpu.name)} with each class of ops`, () => rooflineChart(one)),
       draw(growth, label, () => grown(one)),
     ]);
   };

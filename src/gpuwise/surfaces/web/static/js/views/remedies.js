@@ -14,7 +14,7 @@ function changes(remedy) {
   const found = {
     amp: { precision: "amp" }, bf16: { precision: "bf16" }, sgd: { optimizer: "sgd" }, adafactor: { optimizer: "adafactor" }, "8-bit-optimizer": { optimizer: "adam8bit" },
     lora: { method: "lora", mode: "train" }, qlora: { method: "qlora", mode: "train" }, checkpoint: { checkpoint: "1" },
-    accumulate: { accumulate: number(/over (\d+) micro/) }, "shorter-sequence": { seq: number(/length (\d+)/) },
+    accumulate: { accumulate: number(/over (\d+) micro/) }, "shorter-sequence": { seq: number(/of (\d+) tokens/) },
     "bigger-gpu": { gpu: remedy.gpu, count: remedy.gpu_count }, "cpu-layers": { engine: "llama.cpp", weights: "q4_k_m" },
   }[remedy.name] ?? (/^\S+ weights$/.test(remedy.title) ? { weights: remedy.name } : /^split-matrices-/.test(remedy.name) ? { count: remedy.gpu_count } : null);
   return found && Object.values(found).every((value) => value != null) ? found : null;

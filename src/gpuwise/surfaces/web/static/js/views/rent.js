@@ -81,21 +81,25 @@ function terms({ utilization_fraction: used, years, price, own }) {
 
 const here = (answer) => answer.break_even.find((entry) => Math.abs(entry.utilization_fraction - answer.utilization_fraction) < 1e-9);
 
-// The verdict in a few words: buy or rent, or which one is cheaper by how much where that is too little to decide.
-function better({ own, rent, gpu, gpu_count: count, years, better: choice, undecided }) {
+// The verdict in a few words: buy or rent, or that the difference is too small to decide.
+function better({ own, rent, gpu, gpu_count: count, better: choice, undecided }) {
   const name = f.the(f.several(count, gpu));
   if (choice === "own") return `Buy ${name}`;
   if (choice === "rent") return `Rent ${name}`;
   if (choice !== "either") return f.several(count, gpu);
-  const saves = own.total_usd - rent[0].total_usd;
-  const little = undecided === "close" ? "which is too close to call" : "which hardly makes up for the effort";
-  return `${saves > 0 ? "Renting" : "Owning"} ${name} costs ${f.usd(Math.abs(saves))} less over ${f.plural(years, "year")}, ${little}`;
+  if (undecided === "close") return `Buying and renting ${name} cost about the same`;
+  return own.total_usd > rent[0].total_usd ? `Renting ${name} saves too little to be worth it` : `Owning ${name} saves little`;
 }
 
-// By how much, where the headline does not say it.
-function lead({ own, rent, years, better: choice }) {
+// By how much, and what to go by where that is too little.
+function lead({ own, rent, years, better: choice, undecided }) {
   const saves = own && rent[0] ? Math.abs(own.total_usd - rent[0].total_usd) : 0;
   if (choice === "own") return `Over ${f.plural(years, "year")}, owning costs ${f.usd(saves)} less than renting.`;
+  if (choice === "either") {
+    const cheaper = own.total_usd > rent[0].total_usd ? "renting" : "owning";
+    const advice = undecided === "close" ? "Rent if you are not sure how much you will use it: nothing is paid upfront." : "Renting takes effort: you upload your data and wait for a machine.";
+    return `Over ${f.plural(years, "year")}, ${cheaper} costs only ${f.usd(saves)} less. ${advice}`;
+  }
   return choice === "rent" ? `Over ${f.plural(years, "year")}, renting costs ${f.usd(saves)} less than owning.` : "";
 }
 

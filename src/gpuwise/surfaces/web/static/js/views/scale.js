@@ -60,7 +60,7 @@ export function mount(root) {
     fill(plans, answer.plans.length ? planTable(answer) : h("p", { class: "note" }, "No plan fits."));
     const gains = (answer.faster_links ?? []).filter((entry) => entry.gain >= 1.02);
     fill(links, gains.length ? points(gains.map((entry) => `${entry.name}: ${f.seconds(entry.step_s)} per step, ${f.times(entry.gain)} as fast`)) : h("p", { class: "note" }, answer.faster_links?.length ? "No faster link would make a step more than 2% faster." : "The GPUs do not exchange any data."));
-    fill(rejected, answer.rejected.length ? fold(`${answer.rejected.length} kinds of plans`, points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`)))) : h("p", { class: "note" }, "None."));
+    fill(rejected, answer.rejected.length ? fold(`${answer.rejected.length} ${answer.rejected.length === 1 ? "kind" : "kinds"} of plans`, points(answer.rejected.map((entry) => (typeof entry === "string" ? entry : `${entry.reason}${entry.count ? ` (${entry.count})` : ""}`)))) : h("p", { class: "note" }, "None."));
     if (!answer.plans.length) {
       headline.textContent = "No plan fits on these GPUs";
       lead.textContent = said(answer);

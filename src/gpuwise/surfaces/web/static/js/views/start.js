@@ -38,7 +38,7 @@ const holds = (changes, state) => Object.entries({ model: "", task: "", ...chang
 const assumedIn = (changes, state) => !state.model && !state.task && holds(changes, USUAL);
 const answered = (state) => Boolean(state.model || state.task || state.budget || state.have);
 
-// On a phone the questions fold once one is answered, so that the answer comes first.
+// On a phone the questions are folded, so that the answer comes first.
 export function start() {
   const [aims, budgets, owned, desktop] = [1, 2, 3, 4].map(() => h("div", { class: "chips" }));
   const named = text("Or name a model", "model", { list: "models", placeholder: "e.g. ResNet-50, Llama-3-70B", show: titleOf, change: (value) => ({ ...CLEARED, model: nameOf(value) }) });
@@ -46,7 +46,7 @@ export function start() {
   const have = text("Or name your GPUs", "have", { list: "gpus", placeholder: "e.g. 2x T4" });
   const question = (number, title, chips, ...fields) => h("fieldset", { class: "question" }, h("legend", {}, h("b", {}, number), title), chips, h("div", { class: "beside-chips" }, fields));
   const summary = h("summary", {});
-  const node = h("details", { class: "card start", open: !narrow() || !answered(get()) }, summary,
+  const node = h("details", { class: "card start", open: !narrow() }, summary,
     h("div", { class: "questions" },
       question("1", "What do you want to do?", aims, named, ownModel()),
       question("2", "What can you spend?", budgets, money),
@@ -55,7 +55,7 @@ export function start() {
   const show = () => {
     const state = get();
     stories.hidden = narrow() && answered(state); // there the answer comes first
-    fill(summary, h("b", {}, "Your question"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state) || assumedIn(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ")));
+    fill(summary, h("b", {}, answered(state) ? "Your question" : "Answer three questions"), h("span", {}, [AIMS.find(([, changes]) => holds(changes, state) || assumedIn(changes, state))?.[0] ?? titleOf(state.model), state.budget && `up to ${dollars(state.budget)}`, state.have ? `has ${state.have}` : ""].filter(Boolean).join(" · ")));
     desktop.hidden = state.machine === ""; // if it matters, the answer asks for it first
     fill(desktop, DESKTOP.map(([title, value]) => chip(title, state.machine === value, () => set({ machine: state.machine === value ? "" : value }))));
     fill(aims, AIMS.map(([title, changes]) => chip(title, holds(changes, state), () => set({ ...CLEARED, ...changes }), assumedIn(changes, state))));

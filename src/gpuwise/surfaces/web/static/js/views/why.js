@@ -74,7 +74,7 @@ export function mount(root) {
     const held = sending.contains(document.activeElement) ? document.activeElement : null;
     result[answer ? "after" : "before"](sending); // the answer comes first
     held?.focus({ preventScroll: true });
-    guide.open = !answer;
+    guide.open = !answer && innerWidth > 820;
     document.getElementById("pin").hidden = !answer;
     result.querySelector(".verdict-card")?.append(actions(answer));
   };
