@@ -2,18 +2,24 @@
 
     python -m tools.build_published
 
+Needs timm and torchvision, to capture the models of small benchmarks that are not in the zoo.
+
 Only the H100 figures are part of the fit; the time that cloud CPUs need per call was derived from some of the latencies.
 Each prediction is what `gpuwise predict` prints, with the default software.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import gpuwise
+from gpuwise.evidence.e2e import questions
+from gpuwise.evidence.score import score
+from gpuwise.evidence.tables import read_table
+from gpuwise.evidence.types import Residual
 
 PAGE = Path(gpuwise.__file__).parents[2] / "docs" / "accuracy-published.md"
 _EXAMPLES = "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch"
@@ -24,6 +30,7 @@ _MOSAIC = "[MosaicML](https://github.com/mosaicml/diffusion), one GPU of eight"
 _YOLO = "[Ultralytics](https://github.com/ultralytics/yolov5/issues/9373), 300 epochs in two days"
 _HUGGING_FACE = "[Hugging Face](https://github.com/huggingface/transformers/blob/v4.40.0/docs/source/en/perf_torch_compile.md)"
 _KERNL = "[ELS-RD](https://github.com/ELS-RD/kernl/pull/134)"
+BENCHMARKS = Path(gpuwise.__file__).parents[2] / "tests" / "accuracy" / "published_steps.csv"
 _COCO_IMAGES, _DAY_S = 118_287, 86_400
 
 _TEXT = """# Published speeds
@@ -62,6 +69,30 @@ per call ([decision 38](decisions/0038-what-a-launch-costs-the-host.md)).
 
 SegFormer is predicted to be too fast at every batch size. One reason is that transformers computed attention in
 separate kernels in 2023, while the prediction assumes fused attention. We do not know the other reasons.
+
+## Small benchmarks
+
+People publish small benchmarks of a few models on the GPUs that they own. In November 2026, we collected {count} rows
+from {sources} of them and read each script: what it times, whether its data is already on the GPU, and which flags it
+sets. Nothing was ever fitted to these rows, except that the time per call was derived from some rows of the table above,
+which are also here. The rows show how accurate predictions are for a program that nobody has measured. To repeat the
+test, run `gpuwise validate --held-out tests/accuracy/published_steps.csv`. The file says where each row was found.
+
+{kinds}
+
+{benchmarks}
+
+Keep the following in mind:
+
+- Predicted times are too short for most of these programs. Some programs do work that the prediction does not contain,
+  such as the scheduler between the steps of image generation. Some ran on slow hosts, or on GPUs at reduced clocks.
+- Programs that also time loading or their first steps are listed separately, because such times are not steps.
+- Sources of one to three rows say little by themselves.
+- In the rows for "hf_diffusers_torch2", one iteration of Stable Diffusion's U-Net is timed inside a complete program.
+  Predictions for complete programs of this kind have [their own test](accuracy.md).
+- ConvNeXt's training is predicted to be 1.4 to 1.8 times too fast in three sources. The gradients of its 7x7 depthwise
+  convolutions appear to be slower than our model of them. BERT in pure fp16 with long sequences and unfused attention is
+  predicted to be up to 1.6 times too slow.
 """
 
 
@@ -223,6 +254,35 @@ def line(figure: Figure) -> str:
     )
 
 
+def benchmark_rows() -> list[tuple[Mapping[str, str], Residual]]:
+    """Every row of the small benchmarks with its prediction."""
+    asked, _ = questions(read_table(BENCHMARKS))
+    cells = {question.row: question.cells for question in asked}
+    return [(cells[row.row], row) for row in score(asked)]
+
+
+def benchmark_table(found: Sequence[tuple[Mapping[str, str], Residual]], column: str) -> str:
+    """One line for each value of a column: the rows, the median error, the bias and the rows in range."""
+    lines = []
+    for name in sorted({cells[column] for cells, _ in found}):
+        rows = [row for cells, row in found if cells[column] == name]
+        off = [row.predicted_s / row.measured_s - 1 for row in rows]
+        held = sum(row.low_s <= row.measured_s <= row.high_s for row in rows)
+        gpus = ", ".join(sorted({row.gpu for row in rows})) if column == "source" else f"{len({row.gpu for row in rows})}"
+        middle = f"{median(map(abs, off)):.1%} | {quantile(sorted(map(abs, off)), 0.9):.1%} | {median(off):+.1%}"
+        lines.append(f"| {name} | {gpus} | {len(rows)} | {middle} | {held} |")
+    head = f"| {column} | GPUs | rows | median error | 90% | bias | in range |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """A quantile of sorted values, between neighbours."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (place - low) * (values[high] - values[low])
+
+
 def main() -> None:
     """Write the page."""
     head = "| model | GPU | precision | batch | published images/s | predicted | range | error | in range | source |"
@@ -230,7 +290,17 @@ def main() -> None:
     rows = [compared(figure) for figure in LATENCIES]
     head = "| model | GPU | batch | published ms | predicted | range | error | in range | limited by | use |"
     latencies = "\n".join([head, "|---|---|---|---|---|---|---|---|---|---|", *map(latency_line, rows)])
-    PAGE.write_text(_TEXT.format(table=table, latencies=latencies, summary=summary(rows)), encoding="utf-8")
+    small = benchmark_rows()
+    text = _TEXT.format(
+        table=table,
+        latencies=latencies,
+        summary=summary(rows),
+        count=len(small),
+        sources=len({cells["source"] for cells, _ in small}),
+        kinds=benchmark_table(small, "timed"),
+        benchmarks=benchmark_table(small, "source"),
+    )
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

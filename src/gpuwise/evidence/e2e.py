@@ -216,7 +216,7 @@ def _name(cells: Mapping[str, str], size: int | None, procedure: Procedure) -> s
         entry = zoo.entry(renamed)
         if entry.seq is not None or entry.image == size:
             return entry.name
-    return f"{procedure.library}:{renamed}"
+    return renamed if ":" in renamed else f"{procedure.library}:{renamed}"
 
 
 def _workloads(requests: Sequence[Request], progress: Callable[[str], None]) -> dict[Request, Workload | str]:

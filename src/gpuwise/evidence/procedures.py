@@ -24,9 +24,10 @@ class Procedure(msgspec.Struct, frozen=True):
     autocast in inference (inferred for timm: without it, its rows with layer and group norms are off by half). `every_token`
     says whether its language models score every token and keep no cache. `renamed` maps a name, or a mode and a name, to the
     model that the source means, such as one with another head or width. `half` is the precision that its fp16 means, if it is
-    another one. `optimizer` and `version` are used for rows that do not
-    state them. `scores` are the factors that turn its values for some models into rates. `eager` is the text in its notes that
-    marks a model that was not compiled. `channels_last` lists the models that it runs in this layout.
+    another one. `optimizer` and `version` are used for rows that do not state them. `tf32_convolutions` says whether its fp32
+    has PyTorch's default, which lets convolutions run as TF32. `scores` are the factors that turn its values for some models
+    into rates. `eager` is the text in its notes that marks a model that was not compiled. `channels_last` lists the models
+    that it runs in this layout.
     """
 
     library: str = "timm"
@@ -36,6 +37,7 @@ class Procedure(msgspec.Struct, frozen=True):
     threads: bool = False
     fast_norm: bool = False
     every_token: bool = False
+    tf32_convolutions: bool = False
     renamed: Mapping[str, str] = {}
     half: str = ""
     optimizer: str = ""

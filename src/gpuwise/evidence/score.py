@@ -64,7 +64,8 @@ def setting_of(question: Question, fit: Fit | None = None) -> tuple[Setting, boo
     host = find_host(_HOST)
     host = replace(host, launch_s=_of_machine(question, fit.launch_s, host.launch_s))
     last = cells.get("layout") == "nhwc" and not question.request.settings.channels_last  # not captured in that layout
-    setting = Setting(stack=stack, host=host, tf32=cells["precision"] == "tf32", nhwc=last or None)
+    rounded = question.procedure.tf32_convolutions and cells["precision"] == "fp32"
+    setting = Setting(stack=stack, host=host, tf32=cells["precision"] == "tf32", tf32_convolutions=rounded, nhwc=last or None)
     return setting, known
 
 
