@@ -93,27 +93,30 @@ class _Sharing:
         """Return the jobs on `gpu_count` of each GPU."""
         pacer, found = self.pacer, self.pacer.shared(paces, gpu_count)
         able = [pace for pace in paces if (pace.gpu.name, gpu_count) in self.sets]
-        tried = {pace.gpu.name: (pace, one) for pace in able if (one := _shared_model(pacer, pace, gpu_count))}
+        tried = {pace.gpu: ways for pace in able if (ways := _shared_model(pacer, pace, gpu_count, every=self.auto))}
         if self.auto:
-            tried = {name: (pace, pacer.every_batch(pace.gpu, one.choices)) for name, (pace, one) in tried.items()}
-        pacer.price((pace.gpu, one) for pace, one in tried.values())
-        shared = {name: pacer.soonest(pace.gpu, [one]) for name, (pace, one) in tried.items()}
+            tried = {gpu: [pacer.every_batch(gpu, one.choices) for one in ways] for gpu, ways in tried.items()}
+        pacer.price((gpu, one) for gpu, ways in tried.items() for one in ways)
+        shared = {gpu.name: pacer.soonest(gpu, ways) for gpu, ways in tried.items()}
         better = (name for name, one in shared.items() if not found[name].fits or one.samples_per_s > found[name].samples_per_s)
         return found | {name: shared[name] for name in better}
 
 
-def _shared_model(pacer: Pacer, pace: JobPace, gpu_count: int) -> Tried | None:
-    """Return how several GPUs hold a training job together, or None if they cannot. Activations are recomputed only if the job
-    does not fit otherwise.
+def _shared_model(pacer: Pacer, pace: JobPace, gpu_count: int, *, every: bool) -> list[Tried]:
+    """Return how several GPUs hold a training job together; nothing if they cannot. Activations are recomputed only if the job
+    does not fit otherwise, unless `every` way is tried: recomputing leaves room for a larger batch, which may be faster.
     """
     room = room_of(pace.gpu)
     if pacer.workload(pace.choices).mode != "train" or room.shared:
-        return None
+        return []
     alone = replace(pace.choices, accumulate=1)
     plain = alone if alone.adapters else replace(alone, checkpoint=NO_BLOCKS)
+    found: list[Tried] = []
     for way in dict.fromkeys((plain, alone)):
         if pacer.least_bytes(pace.gpu, Tried(way, (1,), False)) <= gpu_count * room.usable_bytes:  # else rewriting it is in vain
             divided = replace(way, gpu_count=gpu_count, zero_stage=_FSDP)
             if (one := pacer.in_parts(pace.gpu, divided, pace.batch)).fits:
-                return one
-    return None
+                found.append(one)
+                if not every:
+                    break
+    return found

@@ -30,6 +30,7 @@ __all__ = ["PACKED", "Drawings", "draw"]
 
 PACKED = {"int8": "int8", "fp8": "int8", "q8_0": "int8", "int4": "int4", "nf4": "int4", "q4_0": "int4"}  # how weights are stored
 _LARGE = 1e9  # parameters: smaller models stay in 16 bits
+_STREAMED = 0.9  # of a part's weights at most: the layer that runs stays on the GPU, assumed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +107,25 @@ class Drawings:
         """The model that needs the most memory while the others are unloaded. A control net stays with its denoiser."""
         own = [_with_weights(part, part.weight_bytes + self._control_weights(place)) for part in self._parts(place)[:1]]
         return max((*own, *self._parts(place)), key=lambda part: part.total_bytes)
+
+    def streamed(self, place: int) -> tuple[Memory, float] | None:
+        """The memory of the largest part and the time for each call, if every part keeps only as much of its weights on this GPU
+        as there is room for, and copies the rest from RAM each time it runs. None if even that is not enough.
+        """
+        gpu, worst, seconds = self.denoiser.gpus[place], self.largest_part(place), self.loading_s(place)
+        for part, runs in zip(self._parts(place), self._runs, strict=True):
+            over = max(0.0, part.total_bytes - room_of(gpu).usable_bytes)
+            if over > _STREAMED * part.weight_bytes:
+                return None
+            seconds += runs * over / link_bytes_per_s(gpu)
+            if over and part.total_bytes >= worst.total_bytes:
+                worst = _with_weights(part, part.weight_bytes - over)
+        return worst, seconds
+
+    @property
+    def _runs(self) -> list[int]:
+        """How often each part runs in a call."""
+        return [self.step_count] * (1 + len(self.controls)) + [1] * (len(self.texts) + 1)
 
     def held_bytes(self, images: int, place: int) -> float:
         """The minimum memory for this many images at once on this GPU, with the parts taking turns."""

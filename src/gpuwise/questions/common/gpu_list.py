@@ -36,7 +36,6 @@ __all__ = [
 MOST_IN_A_MACHINE = 8  # GPUs that boards and servers take
 # A plus joins GPUs to a set, except in product names such as Ryzen AI Max+ 395.
 _PLUS = re.compile(r"(?<!max)\+|(?<=max)\+(?!\s*(?:pro\s*)?\d{3}\b)", re.IGNORECASE)
-_MODEL_NUMBER = re.compile(r"\s*\d{3}")  # so many digits name a model: `3090xt` is no number of GPUs
 # name -> (value to sort by, largest first?)
 SORT_KEYS: Mapping[str, tuple[Callable[[Gpu], Any], bool]] = {
     "name": (lambda gpu: gpu.name.lower(), False),
@@ -181,12 +180,12 @@ def named_gpus(texts: Sequence[str]) -> tuple[tuple[Gpu, ...], list[Assumption]]
 
 
 def counted(text: str) -> tuple[int, str]:
-    """Return how many of which GPU.
+    """Return how many of which GPU. More than two digits name a model.
 
-    >>> counted("2x RTX 2080 Ti"), counted("RTX 3090")
-    ((2, 'RTX 2080 Ti'), (1, 'RTX 3090'))
+    >>> counted("2x RTX 2080 Ti"), counted("7900 XTX")
+    ((2, 'RTX 2080 Ti'), (1, '7900 XTX'))
     """
-    match = re.fullmatch(r"\s*(\d{1,9})\s*[xX×*]\s*(\S.*)", text)
+    match = re.fullmatch(r"\s*(\d{1,2})\s*[xX×*]\s*(\S.*)", text)
     if match is None:
         return 1, text
     count = int(match[1])
@@ -204,7 +203,7 @@ def how_many(given: Sequence[str], count: int) -> tuple[int, tuple[str, ...]]:
     >>> how_many(["2x RTX 3090"], 1), how_many(["RTX 3090", "T4"], 4)
     ((2, ('RTX 3090',)), (4, ('RTX 3090', 'T4')))
     """
-    found = [(1, name) if _MODEL_NUMBER.match(name) else counted(name) for name in given]
+    found = [counted(name) for name in given]
     numbers = {number for number, _ in found}
     if numbers <= {1}:
         return count, tuple(name for _, name in found)

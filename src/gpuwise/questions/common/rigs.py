@@ -102,7 +102,7 @@ def in_one_machine(rigs: Sequence[Rig]) -> tuple[tuple[Rig, ...], list[Assumptio
 
 def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lambda text: None) -> Throughput:
     """Return how many samples of a job these GPUs process per second. In one job, each takes an equal share, so the slowest
-    limits it.
+    limits it. A single sample of inference is not divided.
     """
     mixed = usual_wires(rig.parts, []).gpu_link.name if len(rig.parts) > 1 else ""  # different cards share no NVLink
     link = rig.link or mixed
@@ -115,8 +115,9 @@ def throughput(rig: Rig, job: StepOptions, progress: Callable[[str], None] = lam
     separate = sum(count * answer.results[0].samples_per_s for answer, (_, count) in zip(alone, rig.parts, strict=True))
     together = alone if rig.count == 1 else [ask(gpu, rig.count) for gpu, _ in rig.parts]
     slowest = min((answer.results[0] for answer in together), key=lambda result: (result.fits, result.samples_per_s))
+    whole = slowest.mode == "infer" and slowest.batch == 1
     return Throughput(
-        together_per_s=slowest.samples_per_s,
+        together_per_s=max(one.results[0].samples_per_s for one in alone) if whole else slowest.samples_per_s,
         separate_per_s=separate,
         slowest=slowest,
         answers=tuple(together),

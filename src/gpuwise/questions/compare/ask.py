@@ -18,15 +18,20 @@ from gpuwise.questions.common.media.both import makes_media
 from gpuwise.questions.common.options import names
 from gpuwise.questions.common.rigs import Rig, find_rigs, in_one_machine
 from gpuwise.questions.common.step import parse_batch
+from gpuwise.questions.common.tuning import check_method
+from gpuwise.questions.common.uses import trains
 from gpuwise.questions.compare.jobs import COMMON_JOBS, SERVER_JOBS, ComparedJob
 from gpuwise.questions.compare.language_jobs import TEXT_OPTIONS, check_text, in_one_engine, text_options
 from gpuwise.questions.compare.options import CompareOptions
 from gpuwise.step.time.engines import find_engine
+from gpuwise.workload.store import zoo
 
 __all__ = ["CompareQuery", "ask"]
 
 _SERVED = "datacenter"  # the segment of GPUs that are used in servers
 _SERVER = "server"
+_TUNED_LENGTH = 1024  # tokens in a sequence for adapters, as in the task `llm-finetune`
+_FOR_LANGUAGE = (*TEXT_OPTIONS, "method", "seq")
 _BETWEEN = re.compile(r"(?:^|\s+)(?:vs\.?|versus|or)(?:\s+|$)", re.IGNORECASE)
 
 
@@ -86,6 +91,7 @@ def _jobs(options: CompareOptions, rigs: Sequence[Rig], notes: list[Assumption])
 
 def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[Rig], notes: list[Assumption]) -> ComparedJob:
     """A model as the user asks for it: its text, or a step of it."""
+    options = replace(options, mode="train") if trains(options) else options
     made = makes_media(model) if options.mode != "train" else ""
     if made:
         asked = LanguageOptions(model, mode=options.mode, weights=options.weights, kv=options.kv, engine=options.engine)
@@ -104,7 +110,17 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
         mode=options.mode or "train",
         precision=options.precision or None,
         batch=batch,
+        seq=options.seq or _usual_length(model, options, notes),
+        method=check_method(options.method),
     )
+
+
+def _usual_length(model: str, options: CompareOptions, notes: list[Assumption]) -> int | None:
+    """The usual sequence for fine-tuning with adapters; otherwise, a model's own default."""
+    if options.method in ("", "full") or not (zoo.has(model) and (zoo.entry(model).seq or 0) > _TUNED_LENGTH):
+        return None
+    notes.append(assumed("seq", str(_TUNED_LENGTH), "a common length for fine-tuning; change it with `--seq`"))
+    return _TUNED_LENGTH
 
 
 # ---------------------------------------------------------------- common jobs
@@ -112,13 +128,13 @@ def _job(model: str, options: CompareOptions, batch: int | None, rigs: Sequence[
 
 def _common_jobs(options: CompareOptions, rigs: Sequence[Rig], served: bool, notes: list[Assumption]) -> tuple[ComparedJob, ...]:
     """Return the jobs used if no model is given. Those for servers have large batches and many users."""
-    ignored = {"--mode": options.mode, "--precision": options.precision, "--batch": options.batch}
+    ignored = {f"--{name}": getattr(options, name) for name in ("mode", "precision", "method", "batch", "seq")}
     ignored |= {f"--{name}": getattr(options, name) for name in TEXT_OPTIONS}
     for name, value in ignored.items():
         if value:
             raise BadValue(
                 f"{name} works only with --model, because the common jobs set their own values",
-                hint=f"try `--model {'llama-3-8b' if name[2:] in TEXT_OPTIONS else 'resnet50'} {name} {value}`",
+                hint=f"try `--model {'llama-3-8b' if name[2:] in _FOR_LANGUAGE else 'resnet50'} {name} {value}`",
             )
     gpus = _kinds(rigs)
     jobs = [_served(_split(job, rigs), options.cpu, rigs, notes) for job in (SERVER_JOBS if served else COMMON_JOBS)]

@@ -22,6 +22,7 @@ _CURRENT_DAYS = 730  # a price that is older, such as most launch prices, says l
 
 _EXAMPLES = {"datacenter": 5_000, "soc": 3_000}  # dollars: plausible prices, where $700 is none
 _SAME_SPEED = 0.005  # what two digits cannot tell apart
+_SAME_VALUE = 1.1  # speed for the money of sets of different sizes: a smaller difference is within the errors of both
 _SAME_MEMORY = 0.02  # makers count gigabytes in two ways
 
 
@@ -237,17 +238,28 @@ def _describe_better_set(
     at = f" At {prices}{f', including {show(larger)} for {rest}' if larger else ''}, "
     if not apart:
         value = mean_ratio([pair.ratio for pair in shared]) * usd[0] / usd[1]
-        return "" if is_tie(value) else f"{at}{_offers(rigs[value > 1])} more speed for the money."
+        return "" if _is_even(value) else f"{at}{_offers(rigs[value > 1])} more speed for the money."
     values = [mean_ratio(ratios) * usd[0] / usd[1] for ratios in ([pair.ratio for pair in shared], apart)]
-    together, separate = (None if is_tie(value) else rigs[value > 1] for value in values)
+    together, separate = (None if _is_even(value) else rigs[value > 1] for value in values)
     if together is separate and together is not None:
         both_ways = f"{_offers(together)} more speed for the money, in one job and in separate jobs"
         return f"{at}{both_ways}{_describe_unless(together, [rigs[together is rigs[0]]])}."
+    chosen = separate or together
+    unless = _describe_unless(chosen, [rigs[chosen is rigs[0]]]) if chosen is not None else ""
     if together is None:
-        apart_too = f", but {_offers(separate)} more with separate jobs" if separate is not None else ""
-        return f"{at}both offer the same speed for the money{' with one job' if apart_too else ''}{apart_too}."
-    rest = "both offer the same with separate jobs" if separate is None else f"{_offers(separate)} more with separate jobs"
+        apart_too = f", but {_offers(separate)} more with separate jobs{unless}" if separate is not None else ""
+        return f"{at}both offer about the same speed for the money{' with one job' if apart_too else ''}{apart_too}."
+    rest = (
+        "both offer about the same with separate jobs"
+        if separate is None
+        else f"{_offers(separate)} more with separate jobs{unless}"
+    )
     return f"{at}{_offers(together)} more speed for the money with one job, but {rest}."
+
+
+def _is_even(value: float) -> bool:
+    """Whether two sets offer about the same speed for the money."""
+    return 1 / _SAME_VALUE < value < _SAME_VALUE
 
 
 def _offers(rig: Rig) -> str:

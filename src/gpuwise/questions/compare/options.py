@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from gpuwise.questions.common.language.options import CacheType, Context, Engine, Output, Prompt, Users, Weights
-from gpuwise.questions.common.options import Batch, Cpu, CurrencyRate, Names, Option, PriceFile, Prices, Stack
+from gpuwise.questions.common.options import Batch, Cpu, CurrencyRate, Method, Names, Option, PriceFile, Prices, Seq, Stack
 
 __all__ = ["CompareOptions"]
 
@@ -23,7 +23,9 @@ class CompareOptions:
         str, Option(help="The mode for --model: train or infer (by default, language models generate text and others train).")
     ] = ""
     precision: Annotated[str, Option(help="The precision for --model (default: the best for each GPU).")] = ""
+    method: Method = ""
     batch: Batch = None
+    seq: Seq = None
     weights: Weights = ""
     kv: CacheType = ""
     engine: Engine = ""

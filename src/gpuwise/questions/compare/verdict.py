@@ -18,6 +18,7 @@ from gpuwise.questions.compare.types import Pair
 
 __all__ = ["WIDE", "describe_verdict", "mean_ratio"]
 
+_NEARLY = 1.1  # times as fast on average: more is not a tie, however wide the range (see also `advise/choosing.py`)
 _ROUNDING = 1e-9  # of a probability: a range that ends at a tie is sure
 WIDE = 2.5  # upper over lower end of a ratio's range; that of NVIDIA GPUs is 1.9
 
@@ -159,7 +160,7 @@ def _describe_lead(lead: _Lead, doubt: str, *, first: bool) -> str:
         doubt = f", but {doubt}, so the true ratio may be anywhere from {_times(lead.low)} to {_times(lead.high)}"
     if lead.probability < TIED and lead.is_split:
         return _describe_split(lead, first=first) + doubt
-    if lead.probability < TIED:
+    if lead.probability < TIED and mean_ratio(gains) <= _NEARLY:
         again = f"{the(lead.fast)} {are(lead.fast)} {span} times as fast{' and' if doubt else ', but'} only {chance}"
         return f"{fast} and {slow} are tied: {again}{doubt}"
     if all(map(is_tie, gains)):
@@ -279,7 +280,7 @@ def _describe_odds(shared: Sequence[RunJob], rigs: Sequence[Rig]) -> str:
         likely = f"{chance:.0%} likely"
         found.append(
             f"{fast} and {slow} are tied ({chance:.0%} chance of this order)"
-            if chance < TIED
+            if chance < TIED and mean_ratio(lead.gains) <= _NEARLY
             else f"{fast} {are(name)} {likely} to be faster than {slow}"
         )
     return "; ".join(found)

@@ -20,6 +20,7 @@ __all__ = [
     "describe_laptop",
     "describe_memory",
     "describe_nowhere",
+    "describe_passive",
     "describe_room",
     "describe_sets",
     "describe_software",
@@ -148,6 +149,15 @@ def describe_software(rigs: Sequence[Rig]) -> list[str]:
         return []
     needs = both(f"{both(names)} {'needs' if len(names) == 1 else 'need'} software for {name}" for name, names in found.items())
     return [f"{needs}, and some libraries support only CUDA"]
+
+
+def describe_passive(rigs: Sequence[Rig]) -> list[str]:
+    """Which cards have no fan, where they are compared with cards that have one: no desktop cools them as it is."""
+    gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
+    names = [the(gpu.name) for gpu in gpus if gpu.cooler == "passive"]
+    if not names or all(gpu.cooler in ("passive", "module") for gpu in gpus):
+        return []
+    return [f"{both(names)} {'has' if len(names) == 1 else 'have'} no fan, so a desktop needs a fan that blows through the card"]
 
 
 def describe_ended(rigs: Sequence[Rig]) -> list[str]:

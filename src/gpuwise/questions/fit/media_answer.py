@@ -27,6 +27,11 @@ _REMEDIES = (
     ("int4-weights", "int4 weights", "quality", "int4"),
 )
 _UNLOADED = "text encoders unloaded"
+_STREAMED = "weights partly in RAM"
+_LOW_VRAM = (
+    "keep only as many weights on the GPU as fit, and copy the others from RAM at every step, as `--lowvram` in ComfyUI does; "
+    "`enable_sequential_cpu_offload()` in diffusers copies all of them"
+)
 _IN_TURN = (
     "load the text encoders, the denoiser and the decoder one after another, as `enable_model_cpu_offload()` in diffusers does"
 )
@@ -95,6 +100,8 @@ def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[R
     now = told.image_generation.seconds_per_image
     here = replace(query, step=replace(query.step, gpus=(told.gpu,)))
     found = [] if told.fits else [_unloaded("unloaded", _UNLOADED, "same", _IN_TURN, drawings(here), now)]
+    if found and not found[0].fits:
+        found += _streamed("streamed", _STREAMED, "same", _LOW_VRAM, drawings(here), now)
     for name, title, effect, weights in _REMEDIES:
         if query.weights == weights:
             continue
@@ -102,6 +109,8 @@ def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[R
         found.append(_rung(name, title, effect, how, drawn, now, at_once=True))
         if not found[-1].fits:
             found.append(_unloaded(f"{name}-unloaded", f"{title}, {_UNLOADED}", effect, f"{how}; {_IN_TURN}", drawn, now))
+        if not found[-1].fits:
+            found += _streamed(f"{name}-streamed", f"{title}, partly in RAM", effect, f"{how}; {_LOW_VRAM}", drawn, now)
     if query.images > 1:
         one = drawings(replace(here, images=1))
         found.append(_rung("one-at-a-time", "one image at a time", "same", "`--batch 1`", one, now))
@@ -130,6 +139,16 @@ def _unloaded(name: str, title: str, effect: str, how: str, drawn: Drawings, now
     found = _rung(name, title, effect, how, drawn, now)
     seconds = found.step_s + moved_s / drawn.images
     return replace(found, memory=drawn.largest_part(0), step_s=seconds, cost=seconds / now)
+
+
+def _streamed(name: str, title: str, effect: str, how: str, drawn: Drawings, now: float) -> list[Rung]:
+    """With as much of the weights in RAM as necessary, if the rest then fits."""
+    if (held := drawn.streamed(0)) is None:
+        return []
+    memory, moved_s = held
+    found = _rung(name, title, effect, how, drawn, now)
+    seconds = found.step_s + moved_s / drawn.images
+    return [replace(found, memory=memory, fits=True, max_batch=drawn.images, step_s=seconds, cost=seconds / now)]
 
 
 def _rung(name: str, title: str, effect: str, how: str, drawn: Drawings, now: float, *, at_once: bool = False) -> Rung:

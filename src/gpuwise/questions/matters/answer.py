@@ -13,7 +13,7 @@ from gpuwise.questions.face import face
 from gpuwise.questions.matters.ask import MattersQuery, ask
 from gpuwise.questions.matters.case import MattersCase
 from gpuwise.questions.matters.language_case import LanguageCase
-from gpuwise.questions.matters.links import WORTH_A_BRIDGE, asked_link
+from gpuwise.questions.matters.links import WORTH_A_BRIDGE, asked_link, lost_at_x4
 from gpuwise.questions.matters.options import MattersOptions
 from gpuwise.questions.matters.topics import TEXT_TOPICS, TOPICS, text_topics
 from gpuwise.questions.matters.types import Matter, MattersAnswer
@@ -60,7 +60,8 @@ def _with_transformer(options: MattersOptions, matter: Matter, progress: Callabl
     value = other.value if other.together is None else other.together
     many = f"{opening(query.gpu_count)} GPUs training a transformer ({_TRANSFORMER}, batch {case.step().batch})"
     where = (f" over {link}" if (link := asked_link(case)) else " at x8") if matter.topic == "pcie-lanes" else ""
-    more = f"{many} are {value:.0f}% {'faster with NVLink' if matter.topic == 'nvlink' else f'slower{where}'}."
+    less = f" and {100 * lost_at_x4(case):.0f}% slower at x4" if where == " at x8" else ""
+    more = f"{many} are {value:.0f}% {'faster with NVLink' if matter.topic == 'nvlink' else f'slower{where}{less}'}."
     if matter.topic == "nvlink" and value >= 100 * WORTH_A_BRIDGE and matter.answer.startswith("No: "):
         answer = f"It depends on the model. {matter.answer.removeprefix('No: ')}"
         return replace(matter, unit=f"{matter.unit}; {value:.0f}% for a transformer", answer=f"{answer} {more}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from gpuwise.box.checks import cooling_lines
 from gpuwise.box.parts import usual_box
+from gpuwise.box.power import measured_losses
 from gpuwise.box.types import Cards
 from gpuwise.core.text import the
 from gpuwise.core.units import MIB
 from gpuwise.prediction.ways import room_of
+from gpuwise.questions.common.machine import is_geforce
 from gpuwise.questions.matters.case import Case
+from gpuwise.questions.matters.language_case import LanguageCase
 from gpuwise.questions.matters.types import Matter
 from gpuwise.step.memory.peak import MemorySetting, around_bytes
 
@@ -16,7 +19,7 @@ __all__ = ["brand", "cooling", "display", "ecc", "overclock", "power_limit"]
 
 _FACTORY = 1.03  # boost clock of a factory-overclocked card over the plain one, assumed
 _OWN = 1.07  # what an owner may get out of clock and memory, assumed
-_LOWER = 0.8
+_LOWER, _LOWEST = 0.8, 2 / 3  # of the rated power
 _UNHURT = 0.999  # of the speed
 _HOT = 0.9  # of the clock when a card throttles, assumed
 _DESKTOPS = (0.3e9, 1.5e9)  # bytes: the range seen, as the table of `step` has it
@@ -79,7 +82,8 @@ def power_limit(case: Case) -> Matter:
     if not rated:
         return _no_watts(case, "power-limit", "Can I use a lower power limit?")
     watts = max(_LOWER * rated, case.gpu.power_min_watts or 0.0)
-    kept = case.seconds() / case.seconds(watts=watts)
+    kept, measured = _kept(case, watts)
+    within = f", within the losses of {measured} measured on GeForce cards at such a limit" if measured else ""
     saved = f"uses up to {100 * (1 - watts / rated / kept):.0f}% less energy per {case.unit}"
     saved = saved if kept < _UNHURT else f"saves little energy, because {case.work} draws hardly more power than that"
     return Matter(
@@ -87,12 +91,31 @@ def power_limit(case: Case) -> Matter:
         question="Can I use a lower power limit?",
         value=100 * (1 - kept),
         unit=f"% slower at {watts:.0f} of {rated:.0f} W",
-        answer=f"At {watts:.0f} W, the GPU keeps {100 * kept:.3g}% of its speed and {saved}.",
+        answer=f"At {watts:.0f} W, the GPU keeps {100 * kept:.3g}% of its speed and {saved}.{_lower_still(case, watts)}",
         how="clocks fall until the power limit is met; work that is limited by memory loses less speed",
-        source="computed; in published measurements, a V100 keeps 96% of its speed at 80% power, "
+        source=f"computed{within}; in published measurements, a V100 keeps 96% of its speed at 80% power, "
         "and four RTX 3090s keep over 95% at 280 W",
         unless=f"{case.work} consists mostly of matrix products; its speed then falls almost in proportion to power",
     )
+
+
+def _kept(case: Case, watts: float) -> tuple[float, str]:
+    """The share of the speed that is kept at a limit, and the losses measured there: our model of clocks and power is too
+    optimistic for GeForce cards, so the loss is at least the smallest measured one and at most the largest.
+    """
+    kept, rated = case.seconds() / case.seconds(watts=watts), case.gpu.tdp_watts or watts
+    work = "text generation" if isinstance(case, LanguageCase) else "training"
+    if not is_geforce(case.gpu) or work not in (lost := measured_losses(watts / rated)):
+        return kept, ""
+    least, most = lost[work]
+    return min(max(kept, 1 - most), 1 - least), f"{100 * least:.0f} to {100 * most:.0f}%"
+
+
+def _lower_still(case: Case, watts: float) -> str:
+    """The speed at a much lower limit, if the card allows one and its loss is known as well as at the first limit."""
+    lowest = max(_LOWEST * (case.gpu.tdp_watts or 0.0), case.gpu.power_min_watts or 0.0)
+    (kept, measured), (_, first) = _kept(case, lowest), _kept(case, watts)
+    return "" if lowest >= watts or bool(measured) != bool(first) else f" At {lowest:.0f} W, it keeps {100 * kept:.3g}%."
 
 
 def cooling(case: Case) -> Matter:

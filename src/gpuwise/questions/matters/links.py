@@ -25,6 +25,7 @@ __all__ = [
     "format_gain",
     "format_loss",
     "format_losses",
+    "lost_at_x4",
     "nvlink",
     "pcie_gen",
     "pcie_lanes",
@@ -80,6 +81,11 @@ def _given_link(case: MattersCase, link: str) -> Matter:
             f"{format_loss(shared)}.{_describe_larger(case, shared, loss)}"
         ),
     )
+
+
+def lost_at_x4(case: MattersCase) -> float:
+    """The share of time that several GPUs in one job lose at x4."""
+    return _lost_sharing(case, case.generation, 4)
 
 
 def _fewer_lanes(case: MattersCase) -> Matter:

@@ -55,6 +55,7 @@ _MOST_IN_A_DESKTOP, _MOST_IN_A_LAB = 4, 64  # GPUs, unless the user says otherwi
 _MADE = {"images": 1000.0, "windows": 12_000.0}  # what a run makes: images, or windows of 30 s from 100 hours of speech
 _UNITS = {"images": "images", "windows": "windows of 30 s"}
 _SAMPLES = 1e6  # about an epoch of ImageNet
+_CLASSIFIED = 1.15e8  # images: 90 epochs of ImageNet, the usual training of an image classifier
 _TRAINED_IN_FULL_UP_TO = 1e9  # parameters; above, adapters are what people can afford
 _TUNED_ON, _TUNED_LENGTH = 50_000.0, 1024  # sequences and tokens of fine-tuning a larger language model, as in the task for it
 
@@ -240,6 +241,8 @@ def _job(name: str, samples: float, options: WhichOptions) -> Job:
         raise BadValue(f"unknown mode '{mode}'", known="train, infer", hint="try `--mode infer`")
     if method and (mode == "infer" or options.phase):
         raise BadValue(f"--method {method} has no effect on inference", hint="leave out `--method`, or use `--mode train`")
+    whole = options.samples is None and bool(options.deadline) and mode == "train" and _classifies(name)
+    samples = _CLASSIFIED if whole else samples  # nobody sets a deadline for a single epoch
     large = zoo.has(name) and zoo.entry(name).parameters > _TRAINED_IN_FULL_UP_TO
     language = zoo.has(name) and any(stored.phase for stored in zoo.entry(name).graphs)
     ways: tuple[str, ...] = ("checkpoint",) if mode == "train" else ("usual",)
@@ -251,7 +254,13 @@ def _job(name: str, samples: float, options: WhichOptions) -> Job:
     count, seq = (
         (_TUNED_ON if options.samples is None else samples, options.seq or _TUNED_LENGTH) if tunes else (samples, options.seq)
     )
-    return Job(model=name, samples=count, mode=mode, phase=options.phase, seq=seq, ways=ways)
+    note = f"{_CLASSIFIED:,.0f} images, 90 epochs of ImageNet" if whole else ""
+    return Job(model=name, samples=count, mode=mode, phase=options.phase, seq=seq, ways=ways, note=note)
+
+
+def _classifies(name: str) -> bool:
+    """Whether a model is an image classifier of those libraries that train them on ImageNet."""
+    return zoo.has(name) and zoo.entry(name).source.startswith(("torchvision:", "timm:")) and bool(zoo.entry(name).image)
 
 
 def _is_large(job: Job) -> bool:

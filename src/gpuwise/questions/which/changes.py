@@ -173,9 +173,9 @@ def _worth_its_price(cheaper: Candidate, best: Candidate) -> bool:
 
 
 def _larger(survey: Survey, best: Candidate | None) -> str:
-    """With a budget, what to buy for larger models, unless one that generates text was named: the fastest with more memory."""
+    """With a budget, what to buy for larger models, unless text is generated for several users: the fastest with more memory."""
     budget, text = survey.query.limits.budget_usd, survey.query.text
-    if budget is None or best is None or best.kind == "rent" or (text and not (survey.query.task and (text.users or 1) == 1)):
+    if budget is None or best is None or best.kind == "rent" or (text and (text.users or 1) > 1):
         return ""
     able = [one for one in buys(survey) if one.run.fits and not shortfall(one, survey.query.limits)]
     able = [one for one in able if one.run.shared_bytes >= _MORE_MEMORY * best.run.shared_bytes and (text or alike(one, best))]

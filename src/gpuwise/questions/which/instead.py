@@ -198,10 +198,10 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
         quick = f", which is {1 / slower:.1f} times as fast," if slower * _SLOWER <= 1 else ""
         now = plural(f"{168 * terms.utilization:.0f}", "hour")
         return f" Renting {a(rented.name)}{quick} is cheaper {reach}, but it saves only {less:.0%} at {now} a week{pace}."
-    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
-    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
-    now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, a {survey.work} costs {less:.0%} less"
-    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
+    pace = f", but it takes {slower:.1f} times as long" if slower >= _SLOWER else ""
+    pace = f", and it is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
+    now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, it costs {less:.0%} less per {survey.work}"
+    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace}. However, {TROUBLE}."
 
 
 def unpriced_macs(survey: Survey) -> str:
@@ -269,4 +269,14 @@ def in_time(survey: Survey, run: TaskRun, link: str) -> str:
     if (deadline := survey.query.limits.deadline_s) is None:
         return ""
     unless = "" if run.seconds * run.high <= deadline else " unless the run is slower than expected"
-    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}"
+    return f"{link} meets the deadline of {format_si(deadline, 's')}{unless}{_by_then(survey, run, deadline)}"
+
+
+def _by_then(survey: Survey, run: TaskRun, deadline_s: float) -> str:
+    """How many samples are done by the deadline, if the user did not say how many there are."""
+    guessed = any(note.code == "run" for note in survey.query.assumptions) and not survey.query.task
+    if not guessed or len(survey.query.jobs) > 1:
+        return ""
+    count = f"{deadline_s / run.seconds * survey.query.jobs[0].samples:.2g}"
+    unit = "samples" if survey.query.text is None else "tokens"
+    return f" (enough time for {float(count):,.0f} {unit}; set your number with `--samples`)"

@@ -30,6 +30,7 @@ _SERVED = 2 / 3  # of the speed with fewer bits is enough where models are serve
 _TOLD_BY_ALL = ("engine", "users", "prompt", "output", "weights")
 # The weights in llama.cpp with about as many bits, if the bits were not asked for: on some GPUs, its kernels are the fastest.
 SAME_BITS = {"int8": "q8_0", "int4": "q4_k_m"}
+_FASTER = {"int8": "fp8"}  # as many bits, and no slower in any engine that runs both
 _BITS = {"int8": "8-bit", "int4": "4-bit"}
 
 
@@ -80,7 +81,7 @@ class LanguagePacer:
     weights that are `also` good, it runs whichever are faster on that GPU in the usual engine for them.
     """
 
-    def __init__(self, model: str, asked: LanguageAsked, cpu: str = "", also: str = "") -> None:
+    def __init__(self, model: str, asked: LanguageAsked, cpu: str = "", also: tuple[str, ...] = ()) -> None:
         self._model, self._asked, self._cpu, self._also = model, asked, cpu, also
         self._faults: list[BadValue] = []
         self._paces: dict[tuple[Gpu, int], LanguagePace | None] = {}
@@ -111,9 +112,9 @@ class LanguagePacer:
             if (gpu, gpu_count) in self._paces:
                 continue
             self._paces[gpu, gpu_count] = None
-            for weights in ("", self._also) if self._also else ("",):
-                if (query := self.query(gpu, gpu_count, weights=weights)) is not None:
-                    groups.setdefault((query.serving.engine.name, query.format_name), []).append((gpu, query))
+            asked = [self.query(gpu, gpu_count, weights=weights) for weights in ("", *self._also)]
+            for query in {one.serving.engine.name: one for one in asked if one is not None}.values():  # the last of each engine
+                groups.setdefault((query.serving.engine.name, query.format_name), []).append((gpu, query))
         for members in groups.values():
             each = [gpu for gpu, _ in members]
             steps = generate(members[0][1].serving, each)
@@ -199,7 +200,7 @@ def _priced(
     for way in job.ways:
         progress(f"predicting {job.model} on {len(every)} GPUs")
         make = LanguagePacer if Path(job.model).exists() else _kept_pacer  # a file may change between two questions
-        also = "" if asked.engine or (asked.users or 1) > 1 else SAME_BITS.get(way, "")
+        also = _also(way, asked)
         pacer = make(job.model, asked if way == "usual" else replace(asked, weights=way), cpu, also)
         paces = pacer.paces(every)
         if not paces:
@@ -218,6 +219,12 @@ def _priced(
         decodes=False,
         notes=pacer.notes(next(iter(paces.values()))),
     )
+
+
+def _also(way: str, asked: LanguageAsked) -> tuple[str, ...]:
+    """The other formats with as many bits: for one user that of llama.cpp, whose kernels are made for one."""
+    alone = not asked.engine and (asked.users or 1) == 1
+    return tuple(each for each in (_FASTER.get(way, ""), SAME_BITS.get(way, "") if alone else "") if each)
 
 
 _kept_pacer = lru_cache(maxsize=16)(LanguagePacer)  # what was priced for one question serves the next one

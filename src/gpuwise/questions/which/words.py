@@ -8,6 +8,9 @@ from math import inf
 
 from gpuwise.advise.candidates import Candidate, buyable, whole
 from gpuwise.advise.choosing import NEARLY, WORTH_A_CHANGE, Selection, adds_up, best_bought, shortfall
+from gpuwise.box.parts import usual_box
+from gpuwise.box.power import smallest_psu
+from gpuwise.box.types import Cards
 from gpuwise.core.text import a, are, plural, the
 from gpuwise.core.units import GIB, format_si
 from gpuwise.evidence.ranges import SURE, TIED, pair_range, probability_above
@@ -126,9 +129,21 @@ def _to_change(survey: Survey, best: Candidate) -> str:
     """What the machine lacks for the recommended card."""
     failed, held = failures(survey, best), limited(survey, best)
     if not failed:
-        return describe_limit(held, best) if held else ""
+        return describe_limit(held, best) if held else _larger_supply(survey, best)
     where = "with your power supply" if survey.query.psu_watts else "in a typical machine"
     return f" This does not work {where}: {failed[0].text}; {failed[0].remedy or 'see `gpuwise build`'}."
+
+
+def _larger_supply(survey: Survey, best: Candidate) -> str:
+    """The power supply for a card that draws much more than the one in the user's machine."""
+    query = survey.query
+    if not query.have or query.psu_watts is not None or query.machine_given or whole(best.gpu) or in_server(best.gpu):
+        return ""
+    box = usual_box(best.gpu_count, None, query.region)
+    needs, has = (smallest_psu([Cards(gpu=gpu, count=n) for gpu, n in parts], box) for parts in (best.run.parts, query.have))
+    if needs is None or has is None or needs <= has:
+        return ""
+    return f" It needs a power supply of {needs:,.0f} W or more; check yours with `--psu`."
 
 
 def _made_of(survey: Survey, option: Candidate) -> str:
@@ -154,7 +169,7 @@ def _why_best(survey: Survey, chosen: Selection) -> str:
             return "no comparable card is faster at any price"
         if any(not _costs_less(best, one) for one in bought if one.usd_per_run is not None):
             return f"no rented GPU that is as fast costs clearly less per {survey.work}"
-        what = "card" if best.gpu_count == 1 else "set"
+        what = "computer" if whole(best.gpu) else "card" if best.gpu_count == 1 else "set"
         return f"this {what} has the lowest cost per {survey.work} of all {_sold(survey, best)}"
     gain = best.run.seconds / fastest.run.seconds - 1 if best else 0.0
     if gain < SAME:
@@ -235,7 +250,15 @@ def _sold(survey: Survey, best: Candidate) -> str:
     able = [one for one in (*roomy_buys(survey), *survey.refused) if not shortfall(one, survey.query.limits)]
     cheaper = any(not _costs_less(best, one) for one in able if one.gpu_count > best.gpu_count and one.usd_per_run is not None)
     timely = " that meet the deadline" if survey.query.limits.deadline_s is not None else ""
-    group = "cards" if not cheaper else "single cards" if best.gpu_count == 1 else f"sets of up to {best.gpu_count} cards"
+    group = (
+        "computers"
+        if whole(best.gpu)
+        else "cards"
+        if not cheaper
+        else "single cards"
+        if best.gpu_count == 1
+        else f"sets of up to {best.gpu_count} cards"
+    )
     return f"{group} for sale{_as_roomy(survey)}{timely}"
 
 
@@ -296,7 +319,10 @@ def _rent_instead(survey: Survey) -> str:
     weeks = plural(f"{hours / weekly:,.0f}", "week") if hours >= weekly else "less than a week"
     lasts = f"enough for {weeks} at {plural(f'{weekly:.0f}', 'hour')} a week"
     runs = hours * 3600 / best.run.seconds
-    does = f"{runs:,.0f} run{'s' if runs >= 1.5 else ''} of {each}" if runs >= 1 else f"less than one run, which takes {each}"
+    cost = f", {survey.money(best.usd_per_run)} each" if runs >= 1.5 else ""
+    does = (
+        f"{runs:,.0f} run{'s' if runs >= 1.5 else ''} of {each}{cost}" if runs >= 1 else f"less than one run, which takes {each}"
+    )
     does = describe_hired_work(survey, best, hours) if makes else does
     hired = f"{a(best.name)} for {plural(f'{hours:,.0f}', 'hour')} at {rate} an hour{_for_all(best)}"
     instead = "instead " if survey.query.kinds & {"buy new", "buy used"} else ""

@@ -42,13 +42,14 @@ def seconds_each(told: Prediction) -> float:
 
 
 def media_throughput(rig: Rig, asked: LanguageOptions) -> Throughput:
-    """Return the images or windows per second on these GPUs, each working independently."""
+    """Return the images or windows per second on these GPUs: as one job, which is not divided, on the fastest of them; and with
+    separate jobs on all."""
     queries = [asked_for_media(asked, gpus=[gpu]) for gpu, _ in rig.parts]
     answers = [predict_media(query) for query in queries if query is not None]
     told = [answer.results[0] for answer in answers]
     whole = sum(count / seconds_each(one) for one, (_, count) in zip(told, rig.parts, strict=True))
     return Throughput(
-        together_per_s=whole,
+        together_per_s=max(1 / seconds_each(one) for one in told),
         separate_per_s=whole,
         slowest=min(told, key=lambda one: (one.fits, -seconds_each(one))),
         answers=tuple(answers),
