@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 import gpuwise
 from gpuwise.advise.choosing import CLEARLY_CHEAPER, NEARLY, UserLimits, select, shortfall
 from gpuwise.core.errors import BadValue, UnknownName
+from gpuwise.hardware.catalog import load_catalog
 from gpuwise.hardware.specs import gpu_from_text
 from gpuwise.hardware.types import supported
+from gpuwise.money.prices import PriceBook, kind_and_age, price_now
 from gpuwise.questions.which.types import WhichAnswer
 from making_candidates import adding_up, buy
 
@@ -243,9 +247,10 @@ def test_adapters_are_not_trained_on_cards_without_bf16() -> None:
 
 
 def test_an_old_price_is_told_with_its_age() -> None:
-    assert (
-        "shop price in 2025-12, eleven months old" in gpuwise.which(vendor="apple", budget="2000", model=["llama-3-8b"]).verdict
-    )
+    today = date(2026, 11, 20)
+    price = price_now(load_catalog().find("RTX A4500").gpu, PriceBook.of(today=today))
+    assert price is not None
+    assert kind_and_age(price, today) == "shop price in 2025-07, 16 months old"
 
 
 def test_what_fits_only_with_the_cpu_is_never_the_better_buy_at_a_higher_price() -> None:
@@ -257,3 +262,47 @@ def test_what_fits_only_with_the_cpu_is_never_the_better_buy_at_a_higher_price()
 def test_cooling_of_several_cards_is_about_all_of_them() -> None:
     assert "4 open-air cards have no gap" in str(gpuwise.matters("cooling", gpu=["4x RTX 3090"])).replace("\n", " ")
     assert "no gap" not in str(gpuwise.matters("cooling", gpu=["RTX 3090"]))
+
+
+# ---------------------------------------------------------------- names and formats
+
+
+def test_a_model_number_is_no_number_of_gpus() -> None:
+    assert [rig.name for rig in gpuwise.compare(["7900 XTX", "4090"], model=["resnet50"]).rigs] == ["RX 7900 XTX", "RTX 4090"]
+
+
+def test_eight_bits_are_fp8_where_an_engine_runs_it() -> None:
+    asked = {"model": ["llama-3-70b"], "users": 50, "budget": "50000"}
+    formats = {one["gpu"]: one["weights"] for one in gpuwise.which(**asked).to_dict()["options"]}
+    assert formats["H200 NVL"] == "fp8"
+    int8 = {one["gpu"]: one for one in gpuwise.which(**asked, weights="int8").to_dict()["options"]}
+    assert all(one["weights"] == "int8" for one in int8.values())
+
+
+def test_a_deadline_is_for_a_whole_training() -> None:
+    answer = gpuwise.which(model=["resnet50"], deadline="3 days", budget="2000")
+    assert answer.query.jobs[0].samples == 1.15e8
+    assert "enough time for" in answer.verdict
+    told = gpuwise.which(model=["resnet50"], deadline="3 days", budget="2000", samples=2e6)
+    assert told.query.jobs[0].samples == 2e6
+    assert "enough time for" not in told.verdict
+
+
+def test_servers_that_share_a_model_recompute_where_that_is_faster() -> None:
+    every = gpuwise.which(model=["llama-3-70b"], budget="2000000", mode="train").every
+    took = {one.name: one.run.seconds for one in every if one.run.fits and one.gpu.name == "B300" and one.kind == "buy new"}
+    assert took["32x B300"] < took["16x B300"] < took["8x B300"]
+
+
+def test_image_weights_stay_in_ram_where_they_must() -> None:
+    (told,) = gpuwise.fit("sdxl", gpu=("RTX 2060",)).results
+    rungs = {rung.name: rung for rung in told.advice.remedies}
+    assert not rungs["unloaded"].fits
+    assert rungs["streamed"].fits
+    assert rungs["streamed"].step_s > told.step_s
+
+
+def test_adapters_are_compared_at_a_common_length() -> None:
+    (pair,) = gpuwise.compare(["RTX 5090", "RTX 3090"], model=["llama-3-8b"], method="qlora").pairs
+    assert pair.comparable
+    assert pair.ratio < 1

@@ -100,8 +100,7 @@ def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[R
     now = told.image_generation.seconds_per_image
     here = replace(query, step=replace(query.step, gpus=(told.gpu,)))
     found = [] if told.fits else [_unloaded("unloaded", _UNLOADED, "same", _IN_TURN, drawings(here), now)]
-    if found and not found[0].fits:
-        found += _streamed("streamed", _STREAMED, "same", _LOW_VRAM, drawings(here), now)
+    streamed = _streamed("streamed", _STREAMED, "same", _LOW_VRAM, drawings(here), now) if found and not found[0].fits else []
     for name, title, effect, weights in _REMEDIES:
         if query.weights == weights:
             continue
@@ -110,7 +109,8 @@ def _image_rungs(query: ImageQuery, told: ImagePrediction, most: int) -> tuple[R
         if not found[-1].fits:
             found.append(_unloaded(f"{name}-unloaded", f"{title}, {_UNLOADED}", effect, f"{how}; {_IN_TURN}", drawn, now))
         if not found[-1].fits:
-            found += _streamed(f"{name}-streamed", f"{title}, partly in RAM", effect, f"{how}; {_LOW_VRAM}", drawn, now)
+            streamed += _streamed(f"{name}-streamed", f"{title}, partly in RAM", effect, f"{how}; {_LOW_VRAM}", drawn, now)
+    found += streamed  # last: copying weights at every step takes time
     if query.images > 1:
         one = drawings(replace(here, images=1))
         found.append(_rung("one-at-a-time", "one image at a time", "same", "`--batch 1`", one, now))

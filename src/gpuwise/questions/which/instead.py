@@ -198,10 +198,10 @@ def rented_for_less(survey: Survey, best: Candidate, rented: Candidate) -> str:
         quick = f", which is {1 / slower:.1f} times as fast," if slower * _SLOWER <= 1 else ""
         now = plural(f"{168 * terms.utilization:.0f}", "hour")
         return f" Renting {a(rented.name)}{quick} is cheaper {reach}, but it saves only {less:.0%} at {now} a week{pace}."
-    pace = f", but it takes {slower:.1f} times as long" if slower >= _SLOWER else ""
-    pace = f", and it is {1 / slower:.1f} times as fast" if slower * _SLOWER <= 1 else pace
+    pace = f" but takes {slower:.1f} times as long, and" if slower >= _SLOWER else ", but"
+    pace = f" and is {1 / slower:.1f} times as fast, but" if slower * _SLOWER <= 1 else pace
     now = f"{plural(f'{168 * terms.utilization:.0f}', 'hour')} a week, it costs {less:.0%} less per {survey.work}"
-    return f" Renting {a(rented.name)} is cheaper {reach}: at {now}{pace}. However, {TROUBLE}."
+    return f" Renting {a(rented.name)} is cheaper {reach}. At {now}{pace} {TROUBLE}."
 
 
 def unpriced_macs(survey: Survey) -> str:

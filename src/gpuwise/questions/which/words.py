@@ -97,8 +97,8 @@ def _to_take(survey: Survey, chosen: Selection, best: Candidate) -> Parts:
     return (
         ("pick", f"Buy {one_more(best) or a(best.name)} ({price}): {time}. "),
         ("why", _sentence(_why_best(survey, chosen))),
-        ("rent", renting(survey, chosen, best)),
         ("machine", _to_change(survey, best)),
+        ("rent", renting(survey, chosen, best)),
     )
 
 
@@ -143,7 +143,8 @@ def _larger_supply(survey: Survey, best: Candidate) -> str:
     needs, has = (smallest_psu([Cards(gpu=gpu, count=n) for gpu, n in parts], box) for parts in (best.run.parts, query.have))
     if needs is None or has is None or needs <= has:
         return ""
-    return f" It needs a power supply of {needs:,.0f} W or more; check yours with `--psu`."
+    they = "They need" if best.bought_count > 1 else "It needs"
+    return f" {they} a power supply of {needs:,.0f} W."
 
 
 def _made_of(survey: Survey, option: Candidate) -> str:
