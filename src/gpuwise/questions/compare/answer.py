@@ -51,14 +51,7 @@ def answer(options: CompareOptions, progress: Callable[[str], None] = lambda tex
     remedied = describe_remedied(ran, rigs, lambda job: run(job, rigs, query.stack, query.cpu, progress))
     commands = describe_commands([one for one in ran if one.job.model not in remedied], rigs)
     modules = tuple(describe_modules(rigs, query.book))
-    kinds = (
-        *rates,
-        *modules,
-        *layers,
-        *words.describe_software(rigs),
-        *words.describe_passive(rigs),
-        *words.describe_ended(rigs),
-    )
+    kinds = (*rates, *modules, *layers, *words.describe_cards(rigs))
     return CompareAnswer(
         verdict=" ".join([describe_verdict(ran, rigs), *remedied.values()])
         + describe_better_buy(rigs, deals, machines, pairs, show),

@@ -15,15 +15,13 @@ from gpuwise.scale.cluster.shape import takes_bridge
 
 __all__ = [
     "ABOUT_REASONS",
-    "describe_ended",
+    "describe_cards",
     "describe_flips",
     "describe_laptop",
     "describe_memory",
     "describe_nowhere",
-    "describe_passive",
     "describe_room",
     "describe_sets",
-    "describe_software",
     "mean_speed",
 ]
 
@@ -138,7 +136,12 @@ def describe_sets(rigs: Sequence[Rig]) -> list[str]:
     return [*found, ABOUT_REASONS]
 
 
-def describe_software(rigs: Sequence[Rig]) -> list[str]:
+def describe_cards(rigs: Sequence[Rig]) -> list[str]:
+    """What to know about single cards: the software they need, fans they lack, and support that has ended."""
+    return [*_describe_software(rigs), *_describe_passive(rigs), *_describe_ended(rigs)]
+
+
+def _describe_software(rigs: Sequence[Rig]) -> list[str]:
     """Where GPUs of several makers are compared: that those without CUDA do not run all software."""
     gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
     found: dict[str, list[str]] = {}
@@ -151,7 +154,7 @@ def describe_software(rigs: Sequence[Rig]) -> list[str]:
     return [f"{needs}, and some libraries support only CUDA"]
 
 
-def describe_passive(rigs: Sequence[Rig]) -> list[str]:
+def _describe_passive(rigs: Sequence[Rig]) -> list[str]:
     """Which cards have no fan, where they are compared with cards that have one: no desktop cools them as it is."""
     gpus = {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values()
     names = [the(gpu.name) for gpu in gpus if gpu.cooler == "passive"]
@@ -160,7 +163,7 @@ def describe_passive(rigs: Sequence[Rig]) -> list[str]:
     return [f"{both(names)} {'has' if len(names) == 1 else 'have'} no fan, so a desktop needs a fan that blows through the card"]
 
 
-def describe_ended(rigs: Sequence[Rig]) -> list[str]:
+def _describe_ended(rigs: Sequence[Rig]) -> list[str]:
     """Which GPUs current software no longer supports, and the last releases that do."""
     found: dict[str, list[str]] = {}
     for gpu in {gpu.name: gpu for rig in rigs for gpu, _ in rig.parts}.values():
