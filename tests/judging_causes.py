@@ -161,8 +161,8 @@ def _about_order(answer: dict[str, Any], text: str) -> list[str]:
         listed = ", ".join(f"{finding['code']} {finding['gain_low']:.3f}" for finding in findings)
         found.append(f"not in order of the lower end: {listed}")
     wide = [finding["code"] for finding in findings[:1] if finding["gain_high"] > _WIDE * finding["gain_low"]]
-    if wide and "cannot tell" not in text:
-        found.append(f"the range of {wide[0]} is wider than threefold, but the text does not say that it cannot tell")
+    if wide and "does not allow a more precise estimate" not in text:
+        found.append(f"the range of {wide[0]} is wider than threefold, but the text does not say so")
     shares = {"busy_fraction": answer["busy_fraction"], **answer["facts"]["all_steps"], **answer["facts"]["steady_steps"]}
     found += [f"{name} is {share:.1%}" for name, share in shares.items() if name.endswith("_fraction") and share > 1 + 1e-9]
     found += [f"a GPU is busy {row['busy_fraction']:.1%}" for row in answer.get("gpus", []) if row["busy_fraction"] > 1 + 1e-9]

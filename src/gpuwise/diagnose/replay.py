@@ -22,7 +22,7 @@ from gpuwise.trace.types import Kind, Mask
 
 __all__ = ["Change", "Recording", "record"]
 
-_MOST_WORK = 24_000
+_MOST_WORK = 16_000
 _QUEUE = 1024  # launches that fit in the queue of a CUDA stream before the host blocks
 _JOIN_NS = 15_000
 _ON_HOST = ("profiler", "marks", "loader", "optimizer")  # marks of steps on the clock of the host

@@ -93,15 +93,27 @@ class View:
         step = self.step_s
         high = step / max(step - saved_s, 0.05 * step)
         if best is not None and self.recording is not None:
-            high = self.recording.gain(best)
+            high = self._replayed(best)
         if likely is not None and self.recording is not None:
-            low = self.recording.gain(likely)
+            low = self._replayed(likely)
         else:
             low = step / max(step - least * saved_s, 0.05 * step)
         if self.scene.on_cpu:
             high = min(high * _PROFILED, _MOST)
             beyond = f"{beyond}; {_UNPROFILED}" if beyond else _UNPROFILED
         return Gain(low=min(low, high), high=max(low, high, 1.0), beyond=beyond)
+
+    def _replayed(self, change: Change) -> float:
+        """How many times as fast a step would be with a change. If nothing but the host changes, the device still has all of its
+        work to do: a replay may let kernels on several streams overlap that wait for one another unseen. A host that does not
+        wait does not copy what it waited for either.
+        """
+        if self.recording is None:
+            return 1.0
+        gain = self.recording.gain(change)
+        if change.work is not None or not change.waiting or self.scene.on_cpu:
+            return gain
+        return min(gain, 1.0 / max(self.facts.busy_fraction, 1e-3))
 
     @property
     def blocks_per_sm(self) -> npt.NDArray[np.float64]:

@@ -17,10 +17,11 @@ computation needs fp64, use it only there.
 
 ## Confidence
 Confidence in the time is high, because the names show the type. For matrix products, the upper end of the gain is
-computed with the kernel models of `gpuwise predict` for fp32 (for square matrix products if the trace has no shapes).
-For all other kernels, the upper end assumes that they speed up by the ratio of the GPU's fp32 and fp64 rates. The lower
-end assumes half of that gain for matrix products and half the time for other kernels, which move half the bytes.
-Kernels of 10 µs or less are ignored, because they take a few microseconds in any type.
+computed with the kernel models of `gpuwise predict` for TF32 if the GPU has it, otherwise for fp32 (for square matrix
+products if the trace has no shapes). The lower end always assumes fp32. For all other kernels, the upper end assumes
+that they speed up by the ratio of the GPU's fp32 and fp64 rates. The lower end assumes half of that gain for matrix
+products and half the time for other kernels, which move half the bytes. Kernels of 10 µs or less are ignored, because
+they take a few microseconds in any type.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def _ratios(view: View) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return how many times as fast fp32 is, low and high, for products and for everything else."""
     if view.gpu is None:
         return (1.0, _SLOWEST), (_FEWER_BYTES, _SLOWEST)
-    low, high = whatif.speed_up(shapes.products(view.scene), view.gpu, "fp64", "fp32")
+    fastest = "tf32" if view.gpu.peak_flops_per_s.get("matrix", {}).get("tf32") else "fp32"
+    products = shapes.products(view.scene)
+    low, high = (whatif.speed_up(products, view.gpu, "fp64", single)[end] for end, single in enumerate(("fp32", fastest)))
     return (low, high), (_FEWER_BYTES, max(_FEWER_BYTES, _rate_ratio(view.gpu) or _SLOWEST))
 
 
