@@ -36,7 +36,7 @@ def test_the_rank_that_never_arrives_is_named_with_the_collective(text: bool, tm
     assert (hang["missing_ranks"], hang["waiting_ranks"]) == ([1], [0, 2])
     assert "rank 1 never arrived at nccl:all_gather" in answer["verdict"]
     assert answer["findings"][0]["code"] == "rank_missing"
-    assert "the last call of rank 1 was nccl:all_reduce, collective 2" in " ".join(answer["findings"][0]["evidence"])
+    assert "rank 1's last call was nccl:all_reduce, collective 2" in " ".join(answer["findings"][0]["evidence"])
 
 
 def test_different_collectives_at_one_number_come_before_everything_else(tmp_path: Path) -> None:

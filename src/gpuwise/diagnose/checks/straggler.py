@@ -15,9 +15,9 @@ Every rank runs at the pace of the slowest. A slow loader, a throttled GPU, a bu
 down all ranks.
 
 ## What to do
-Start with what takes longer on the late rank than on a typical one. This can be its data loader, other work on its
-host, slower kernels (clock, temperature) or more kernels (sequence lengths, experts, embedding tables). gpuwise also
-runs the other checks on that rank.
+Start with what takes longer on the late rank than on a typical one. The cause may be the late rank's data loader, other
+work on its host, slower kernels (because of a lower clock or a higher temperature) or more kernels (because of uneven
+sequence lengths, experts or embedding tables). gpuwise also runs the other checks on the late rank.
 
 ## Confidence
 Confidence is high or medium, depending on how large the wait is, and low if there are fewer than three steps. The upper

@@ -145,7 +145,7 @@ def _discovery(hang: Hang, rank_count: int) -> Discovery:
         for rank, call in list(hang.calls.items())[:_NAMED]
     ]
     lines += [
-        f"the last call of rank {rank} was {call.name}, collective {call.sequence} of group {call.group}"
+        f"rank {rank}'s last call was {call.name}, collective {call.sequence} of group {call.group}"
         + (f", at {call.where}" if call.where else "")
         for rank, call in list(hang.last.items())[:_NAMED]
     ]

@@ -24,7 +24,9 @@ _ROUND = 1e-9
 def resized(small: Workload, large: Workload, ratio: float) -> Workload:
     """Return the step of `small` at `ratio` times its side; `large` is the same step at twice the side."""
     if not _same_form(small, large):
-        raise BadValue(f"{small.model} and {large.model} are not the same network", hint="use one of their own image sizes")
+        raise BadValue(
+            f"{small.model} and {large.model} are not the same network", hint="use an image size that the model was captured with"
+        )
     tables = _Tables(small, large, ratio)
     ops = [tables.op(*pair) for pair in zip(small.calls.op.tolist(), large.calls.op.tolist(), strict=True)]
     tensors = [tables.tensor(*pair) for pair in zip(small.buffers.tensor.tolist(), large.buffers.tensor.tolist(), strict=True)]
@@ -102,7 +104,7 @@ class _Tables:
             if abs(power - round(power)) > _ROUND:
                 raise BadValue(
                     f"a size of {self._small.model} does not grow with the image as a power of its side",
-                    hint="use one of its own image sizes",
+                    hint="use an image size that the model was captured with",
                 )
             self._rows[key] = len(self.products)
             self.products.append((*self._small.products[one], *self._factor(round(power))))
