@@ -252,8 +252,13 @@ def test_buying_is_never_the_headline_where_renting_is_cheaper_or_both_cost_the_
 ) -> None:
     page.open(view="rent", gpu=gpu)
     answer = server.ask("cost", gpu=gpu).json
-    cheaper = "Owning" if answer["own"]["total_usd"] < answer["rent"][0]["total_usd"] else "Renting"
-    begins = {"own": f"Buy the {gpu}", "rent": f"Rent the {gpu}", "either": f"{cheaper} the {gpu} costs "}[answer["better"]]
-    assert page.pick.startswith(begins)
+    owning = answer["own"]["total_usd"] < answer["rent"][0]["total_usd"]
+    little = f"Owning the {gpu} saves little" if owning else f"Renting the {gpu} saves too little to be worth it"
+    either = f"Buying and renting the {gpu} cost about the same" if answer["undecided"] == "close" else little
+    assert page.pick == {"own": f"Buy the {gpu}", "rent": f"Rent the {gpu}", "either": either}[answer["better"]]
+    gap = abs(answer["own"]["total_usd"] - answer["rent"][0]["total_usd"])
+    only = "only " if answer["better"] == "either" else ""
+    lead = page.run("return document.querySelector('.lead').textContent")
+    assert f"{'owning' if owning else 'renting'} costs {only}${gap:,.{2 if gap < 10 else 0}f} less" in lead
     assert answer["own"]["total_usd"] < answer["rent"][0]["total_usd"] or not page.pick.startswith("Buy the")
     assert f"${answer['own']['machine_usd']:,.0f} machine" in page.run(_FACTS)["upfront"]

@@ -110,14 +110,14 @@ def test_search_and_filters_narrow_the_cards(page: Page) -> None:
 def test_my_model_shows_the_step_of_the_batch_that_was_chosen(page: Page, server: Server) -> None:
     page.open(view="model", gpu="RTX 4090")
     page.move("batch", 48)
+    page.run("document.querySelector('details:has(.roofline)').open = true")  # it is drawn where it is looked at
+    page.until("return document.querySelector('.chart.roofline').data?.length === 2")
     answer = server.ask("predict", model="resnet50", gpu=["RTX 4090"], batch="48").json["results"][0]
     fit = server.ask("fit", model="resnet50", gpu=["RTX 4090"], batch="48", remedies=False).json
     assert f"{_shown(answer['samples_per_s'])} samples per second" in page.verdict
     assert f"the largest batch that fits is {fit['max_batch']}" in page.verdict
-    drawn = page.run(
-        "return [...document.querySelectorAll('.chart')].map((chart) => chart.data.map((trace) => [...(trace.x ?? [])]))"
-    )
-    waterfall, roofline, growth = drawn
+    traces = "return [...document.querySelector(arguments[0]).data].map((trace) => [...(trace.x ?? [])])"
+    waterfall, roofline, growth = (page.run(traces, f".chart.{kind}") for kind in ("waterfall", "roofline", "growth"))
     assert waterfall[0][-1] == pytest.approx(answer["step_s"] * 1e3)
     lasting = [op for op in answer["by_op"] if op["moved_bytes"] > 0 and op["seconds"] > answer["step_s"] / 2000]
     assert len(roofline[1]) == len(lasting)  # what takes next to no time would only stretch the axis
