@@ -73,7 +73,7 @@ separate kernels in 2023, while the prediction assumes fused attention. We do no
 ## Small benchmarks
 
 People publish small benchmarks of a few models on the GPUs that they own. In November 2026, we collected {count} rows
-from {sources} of them and read each script: what it times, whether its data is already on the GPU, and which flags it
+from {sources} of their tables and read each script: what it times, whether its data is already on the GPU, and which flags it
 sets. Nothing was ever fitted to these rows, except that the time per call was derived from some rows of the table above,
 which are also here. The rows show how accurate predictions are for a program that nobody has measured. To repeat the
 test, run `gpuwise validate --held-out tests/accuracy/published_steps.csv`. The file says where each row was found.
