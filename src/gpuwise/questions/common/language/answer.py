@@ -52,8 +52,8 @@ _CLEARLY_MORE = 1.1  # times the tokens: less is not worth a note
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
     """What a user of the model notices. Times have the ends of a range that contains 8 of 10 measurements; `users_fit` is how
-    many requests fit in memory at once; `offloaded_fraction` of the layers, or of the experts (`offloads_experts`), run on
-    the CPU if not all fit.
+    many requests fit in memory at once, of which the engine may use `usable_memory_bytes`; `offloaded_fraction` of the layers, or
+    of the experts (`offloads_experts`), run on the CPU if not all fit.
     """
 
     engine: str
@@ -74,6 +74,7 @@ class Generated:
     prompt_tokens_per_s: float
     request_s: float
     users_fit: int
+    usable_memory_bytes: float
     offloaded_fraction: float
     offloads_experts: bool
     host_bytes: float
@@ -163,6 +164,7 @@ def _generated(found: Generations, place: int, gpu: Gpu) -> Generated:
         prompt_tokens_per_s=serving.prompt / float(found.prefill_s[place]),
         request_s=first_s + serving.output * token_s,
         users_fit=most_users(serving, gpu),
+        usable_memory_bytes=room_bytes(serving, gpu),
         offloaded_fraction=serving.offloaded,
         offloads_experts=bool(serving.offloaded and serving.shape.experts),
         host_bytes=generation_memory(serving).host_bytes,

@@ -35,9 +35,10 @@ export function cardChanges(gpu, count = 1, rival = "", limit = "", kind = "") {
   };
 }
 
-export function cardLinks(gpu, count, rival, limit, kind) {
+// A card on which the work does not fit can only be compared: nobody would buy it, rent it or build it in.
+export function cardLinks(gpu, count, rival, limit, kind, fits = true) {
   const to = cardChanges(gpu, count, rival, limit, kind);
-  const names = { model: "Speed and memory", compare: rival ? `Compare with ${rival}` : "Compare", rent: "Buy or rent", build: "Check the build" };
+  const names = { model: "Speed and memory", compare: rival ? `Compare with ${rival}` : "Compare", ...(fits ? { rent: "Buy or rent", build: "Check the build" } : {}) };
   if (limit === null) delete names.build; // rented machines are built by others
   return h("p", { class: "ways" }, Object.entries(names).filter(([view]) => view !== get().view || get().gpu !== gpu).map(([view, text]) => inside(text, to[view])));
 }

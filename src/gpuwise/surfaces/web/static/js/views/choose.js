@@ -10,7 +10,7 @@ import { openSheet } from "../sheet.js";
 import { speedOf } from "../speed.js";
 import { assumptions, card, fill, h, mark, num, open, row, table } from "../ui.js";
 import { lines } from "../words.js";
-import { hero } from "./hero.js";
+import { hero, useOf } from "./hero.js";
 import { cardTable, entryTold, wider } from "./market.js";
 import { pickOf, powerLimit } from "./picked.js";
 import { reached, scatter, unreached } from "./scatter.js";
@@ -46,8 +46,8 @@ export function mount(root) {
     fill(below, assumptions(answer));
     fill(options, answer.options.length ? optionTable(answer, state) : h("p", { class: "note" }, "No option meets these limits."));
     const speed = speedOf(answer, state);
-    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. ${reached(answer) ? "The line connects the options that no other option beats in both speed and cost. " : ""}${unreached(answer) ? "Grey options are out of reach. " : ""}Click a point for its fact sheet.`;
-    await draw(chart, `Speed against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer), speed), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speed) }));
+    better.textContent = `${speed.rising ? "Lower" : "Higher"} and further left is better. ${reached(answer) ? "The line connects the options that no other option beats in both speed and cost. " : ""}${unreached(answer) ? "Grey options are out of reach. " : ""}The cost is that of ${useOf(answer, state)}, in which faster options do more work. Click a point for its fact sheet.`;
+    await draw(chart, `Speed against cost. ${answer.verdict}`, () => scatter(answer, pickOf(answer), speed, useOf(answer, state)), (entry) => openSheet(entry.gpu, { count: entry.gpu_count, ...entryTold(entry, answer, speed) }));
     const market = wider(state) ? await ask("which", { ...question, vendor: "any", buy: undefined, used: undefined, rent: undefined }, signal) : answer;
     fill(ranking, cardTable(market, answer, state, (await look("choices")).gpus));
   };
@@ -86,13 +86,14 @@ function optionTable(answer, state) {
   const rival = (option) => (best && option.gpu !== best.gpu ? best.gpu : "");
   const sheet = (option) => h("button", { type: "button", class: "num", "aria-haspopup": "dialog", onclick: () => openSheet(option.gpu, { count: option.gpu_count, rival: rival(option), limit: powerLimit(option) ?? "", answer, said: [[speed.title, speed.of(option)], ["upfront", f.usd(option.upfront_usd)], [`${state.years || 3}-year total`, f.usd(option.total_usd)], ["source", option.source], ...(remarks(option) ? [["note", remarks(option)]] : [])] }) }, named(option));
   const built = (option) => (option.build.length ? powerLimit(option) ? `, ${powerLimit(option)} W limit` : worst(option.build) === "pass" ? "" : `, build ${worst(option.build)}` : "");
+  const each = (option) => (written ? `${f.usd(option.usd_per_million_tokens ?? option.usd_per_million_samples, 2)} per million tokens` : `${f.cents(option.usd_per_run)} per run`);
   const roomy = (...content) => h("td", { class: "roomy" }, content);
   const wide = (title) => h("th", { scope: "col", class: "roomy" }, title);
   const made = table(
     [h("th", { scope: "col" }, "card"), h("th", { scope: "col", class: "roomy left" }, "source"), speed.title, "price", wide(`${state.years || 3}-year total`), wide(written ? "per million tokens" : "cost per run"), wide("CO₂e"), wide("build")],
     ordered.map((option) =>
       row([
-        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option)), remark(option, [...shared, ...(option.gpu_count > 1 ? together : []), ...often.map(([note]) => note)])),
+        h("th", { scope: "row" }, sheet(option), h("small", { class: "slim" }, option.source, built(option), `, ${each(option)}`), remark(option, [...shared, ...(option.gpu_count > 1 ? together : []), ...often.map(([note]) => note)])),
         h("td", { class: "roomy left nowrap" }, option.source),
         h("td", { class: "nowrap" }, num(speed.of(option), rateTold(option, answer, speed, state)), h("div", { class: "small" }, speed.range(option))),
         option.source === "rent" ? num(`${f.usd(option.gpu_count * (option.price?.usd_per_hour ?? 0), 2)}/h`, priceTold(option, answer)) : num(f.usd(option.upfront_usd), priceTold(option, answer)),

@@ -68,21 +68,28 @@ export function mount(root) {
     const deals = own.deals.filter((deal) => deal.price_is_current).map((deal) => ({ name: deal.gpu, usd: deal.price_usd, low_usd: deal.price_low_usd, high_usd: deal.price_high_usd, flip_usd: deal.even_usd }));
     prices.hidden = !deals.some((deal) => deal.flip_usd != null);
     if (!prices.hidden) await draw(prices, flipSays(deals), () => flipChart(deals));
-    common(names, turn, signal, usual, chart);
+    common(names, own, turn, signal, usual, chart);
   };
 }
 
 // Common jobs take a moment longer, and do not hold the answer up.
-async function common(names, turn, signal, usual, chart) {
+async function common(names, own, turn, signal, usual, chart) {
   if (!usual.hasChildNodes()) fill(usual, h("p", { class: "note", role: "status" }, "Computing nine common workloads …"));
   try {
-    const found = readable(await ask("compare", { names }, signal));
+    const found = withOwn(readable(await ask("compare", { names }, signal)), own);
     const answer = turn ? { ...found, pairs: found.pairs.map((pair) => (both(pair) ? turned(pair) : pair)) } : found;
     fill(usual, fold("As a table", pairTable(answer)));
     await draw(chart, `Speed relative to ${f.the(names[turn ? 1 : 0])} on common workloads`, () => ratios(answer));
   } catch (error) {
     if (!signal.aborted) fill(usual, h("p", { class: "note" }, error.message));
   }
+}
+
+// Every job with its batch. One that is the user's own has the user's figures, which may be for another batch.
+function withOwn(found, own) {
+  const mine = (pair) => get().mode !== "infer" && / training .*\(/.test(pair.workload) && own.pairs.find((one) => pair.workload.endsWith(`(${one.workload})`) && one.precision === pair.precision && one.gpu === pair.gpu);
+  const titled = (pair, more = "") => ({ ...pair, workload: `${pair.workload}${/, (?:batch|\d+ user)/.test(pair.workload) ? "" : `, batch ${pair.batch}`}${/^LLM generation/.test(pair.workload) ? " in PyTorch" : ""}${more}` });
+  return { ...found, pairs: found.pairs.map((pair) => (mine(pair) ? titled({ ...mine(pair), workload: pair.workload }, " (yours)") : titled(pair))) };
 }
 
 // With models and months written as on the rest of the page.

@@ -11,13 +11,18 @@ import { headline, pickOf, powerLimit } from "./picked.js";
 import { cards, priceTold, rateTold, totalTold } from "./told.js";
 import { quantized } from "./weights.js";
 
+const hoursOf = (answer, state) => state.hours || answer.assumptions.find((entry) => entry.code === "hours_per_week")?.value;
+
+// The use that a total is for: cards that are faster do more work in it.
+export const useOf = (answer, state) => `${f.plural(hoursOf(answer, state) ?? 25, "hour")} a week for ${f.plural(state.years || 3, "year")}`;
+
 // What the recommendation is for, in words: the model or the task (a wide screen names its models), and the limits that were given.
 export function purpose(answer, state) {
   const task = taskOf(state) ?? (state.model ? null : taskOf({ task: "kaggle" }));
   const training = !writes(state) && (state.mode === "train" || (isLanguage(state) && state.mode !== "infer"));
   const work = state.model ? `${titleOf(state.model)}${writes(state) ? `, text for ${state.users || 1} ${Number(state.users) > 1 ? "users" : "user"}` : training ? ", training" : state.mode === "infer" ? ", inference" : ""}` : task.title;
   const models = !state.model && h("span", { class: "roomy" }, ` (${task.models.map(titleOf).join(", ")})`);
-  const hours = state.hours || answer.assumptions.find((entry) => entry.code === "hours_per_week")?.value;
+  const hours = hoursOf(answer, state);
   const chosen = state.model || state.task || state.budget || state.have;
   return [[chosen ? `For ${work}` : `Example: ${work.replace(": ", ", ")}`, models], state.budget && `up to ${f.usd(Number(state.budget))}`, hours && `${f.plural(hours, "hour")} a week for ${f.plural(state.years || 3, "year")}${chosen ? "" : ". Answer the questions for your own case."}`].filter(Boolean);
 }
@@ -66,8 +71,10 @@ function renting(answer, option, state) {
   const cost = forSameWork(found, option);
   const saves = option.total_usd - cost;
   const [name, period] = [f.several(found.gpu_count, found.gpu), `over ${f.plural(state.years || 3, "year")}`];
-  const over = found.short_of === "budget" ? "more than your budget" : "";
-  return [`${state.years || 3}-year rent`, num(f.usd(cost), { title: "Renting", formula: `${name} ${period}, for the same work: ${f.usd(cost)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}\nrented for just as many hours: ${f.usd(found.total_usd)}`, answer }), [over || (saves > 0 && `${f.usd(saves)} less`), `same work on ${f.the(name)}, ${pace(found, option)}`].filter(Boolean).join(", ")];
+  const budget = Number(state.budget);
+  const over = budget && cost > budget && "more than your budget, which has to cover all of the rent";
+  const whole = budget && !over && found.total_usd > budget && `for as many hours, ${f.usd(found.total_usd)}, which is more than your budget`;
+  return [`${state.years || 3}-year rent`, num(f.usd(cost), { title: "Renting", formula: `${name} ${period}, for the same work: ${f.usd(cost)}, ${pace(found, option)}\n${f.seconds(found.run_s)} per run, against ${f.seconds(option.run_s)}\nrented for just as many hours: ${f.usd(found.total_usd)}`, answer }), [over, !over && saves > 0 && `${f.usd(saves)} less`, `same work on ${f.the(name)}, ${pace(found, option)}`, whole].filter(Boolean).join("; ")];
 }
 
 // Whether a typical machine takes the cards, and what to look at where it does not.
@@ -138,6 +145,19 @@ function faster(answer, option, state) {
   return [`${name} (${f.usd(best.upfront_usd)} upfront) would be ${f.number(option.run_s / best.run_s)} times as fast, if your code uses ${best.gpu_count} GPUs`];
 }
 
+// Sets that are no slower than the recommended card and cost less upfront: the table shows them, so it says why they are not recommended.
+function passed(answer, option, state) {
+  if (!option?.source.startsWith("buy") || option.gpu_count > 1 || answer.general) return null;
+  const sets = answer.options.filter((other) => other.source.startsWith("buy") && other.fits && !other.beside && other.gpu_count > 1 && other.run_s <= option.run_s && other.upfront_usd <= option.upfront_usd);
+  if (!sets.length) return null;
+  const has = (one) => seen(answer, one)?.memory_bytes;
+  const [least] = sets.map(has).filter((bytes) => bytes < has(option)).sort((one, other) => one - other);
+  const small = least && !writes(state) && `${sets.length > 1 ? "some" : "each"} of their cards ${sets.length > 1 ? "have" : "has"} only ${f.gib(least)}`;
+  const against = [small, !writes(state) && "your code has to use every card", "several cards need more power, cooling, slots and connectors than one"].filter(Boolean);
+  const names = sets.map((other) => f.several(other.gpu_count, other.gpu)).join(" and ");
+  return h("p", { class: "verdict against" }, `${names} would be no slower and cost less upfront, but ${against.slice(0, -1).map((one) => `${one}, `).join("")}${against.length > 1 ? "and " : ""}${against.at(-1)}.`);
+}
+
 // Where nothing is within the limits, one click asks for what comes nearest.
 function nearest(answer, state) {
   const price = (option) => (option.source === "rent" ? option.total_usd : option.upfront_usd);
@@ -168,6 +188,7 @@ export function hero(answer, state) {
     h("p", { class: "verdict lead", role: "status", "aria-live": "polite" }, part(answer, option ? "why" : "pick")),
     option && figures(option, answer, state),
     rents && h("p", { class: "verdict renting" }, rents),
+    passed(answer, option, state),
     !option && nearest(answer, state),
     option && budgeted(option, state),
     quantized(option, answer, state),

@@ -16,9 +16,9 @@ export function textSaid({ answer, result, gpu, fits }) {
   const told = result.generation;
   const name = f.several(result.gpu_count, result.gpu);
   const how = `${told.weights} weights in ${engineOf(told)}`;
-  if (!fits) return `${titleOf(answer.model)} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but the GPU has ${f.gib(gpu.usable_memory_bytes)}.`;
+  if (!fits) return `${titleOf(answer.model)} does not fit on ${f.the(name)} with ${how}: it needs ${f.gib(result.memory.total_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, but ${engineOf(told)} can use ${f.gib(gpu.usable_memory_bytes)}.`;
   const each = told.users > 1 ? ` (${f.number(told.tokens_per_s_per_user)} for each of ${users(told.users)})` : "";
-  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `The model fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${f.plural(told.users_fit, "request")} at once`;
+  const placed = told.offloaded_fraction ? `${f.percent(told.offloaded_fraction)} of the layers run on the CPU, because they do not all fit` : `The model fits: ${f.gib(result.memory.total_bytes)} of ${f.gib(gpu.usable_memory_bytes)} usable${result.gpu_count > 1 ? " on each GPU" : ""}, with room for ${f.plural(told.users_fit, "request")} at once`;
   return `${f.the(name, true)} ${result.gpu_count > 1 ? "generate" : "generates"} ${f.number(told.tokens_per_s)} tokens per second with ${titleOf(answer.model)}${each}. The first token arrives after ${f.seconds(told.time_to_first_token_s)}. ${placed}.`;
 }
 
@@ -33,9 +33,9 @@ export function textFigures({ answer, result, gpu, fits }) {
   const own = { ...answer, assumptions: result.assumptions };
   const how = `${told.weights} in ${engineOf(told)}`;
   const rent = (answer.rents ?? [])[0];
-  const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)}${result.gpu_count > 1 ? " each" : ""}`, result.memory.total_bytes / gpu.usable_memory_bytes];
+  const needs = ["memory", num(f.gib(result.memory.total_bytes), { title: "Memory", formula: `${f.gib(result.memory.total_bytes)} needed, ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${fits ? "of" : "does not fit in"} ${f.gib(gpu.usable_memory_bytes)} usable${result.gpu_count > 1 ? " each" : ""}`, result.memory.total_bytes / gpu.usable_memory_bytes];
   const short = result.memory.total_bytes - gpu.usable_memory_bytes;
-  if (!fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.number(result.memory.total_bytes / gpu.usable_memory_bytes, 2)} times the memory of ${f.the(gpu.name)}`], ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
+  if (!fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.number(result.memory.total_bytes / gpu.usable_memory_bytes, 2)} times what ${engineOf(told)} can use`], ["weights and engine", num(told.weights, { title: "Weights and engine", formula: how, answer: own }), engineOf(told)]]);
   return [
     facts([
       ["tokens per second", num(f.number(told.tokens_per_s), { title: "Tokens per second", formula: `${users(told.users)} ÷ ${f.seconds(told.time_per_token_s)} per token`, rows: [["range", `${f.number(told.tokens_per_s_low)} to ${f.number(told.tokens_per_s_high)}${result.range_basis === "assumed" ? " (assumed)" : ", which contains 80% of measurements"}`], ["weights and engine", how]], answer: own }), `${f.number(told.tokens_per_s_low)} – ${f.number(told.tokens_per_s_high)}${told.users > 1 ? ` for all ${users(told.users)}` : ""}`],

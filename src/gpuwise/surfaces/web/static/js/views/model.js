@@ -48,7 +48,7 @@ export function mount(root) {
     headline.textContent = `${titleOf(answer.model)} ${fits ? "fits on" : "does not fit on"} ${f.the(f.several(result.gpu_count, result.gpu))}`;
     lead.textContent = fits ? (told ? textLead : stepLead)(one) : "";
     lead.hidden = !lead.textContent;
-    const links = cardLinks(result.gpu, result.gpu_count);
+    const links = cardLinks(result.gpu, result.gpu_count, "", "", "", fits);
     if (!fits) links.prepend(inside("Find a GPU that it fits on", { view: "choose", task: "", model: answer.model }));
     fill(ways, links);
     fill(rest, fits && answer.notes.length > 0 && fold(`Notes (${answer.notes.length})`, points(answer.notes)), assumptions({ ...answer, assumptions: result.assumptions }));
@@ -77,7 +77,7 @@ export function mount(root) {
       const asked = { ...textOf(state), ...many };
       const [answer, curve, sheet] = await Promise.all([ask("predict", asked, signal), ask("predict", { ...asked, users: "1..256" }, signal), ask("gpus", { names: [state.gpu] }, signal)]);
       const result = withCacheApart(answer.results[0]);
-      const one = { answer, result, fit: answer, gpu: sheet.gpus[0], curve, fits: result.fits || result.generation.offloaded_fraction > 0 };
+      const one = { answer, result, fit: answer, gpu: { ...sheet.gpus[0], usable_memory_bytes: result.generation.usable_memory_bytes }, curve, fits: result.fits || result.generation.offloaded_fraction > 0 };
       verdict.textContent = textSaid(one);
       fill(numbers, textFigures(one));
       await shown(one, curveChart, "Total tokens per second against time per token, for 1 to 256 users", asked, signal);
@@ -113,7 +113,7 @@ function memoryBar({ result, gpu, fit }) {
   const spare = have - used;
   return [
     stack(pieces, whole, { limit: have, label: `${f.gib(used)} of ${f.gib(have)} usable` }),
-    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)}${spare >= 0 ? ` (${f.percent(used / have)})` : ""}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The dashed line marks the memory of ${f.the(gpu.name)}; the model exceeds it by ${f.gib(-spare)}.`),
+    h("p", { class: "note" }, `${f.gib(used)} of ${f.gib(have)} usable${spare >= 0 ? ` (${f.percent(used / have)})` : ""}. `, spare >= 0 ? `${f.gib(spare)} is free.` : `The dashed line marks what is usable on ${f.the(gpu.name)}; the model exceeds it by ${f.gib(-spare)}.`),
     key(pieces.filter((piece) => piece.value > used / 1000)),
   ];
 }

@@ -132,10 +132,13 @@ function helps(answer, price) {
   const atStop = known.find((point) => point.gpu_count === stop);
   const dearer = perfect / faster;
   const cost = dearer < 0.95 ? `A ${unit.name} costs ${f.percent(1 - dearer)} less` : dearer < 1.05 ? `A ${unit.name} costs about the same` : `A ${unit.name} costs ${dearer.toFixed(dearer < 10 ? 1 : 0)} times as much`;
-  const rented = price?.rent_market ? ` (${f.cents(perMillion(answer, last, price))} for a million ${unit.name}s when rented, instead of ${f.cents(perMillion(answer, first, price))})` : "";
+  const rented = price?.rent_market ? ` (${rent(perMillion(answer, last, price))} for a million ${unit.name}s when rented, instead of ${rent(perMillion(answer, first, price))})` : "";
+  const each = (point) => point.gpu_count / point.samples_per_s;
+  const least = known.reduce((best, point) => (each(point) < each(best) ? point : best));
+  const base = first.gpu_count > 1 ? `Fewer than ${first.gpu_count} GPUs cannot hold this model, so the comparison starts there.` : "";
   const whole = `${gpus(last.gpu_count)} are ${faster.toFixed(1)} times as fast as ${gpus(first.gpu_count)}`;
   const ideal = faster > 1.02 * perfect ? `That is better than perfect scaling (${f.number(perfect)} times), because each GPU holds less of the model and has room for larger micro-batches.` : `With perfect scaling, they would be ${f.number(perfect)} times as fast.`;
-  const paid = `${cost}${rented}.`;
+  const paid = `${cost}${rented}.${least === last ? "" : ` It costs least on ${gpus(least.gpu_count)}.`}${base && ` ${base}`}`;
   if (faster < 1.05) return [`No: ${gpus(last.gpu_count)} are not faster than ${gpus(first.gpu_count)} for this batch`, paid];
   if (stop === first.gpu_count) return [`Not much: ${whole}`, ideal, paid];
   if (atStop) return [`Yes, up to ${stop} GPUs, which are ${(atStop.samples_per_s / first.samples_per_s).toFixed(1)} times as fast as ${gpus(first.gpu_count)}`, "Beyond that, each further GPU adds less than half of its speed.", `${whole}.`, ideal, paid];
@@ -143,6 +146,8 @@ function helps(answer, price) {
 }
 
 const perMillion = (answer, point, price) => (1e6 * point.gpu_count * price.rent_market.usd_per_gpu_hour) / (3600 * point.samples_per_s * answer.unit.each);
+
+const rent = (usd) => f.usd(usd, usd < 1 ? 3 : 2); // with a digit more than a price, so that a few percent are seen
 
 const wide = (...content) => h("td", { class: "roomy" }, content);
 
@@ -157,7 +162,7 @@ function costTable(answer, price) {
     num(f.times(point.samples_per_s / first.samples_per_s), { title: `Speed-up with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${rate(answer, first)}`, answer }),
     wide(num(f.percent(point.efficiency_fraction), { title: `Of perfect scaling with ${f.plural(point.gpu_count, "GPU")}`, formula: `${amount(answer, point)} ÷ ${f.number((point.samples_per_s * answer.unit.each) / point.efficiency_fraction)} ${answer.unit.name}s per second`, answer })),
     wide(price?.price ? num(f.usd(price.price.usd * point.gpu_count), { title: `Price of ${f.plural(point.gpu_count, "card")}`, formula: `${point.gpu_count} × ${f.usd(price.price.usd)} (${price.price.kind}, ${price.price.dated})`, answer: price }) : "–"),
-    market ? num(f.cents(perMillion(answer, point, price)), { title: `Rent for a million ${answer.unit.name}s`, formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(market.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${rate(answer, point)})`, rows: [["prices from", market.dated]], answer: price }) : "–",
+    market ? num(rent(perMillion(answer, point, price)), { title: `Rent for a million ${answer.unit.name}s`, formula: `1,000,000 × ${f.plural(point.gpu_count, "GPU")} × ${f.usd(market.usd_per_gpu_hour, 2)} per hour ÷ (3,600 × ${rate(answer, point)})`, rows: [["prices from", market.dated]], answer: price }) : "–",
   ], point.gpu_count === answer.stops_at_gpu_count ? { class: "best" } : {});
   return [
     table(["GPUs", `${answer.unit.name}s/s`, "speed-up", ...["of perfect scaling", "price of the cards"].map((title) => h("th", { scope: "col", class: "roomy" }, title)), `rent per million ${answer.unit.name}s`], known.map(line), { caption: "What more GPUs cost" }),

@@ -24,11 +24,11 @@ export const unreached = (answer) => drawnIn(answer).some((entry) => entry.short
 export const reached = (answer) => drawnIn(answer).some((entry) => entry.front);
 
 // Speed is in the unit of the work: for text, more is better; for everything else, less.
-export function scatter(answer, best, speed) {
+export function scatter(answer, best, speed, use) {
   const height = (entry) => speed.value(entry);
   const shown = shownIn(answer);
   const drawn = drawnIn(answer);
-  const hover = (entry) => [`<b>${plain(named(entry))}</b> (${entry.source})`, `${speed.of(entry)}${speed.rising ? ` (${speed.title})` : ""}`, `${f.usd(entry.total_usd)} in total`, plain(reason(entry, answer))].filter(Boolean).join("<br>");
+  const hover = (entry) => [`<b>${plain(named(entry))}</b> (${entry.source})`, `${speed.of(entry)}${speed.rising ? ` (${speed.title})` : ""}`, `${f.usd(entry.total_usd)} in total${entry.usd_per_run && speed.rising ? `, ${f.cents(entry.usd_per_run)} per run` : ""}`, plain(reason(entry, answer))].filter(Boolean).join("<br>");
   const trace = (entries, more) => ({
     type: "scatter", mode: "markers", x: entries.map((entry) => entry.total_usd), y: entries.map(height),
     hovertext: entries.map(hover), hoverinfo: "text", customdata: entries, ...more,
@@ -47,7 +47,7 @@ export function scatter(answer, best, speed) {
   if (best) traces.push({ type: "scatter", mode: "markers", showlegend: false, hoverinfo: "skip", x: [best.total_usd], y: [height(best)], cliponaxis: false, marker: { size: 18, color: "rgba(0,0,0,0)", line: { width: 2, color: colour("ink") } } });
   if (!narrow()) traces.push(names([...drawn.filter((entry) => shown.has(`${entry.source} ${named(entry)}`)), ...front.filter((entry) => !shown.has(`${entry.source} ${named(entry)}`))].filter((entry) => !(best && named(entry) === named(best))), drawn, height, speed.rising, best, ranges));
   const label = best && { x: Math.log10(best.total_usd), y: Math.log10(height(best)), text: `<b>${plain(named(best))}</b>`, showarrow: true, arrowhead: 0, arrowwidth: 1.5, arrowcolor: colour("ink"), ax: -64, ay: speed.rising ? 46 : -46, standoff: 9, bgcolor: colour("panel"), borderpad: 3, font: { color: colour("ink"), size: 13 } };
-  return { traces, annotations: label ? [label] : [], x: { title: "total cost in US dollars", ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)), range: ranges[0] }, y: { ...(speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) }), range: ranges[1] } };
+  return { traces, annotations: label ? [label] : [], x: { title: `cost of ${use}, in US dollars`, ...logTicks(drawn.map((entry) => entry.total_usd), (value) => (value >= 1000 ? `$${value / 1000}k` : `$${value}`)), range: ranges[0] }, y: { ...(speed.rising ? { title: speed.title, ...clockTicks(drawn.map(height)) } : { title: "tokens per second", ...logTicks(drawn.map(height), (value) => f.number(value)) }), range: ranges[1] } };
 }
 
 // The range of a log axis with room for names at its low end, in Plotly's units.

@@ -59,7 +59,7 @@ export function figures(one) {
   const short = result.memory.total_bytes - gpu.usable_memory_bytes;
   if (!result.fits) return facts([needs, ["too large by", num(f.gib(short), { title: "Too large by", formula: `${f.gib(result.memory.total_bytes)} needed − ${f.gib(gpu.usable_memory_bytes)} usable`, answer: own }), `${f.number(result.memory.total_bytes / gpu.usable_memory_bytes, 2)} times the memory of ${f.the(gpu.name)}`], batch]);
   return [facts([...speed(one, own), needs, batch]), facts([
-    ["limited by", num(f.bound(result.bound), { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${f.bound(name)}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `for ${f.percent(result.bound_fractions[result.bound])} of the step time`],
+    ["limited by", num(f.bound(result.bound), { title: "Limited by", formula: Object.entries(result.bound_fractions).map(([name, share]) => `${f.bound(name)}: ${f.percent(share, 1)}`).join("\n"), rows: [["meaning", "how strongly the step time responds if this resource becomes slightly faster"]], answer: own }), `10% faster, it would save ${f.percent(result.bound_fractions[result.bound] / 11)} of the step`],
     result.utilisation_fraction != null && ["compute in use", num(f.percent(result.utilisation_fraction), { title: "Compute in use", formula: `${f.si(result.utilisation_fraction * result.step_s * peakOf(gpu, result), "FLOP")} per step ÷ ${f.seconds(result.step_s)} ÷ ${f.si(peakOf(gpu, result), "FLOP/s")}, the dense peak of ${f.the(gpu.name)} in ${result.computes_in}`, answer: own }), `of the peak of ${f.the(gpu.name)}`],
   ], "minor")];
 }
