@@ -286,3 +286,10 @@ def test_what_would_fit_is_in_the_first_sentence() -> None:
     told = " ".join(str(gpuwise.fit("llama-3-8b", gpu="RTX 3060")).split())
     assert "is available. It FITS with fp8 weights (" in told
     assert "; the fastest remedy is llama.cpp, q4_k_m" in told
+
+
+def test_a_model_published_in_four_bits_is_offered_no_smaller_files() -> None:
+    answer = gpuwise.fit("gpt-oss-120b", gpu="RTX 4090", engine="llama.cpp").to_dict()
+    titles = {remedy["title"] for remedy in answer["remedies"]}
+    assert "layers split over 4 GPUs" in titles
+    assert not any("q2_k" in str(remedy) or "q3_k" in str(remedy) for remedy in answer["remedies"])

@@ -155,9 +155,12 @@ def _rung(now: LanguageWay, proposal: _Proposal) -> LanguageRung:
 
 
 def _smaller_formats(now: LanguageWay) -> list[_Proposal]:
-    """Return formats with fewer bits that the engine runs on this GPU, most bits first; of equivalent ones, the most common."""
-    engine, has = now.serving.engine, now.total_bytes
-    offered = (*_FORMATS, *FEWEST_BITS) if FORMATS[now.weights].bytes_a_weight < _FEW_BITS else _FORMATS
+    """Return formats with fewer bits that the engine runs on this GPU, most bits first; of equivalent ones, the most common. A
+    model that was published in a 4-bit type has no smaller file: the experts of gpt-oss keep this type in every GGUF file.
+    """
+    engine, has, current = now.serving.engine, now.total_bytes, FORMATS[now.weights]
+    smallest = current.bytes_a_weight < _FEW_BITS and current.family != "fp4"
+    offered = (*_FORMATS, *FEWEST_BITS) if smallest else _FORMATS
     found: dict[str, _Proposal] = {}
     for name in offered:
         form = weights_in(engine, name)
