@@ -97,7 +97,7 @@ def test_rents_are_a_choice_of_their_own() -> None:
 def test_the_verdict_says_whether_the_range_keeps_the_deadline() -> None:
     question = ("--model", "bert-large", "--budget", "2500", "--deadline")
     loose = asked(*question, "2 days")
-    assert "which meets the deadline of 2 days." in loose["verdict"]
+    assert "which meets the deadline of 2 days (enough time for " in loose["verdict"]
     best = loose["options"][0]
     between = f"{(best['run_s'] + best['run_high_s']) / 2 / 3600:.3f}h"
     assert "unless the run is slower than expected" in asked(*question, between)["verdict"]

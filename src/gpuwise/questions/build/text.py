@@ -22,7 +22,7 @@ _MOST_LINES = 25  # of a brief answer: a terminal's height
 _SUMMARY = {
     "pass": "this build works",
     "tight": "this build works, but with little margin",
-    "fail": "this build does not work as specified",
+    "fail": "this build does not work",
 }
 _NAMED = {"tight": "tight", "fail": "failed"}
 
@@ -53,8 +53,8 @@ def _describe_limit(answer: BuildAnswer) -> str:
     lowest = min(limits.values())
     rated = [each.gpu.tdp_watts for each in answer.cards if is_geforce(each.gpu) and each.gpu.tdp_watts]
     lost = [most for watts in rated for _, most in measured_losses(lowest / watts).values()]
-    slow = ", but make the GPUs much slower" if max(lost, default=0.0) > _HIGH_COST else ""
-    return f". A limit of {lowest:.0f} W for each GPU would solve the problems with {both(limits)}{slow}."
+    slow = ", but the GPUs would be much slower" if max(lost, default=0.0) > _HIGH_COST else ""
+    return f". At {lowest:.0f} W for each GPU, {both(limits)} would pass{slow}."
 
 
 def _shorter(answer: BuildAnswer, width: int) -> Iterator[str]:
