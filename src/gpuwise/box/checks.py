@@ -149,7 +149,7 @@ _KINDS = {"open": "open-air", "liquid": "water", "blower": "blower", "passive": 
 _RADIATOR_WATTS = 150.0  # for each 120 mm of radiator, assumed
 _HOT_BLOWER_WATTS = 300.0  # blower cards above this power are loud and hot side by side, assumed
 _MANY = 3  # open-air cards without a gap: a card in the middle has hot air on both sides
-_HINT = "gaps keep them 10 to 30 °C cooler"
+_HINT = "with a gap, they would stay 10 to 30 °C cooler (they throttle at 80 °C)"
 
 
 def cooler_of(gpu: Gpu, box: Box) -> str:
