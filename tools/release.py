@@ -54,6 +54,8 @@ def main() -> int:
     dist, told = ROOT / "dist", Told()
     shutil.rmtree(dist, ignore_errors=True)
     told("build", _faults([options.tools, "-m", "build", "--outdir", str(dist), str(ROOT)], ROOT))
+    if told.failed:  # nothing else can be checked
+        return 1
     (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     told("version", version_faults(wheel.name))
     told("contents of the wheel", wheel_faults(wheel))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from gpuwise.trace.types import printable
+
 __all__ = ["Cut", "Value", "as_double", "as_text", "fields"]
 
 Value = int | memoryview
@@ -60,8 +62,9 @@ def _varint(message: memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def as_text(value: Value) -> str:
-    """A field read as text."""
-    return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
+    """A field read as text, without characters that control a terminal."""
+    text = "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
+    return text if text.isprintable() else printable(text)
 
 
 def as_double(value: Value) -> float:

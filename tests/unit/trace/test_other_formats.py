@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuwise.core.errors import BadFile
+from gpuwise.trace.protobuf import as_text
 from gpuwise.trace.read import read_trace
 from gpuwise.trace.types import Kind
 from making_traces import message, nsys, xplane
@@ -138,3 +139,7 @@ def test_ranges_that_are_pushed_or_started_are_marks_and_other_events_are_not(tm
         database.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?)", rows)
     trace = read_trace(path)
     assert sorted(trace.names[name] for name in trace.events.of(Kind.MARK).name) == ["kind 59", "kind 60"]
+
+
+def test_no_name_of_an_xplane_file_can_act_on_the_terminal() -> None:
+    assert as_text(memoryview(b"gemm\x1b[31m_fusion\r")) == "gemm?[31m_fusion?"
